@@ -36,7 +36,7 @@ pub(crate) enum Holder {
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effort {
+pub(crate) enum BenchEffort {
     Quick,
     Full,
 }
@@ -110,9 +110,9 @@ impl NodePart {
     }
 }
 
-// --- Effort ---
+// --- BenchEffort ---
 
-impl Effort {
+impl BenchEffort {
     /// A time or a number, or a tenth of it.
     pub(crate) fn of<T: std::ops::Div<u32, Output = T>>(self, full: T) -> T {
         match self {

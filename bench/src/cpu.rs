@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::Failure;
+use crate::BenchError;
 
 /// Ticks per second in `/proc/PID/stat`: the same on every Linux, whatever the kernel's own rate.
 const TICKS: u64 = 100;
@@ -17,7 +17,7 @@ pub(crate) struct CpuMeter {
 
 /// CPU time, user and system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Spent {
+pub(crate) struct CpuTime {
     /// By this process.
     pub(crate) own: Duration,
     /// By the server; zero without one.
@@ -33,20 +33,20 @@ impl CpuMeter {
     }
 
     /// What was spent since the processes began.
-    pub(crate) fn read(self) -> Result<Spent, Failure> {
+    pub(crate) fn read(self) -> Result<CpuTime, BenchError> {
         let own = clock_gettime(ClockId::ProcessCPUTime);
         let own = Duration::try_from(own).map_err(|_| "the CPU clock is below zero")?;
         let server = match self.server {
             Some(pid) => ticks(&std::fs::read_to_string(format!("/proc/{pid}/stat"))?)?,
             None => Duration::ZERO,
         };
-        Ok(Spent { own, server })
+        Ok(CpuTime { own, server })
     }
 }
 
-// --- Spent ---
+// --- CpuTime ---
 
-impl Spent {
+impl CpuTime {
     /// What was spent since an earlier reading.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
@@ -57,12 +57,12 @@ impl Spent {
 }
 
 /// User and system time from the line in `/proc/PID/stat`: fields 14 and 15.
-fn ticks(line: &str) -> Result<Duration, Failure> {
+fn ticks(line: &str) -> Result<Duration, BenchError> {
     // The name of the program, in parentheses, may hold anything.
     let (_, rest) = line.rsplit_once(')').ok_or("no program name in /proc/PID/stat")?;
     let mut fields = rest.split_whitespace().skip(11);
     let mut next =
-        || -> Result<u64, Failure> { Ok(fields.next().ok_or("/proc/PID/stat is too short")?.parse()?) };
+        || -> Result<u64, BenchError> { Ok(fields.next().ok_or("/proc/PID/stat is too short")?.parse()?) };
     let ticks = next()? + next()?;
     Ok(Duration::from_millis(ticks * 1000 / TICKS))
 }
@@ -81,7 +81,7 @@ mod tests {
     fn work_is_counted() {
         let meter = CpuMeter::new(Some(std::process::id()));
         let before = meter.read().unwrap();
-        let mut spent = Spent::default();
+        let mut spent = CpuTime::default();
         while spent.own < Duration::from_millis(50) {
             spent = meter.read().unwrap().since(before);
         }

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::Failure;
+use crate::BenchError;
 
 /// An empty directory, on a disk: in `parent`, or beside the program.
-pub(crate) fn data_directory(parent: Option<&Path>) -> Result<PathBuf, Failure> {
+pub(crate) fn data_directory(parent: Option<&Path>) -> Result<PathBuf, BenchError> {
     let parent = match parent {
         Some(parent) => parent.to_owned(),
         None => own_directory()?,
@@ -18,7 +18,7 @@ pub(crate) fn data_directory(parent: Option<&Path>) -> Result<PathBuf, Failure> 
 }
 
 /// The directory that this program is in.
-pub(crate) fn own_directory() -> Result<PathBuf, Failure> {
+pub(crate) fn own_directory() -> Result<PathBuf, BenchError> {
     let program = std::env::current_exe()?;
     Ok(program
         .parent()
@@ -39,7 +39,7 @@ pub(crate) fn results(chosen: Option<&Path>, default: &str) -> PathBuf {
 }
 
 /// Writes a report and prints its path.
-pub(crate) fn write(report: &impl Serialize, file: &Path) -> Result<(), Failure> {
+pub(crate) fn write(report: &impl Serialize, file: &Path) -> Result<(), BenchError> {
     if let Some(parent) = file.parent() {
         std::fs::create_dir_all(parent)?;
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::RangeInclusive, path::PathBuf};
 
-use crate::choices::{Backend, Effort, Holder, NodePart, RuntimeName};
+use crate::choices::{Backend, BenchEffort, Holder, NodePart, RuntimeName};
 
 pub(crate) const HELP: &str = "\
 Usage: k3-bench storage|api|command|hostile|informer|node|queue|scheduler|workload|scale [FLAGS]
@@ -79,7 +79,7 @@ pub(crate) enum Command {
 /// What to measure of the API server, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApiOptions {
-    pub(crate) effort: Effort,
+    pub(crate) effort: BenchEffort,
     /// `memory` or `file`: what needs no service.
     pub(crate) storage: Backend,
     pub(crate) connections: usize,
@@ -100,7 +100,7 @@ pub(crate) struct NodeOptions {
 /// What to measure of the stores, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StorageOptions {
-    pub(crate) effort: Effort,
+    pub(crate) effort: BenchEffort,
     pub(crate) backends: Vec<Backend>,
     pub(crate) dir: Option<PathBuf>,
     pub(crate) json: Option<PathBuf>,
@@ -109,7 +109,7 @@ pub(crate) struct StorageOptions {
 /// How to measure queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueOptions {
-    pub(crate) effort: Effort,
+    pub(crate) effort: BenchEffort,
     pub(crate) dir: Option<PathBuf>,
     pub(crate) json: Option<PathBuf>,
 }
@@ -135,14 +135,14 @@ pub(crate) struct SyncOptions {
 pub(crate) struct UsageError(String);
 
 /// What all benchmarks take.
-struct Common {
-    effort: Effort,
+struct CommonFlags {
+    effort: BenchEffort,
     dir: Option<PathBuf>,
     json: Option<PathBuf>,
 }
 
 /// Whose flag it is.
-enum Whose {
+enum FlagOwner {
     Own,
     Nobodys,
 }
@@ -172,10 +172,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, U
 /// Reads flags: those that all take, and those that `own` knows. `None` if help is asked for.
 fn parse_flags(
     mut args: impl Iterator<Item = String>,
-    mut own: impl FnMut(&str, &mut dyn FnMut() -> Result<String, UsageError>) -> Result<Whose, UsageError>,
-) -> Result<Option<Common>, UsageError> {
-    let mut common = Common {
-        effort: Effort::Full,
+    mut own: impl FnMut(&str, &mut dyn FnMut() -> Result<String, UsageError>) -> Result<FlagOwner, UsageError>,
+) -> Result<Option<CommonFlags>, UsageError> {
+    let mut common = CommonFlags {
+        effort: BenchEffort::Full,
         dir: None,
         json: None,
     };
@@ -185,13 +185,13 @@ fn parse_flags(
                 .ok_or_else(|| UsageError(format!("{flag} needs a value")))
         };
         match flag.as_str() {
-            "--quick" => common.effort = Effort::Quick,
+            "--quick" => common.effort = BenchEffort::Quick,
             "--dir" => common.dir = Some(value()?.into()),
             "--json" => common.json = Some(value()?.into()),
             "--help" | "-h" => return Ok(None),
             other => match own(other, &mut value)? {
-                Whose::Own => {}
-                Whose::Nobodys => return Err(UsageError(format!("there is no flag `{other}`"))),
+                FlagOwner::Own => {}
+                FlagOwner::Nobodys => return Err(UsageError(format!("there is no flag `{other}`"))),
             },
         }
     }
@@ -210,11 +210,11 @@ fn parse_api(
             "--storage" => storage = parse_storage_of_server(&value()?)?,
             "--connections" => connections = parse_connections(&value()?)?,
             "--binary" => binary = Some(value()?.into()),
-            _ => return Ok(Whose::Nobodys),
+            _ => return Ok(FlagOwner::Nobodys),
         }
-        Ok(Whose::Own)
+        Ok(FlagOwner::Own)
     })?;
-    let Some(Common { effort, dir, json }) = common else {
+    let Some(CommonFlags { effort, dir, json }) = common else {
         return Ok(Command::Help);
     };
     Ok(command(ApiOptions {
@@ -267,12 +267,12 @@ fn parse_storage(args: impl Iterator<Item = String>) -> Result<Command, UsageErr
     let mut backends = Backend::ALL.to_vec();
     let common = parse_flags(args, |flag, value| {
         if flag != "--backend" {
-            return Ok(Whose::Nobodys);
+            return Ok(FlagOwner::Nobodys);
         }
         backends = value()?.split(',').map(parse_backend).collect::<Result<_, _>>()?;
-        Ok(Whose::Own)
+        Ok(FlagOwner::Own)
     })?;
-    let Some(Common { effort, dir, json }) = common else {
+    let Some(CommonFlags { effort, dir, json }) = common else {
         return Ok(Command::Help);
     };
     Ok(Command::Storage(StorageOptions {
@@ -284,8 +284,8 @@ fn parse_storage(args: impl Iterator<Item = String>) -> Result<Command, UsageErr
 }
 
 fn parse_queue(args: impl Iterator<Item = String>) -> Result<Command, UsageError> {
-    let common = parse_flags(args, |_, _| Ok(Whose::Nobodys))?;
-    let Some(Common { effort, dir, json }) = common else {
+    let common = parse_flags(args, |_, _| Ok(FlagOwner::Nobodys))?;
+    let Some(CommonFlags { effort, dir, json }) = common else {
         return Ok(Command::Help);
     };
     Ok(Command::Queue(QueueOptions { effort, dir, json }))
@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn flags_say_what_to_measure() {
         let options = StorageOptions {
-            effort: Effort::Quick,
+            effort: BenchEffort::Quick,
             backends: vec![Backend::File, Backend::Memory],
             dir: Some("there".into()),
             json: Some("out.json".into()),
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn flags_say_how_to_drive_the_server() {
         let options = ApiOptions {
-            effort: Effort::Full,
+            effort: BenchEffort::Full,
             storage: Backend::Memory,
             connections: 256,
             binary: Some("k3".into()),
@@ -393,14 +393,14 @@ mod tests {
         };
         assert_eq!(options.runtimes, [RuntimeName::Podman]);
         assert_eq!(options.parts, [NodePart::Rate, NodePart::Idle]);
-        assert_eq!(options.api.effort, Effort::Quick);
+        assert_eq!(options.api.effort, BenchEffort::Quick);
         assert_eq!(parsed("node --help"), Ok(Command::Help));
     }
 
     #[test]
     fn queues_need_few_flags() {
         let options = QueueOptions {
-            effort: Effort::Quick,
+            effort: BenchEffort::Quick,
             dir: None,
             json: Some("out.json".into()),
         };

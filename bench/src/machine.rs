@@ -4,24 +4,24 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::Failure;
+use crate::BenchError;
 
 /// The magic number of the file system that is no disk.
 const TMPFS: i64 = 0x0102_1994;
 
 /// What the results depend on.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Machine {
+pub(crate) struct MachineInfo {
     pub(crate) cores: usize,
     pub(crate) kernel: String,
     /// Whether the data was on a disk, and not in memory.
     pub(crate) on_disk: bool,
 }
 
-// --- Machine ---
+// --- MachineInfo ---
 
-impl Machine {
-    pub(crate) fn find(dir: &Path) -> Result<Self, Failure> {
+impl MachineInfo {
+    pub(crate) fn find(dir: &Path) -> Result<Self, BenchError> {
         let on_disk = rustix::fs::statfs(dir)?.f_type != TMPFS;
         Ok(Self {
             cores: std::thread::available_parallelism()?.get(),

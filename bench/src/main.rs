@@ -30,7 +30,7 @@ use self::flags::{Command, HELP};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Whatever stops a benchmark: it has no caller that could do better than print it.
-type Failure = Box<dyn Error + Send + Sync>;
+type BenchError = Box<dyn Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let command = match flags::parse(std::env::args().skip(1)) {
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<(), Failure> {
+fn run(command: Command) -> Result<(), BenchError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match command {
         Command::Help => {

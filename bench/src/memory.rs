@@ -1,22 +1,22 @@
 //! The memory of processes, as the kernel counts it.
 
-use crate::Failure;
+use crate::BenchError;
 
 /// Bytes of resident memory of a process: a process id, or `self`.
-pub(crate) fn resident(process: &str) -> Result<u64, Failure> {
+pub(crate) fn resident(process: &str) -> Result<u64, BenchError> {
     in_status(&status(process)?, "VmRSS:")
 }
 
 /// The most bytes of resident memory that a process ever had.
-pub(crate) fn peak(process: &str) -> Result<u64, Failure> {
+pub(crate) fn peak(process: &str) -> Result<u64, BenchError> {
     in_status(&status(process)?, "VmHWM:")
 }
 
-fn status(process: &str) -> Result<String, Failure> {
+fn status(process: &str) -> Result<String, BenchError> {
     Ok(std::fs::read_to_string(format!("/proc/{process}/status"))?)
 }
 
-fn in_status(status: &str, name: &str) -> Result<u64, Failure> {
+fn in_status(status: &str, name: &str) -> Result<u64, BenchError> {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kilobytes: u64 = line
         .and_then(|line| line.split_whitespace().next())

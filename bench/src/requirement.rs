@@ -10,7 +10,7 @@ use crate::table::{Table, grouped};
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Requirement {
     pub(crate) what: Cow<'static, str>,
-    pub(crate) asked: Bound,
+    pub(crate) asked: RequirementBound,
     /// `None` when it was not measured in this run.
     pub(crate) measured: Option<f64>,
     pub(crate) met: Option<bool>,
@@ -19,7 +19,7 @@ pub(crate) struct Requirement {
 /// A limit on a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Bound {
+pub(crate) enum RequirementBound {
     AtMost(f64),
     AtLeast(f64),
 }
@@ -29,8 +29,8 @@ pub(crate) fn print(requirements: &[Requirement]) {
     let mut table = Table::new(["", "asked", "measured", "met"]);
     for requirement in requirements {
         let asked = match requirement.asked {
-            Bound::AtMost(limit) => format!("<= {}", figure(limit)),
-            Bound::AtLeast(limit) => format!(">= {}", figure(limit)),
+            RequirementBound::AtMost(limit) => format!("<= {}", figure(limit)),
+            RequirementBound::AtLeast(limit) => format!(">= {}", figure(limit)),
         };
         let measured = requirement.measured.map_or_else(|| "-".to_owned(), figure);
         let met = answer(requirement.met).to_owned();
@@ -60,7 +60,11 @@ pub(crate) fn figure(number: f64) -> String {
 // --- Requirement ---
 
 impl Requirement {
-    pub(crate) fn new(what: impl Into<Cow<'static, str>>, asked: Bound, measured: Option<f64>) -> Self {
+    pub(crate) fn new(
+        what: impl Into<Cow<'static, str>>,
+        asked: RequirementBound,
+        measured: Option<f64>,
+    ) -> Self {
         Self {
             what: what.into(),
             asked,
@@ -70,9 +74,9 @@ impl Requirement {
     }
 }
 
-// --- Bound ---
+// --- RequirementBound ---
 
-impl Bound {
+impl RequirementBound {
     fn holds(self, measured: f64) -> bool {
         match self {
             Self::AtMost(limit) => measured <= limit,
@@ -88,9 +92,9 @@ mod tests {
     #[test]
     fn a_limit_is_met_on_its_own_side_only() {
         let met = |bound, measured| Requirement::new("", bound, measured).met;
-        assert_eq!(met(Bound::AtMost(2.0), Some(2.0)), Some(true));
-        assert_eq!(met(Bound::AtMost(2.0), Some(2.1)), Some(false));
-        assert_eq!(met(Bound::AtLeast(2.0), Some(1.9)), Some(false));
-        assert_eq!(met(Bound::AtLeast(2.0), None), None);
+        assert_eq!(met(RequirementBound::AtMost(2.0), Some(2.0)), Some(true));
+        assert_eq!(met(RequirementBound::AtMost(2.0), Some(2.1)), Some(false));
+        assert_eq!(met(RequirementBound::AtLeast(2.0), Some(1.9)), Some(false));
+        assert_eq!(met(RequirementBound::AtLeast(2.0), None), None);
     }
 }

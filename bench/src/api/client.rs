@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::{net::TcpStream, task::JoinSet};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::Failure;
+use crate::BenchError;
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -40,7 +40,7 @@ pub(crate) struct Connection {
 }
 
 /// A request that has not been sent.
-pub(crate) struct Call {
+pub(crate) struct ApiRequest {
     method: Method,
     path: String,
     content_type: &'static str,
@@ -48,7 +48,7 @@ pub(crate) struct Call {
 }
 
 /// The answer.
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub(crate) status: u16,
     pub(crate) body: Bytes,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Answer {
 
 impl Endpoint {
     /// The content of a kubeconfig, as k3 writes it: one server, one user, everything inside.
-    pub(crate) fn read(kubeconfig: &Path) -> Result<Self, Failure> {
+    pub(crate) fn read(kubeconfig: &Path) -> Result<Self, BenchError> {
         let text = fs::read_to_string(kubeconfig)?;
         let address = field(&text, "server: https://")?.parse()?;
         let mut roots = RootCertStore::empty();
@@ -78,14 +78,14 @@ impl Endpoint {
     }
 
     /// A connection for bytes as they are.
-    pub(crate) async fn stream(&self) -> Result<TlsStream<TcpStream>, Failure> {
+    pub(crate) async fn stream(&self) -> Result<TlsStream<TcpStream>, BenchError> {
         let tcp = TcpStream::connect(self.address).await?;
         tcp.set_nodelay(true)?;
         let name = ServerName::IpAddress(self.address.ip().into());
         Ok(self.tls.connect(name, tcp).await?)
     }
 
-    pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
+    pub(crate) async fn connect(&self) -> Result<Connection, BenchError> {
         let stream = self.stream().await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let mut driver = JoinSet::new();
@@ -100,7 +100,7 @@ impl Endpoint {
         })
     }
 
-    pub(crate) async fn connections(&self, count: usize) -> Result<Vec<Connection>, Failure> {
+    pub(crate) async fn connections(&self, count: usize) -> Result<Vec<Connection>, BenchError> {
         let mut connections = Vec::with_capacity(count);
         for _ in 0..count {
             connections.push(self.connect().await?);
@@ -110,13 +110,13 @@ impl Endpoint {
 }
 
 /// What follows `name` on its line.
-fn field<'text>(kubeconfig: &'text str, name: &str) -> Result<&'text str, Failure> {
+fn field<'text>(kubeconfig: &'text str, name: &str) -> Result<&'text str, BenchError> {
     let mut lines = kubeconfig.lines().map(str::trim);
     let found = lines.find_map(|line| line.strip_prefix(name));
     found.ok_or_else(|| format!("the kubeconfig has no `{}`", name.trim_end()).into())
 }
 
-fn decoded(kubeconfig: &str, name: &str) -> Result<Vec<u8>, Failure> {
+fn decoded(kubeconfig: &str, name: &str) -> Result<Vec<u8>, BenchError> {
     Ok(STANDARD.decode(field(kubeconfig, name)?)?)
 }
 
@@ -124,16 +124,16 @@ fn decoded(kubeconfig: &str, name: &str) -> Result<Vec<u8>, Failure> {
 
 impl Connection {
     /// Sends, and waits for the whole answer.
-    pub(crate) async fn call(&mut self, call: Call) -> Result<Answer, Failure> {
+    pub(crate) async fn call(&mut self, call: ApiRequest) -> Result<ApiResponse, BenchError> {
         let response = self.send(call).await?;
-        Ok(Answer {
+        Ok(ApiResponse {
             status: response.status().as_u16(),
             body: response.into_body().collect().await?.to_bytes(),
         })
     }
 
     /// Sends, and waits for the head of the answer.
-    pub(crate) async fn send(&mut self, call: Call) -> Result<Response<Incoming>, Failure> {
+    pub(crate) async fn send(&mut self, call: ApiRequest) -> Result<Response<Incoming>, BenchError> {
         self.sender.ready().await?;
         let mut request = Request::builder()
             .method(call.method)
@@ -151,9 +151,9 @@ impl Connection {
     }
 }
 
-// --- Call ---
+// --- ApiRequest ---
 
-impl Call {
+impl ApiRequest {
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self::empty(Method::GET, path.into())
     }
@@ -218,9 +218,9 @@ impl Call {
     }
 }
 
-// --- Answer ---
+// --- ApiResponse ---
 
-impl Answer {
+impl ApiResponse {
     /// Whether the status is one of these; if not, what was said instead.
     pub(crate) fn expect(&self, statuses: &[u16]) -> Result<(), String> {
         if statuses.contains(&self.status) {

@@ -18,18 +18,18 @@ use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    client::{APPLY, Call, Connection, Endpoint, JSON, MERGE_PATCH},
+    client::{APPLY, ApiRequest, Connection, Endpoint, JSON, MERGE_PATCH},
     hostile::ordinary,
-    load::Tally,
+    load::RequestTally,
     oversized::{self, Oversized},
     server::Server,
 };
 use crate::{
-    Failure,
-    choices::Effort,
+    BenchError,
+    choices::BenchEffort,
     cpu::CpuMeter,
     latency::Percentiles,
-    requirement::{Bound, Requirement},
+    requirement::{Requirement, RequirementBound},
 };
 
 const ORDINARY: usize = 8;
@@ -65,7 +65,7 @@ pub(super) struct CostlyReport {
 }
 
 /// Sends every costly request, one after the other.
-pub(super) async fn measure(server: &Server, effort: Effort) -> Result<CostlyReport, Failure> {
+pub(super) async fn measure(server: &Server, effort: BenchEffort) -> Result<CostlyReport, BenchError> {
     let endpoint = Arc::new(server.endpoint.clone());
     let is_over = Arc::new(AtomicBool::new(false));
     let mut clients = JoinSet::new();
@@ -88,14 +88,14 @@ pub(super) async fn measure(server: &Server, effort: Effort) -> Result<CostlyRep
     super::say("patches of three mebibytes");
     session.send_patches().await?;
     is_over.store(true, Relaxed);
-    let mut tally = Tally::default();
+    let mut tally = RequestTally::default();
     while let Some(client) = clients.join_next().await {
         tally.append(client??);
     }
     Ok(report(session.requests, tally))
 }
 
-fn report(mut requests: Vec<CostlyRequest>, tally: Tally) -> CostlyReport {
+fn report(mut requests: Vec<CostlyRequest>, tally: RequestTally) -> CostlyReport {
     requests.sort_by_key(|request| std::cmp::Reverse(request.cpu_ms));
     let errors = requests.iter().filter(|request| request.status >= 400);
     let largest_error = errors
@@ -113,27 +113,27 @@ fn report(mut requests: Vec<CostlyRequest>, tally: Tally) -> CostlyReport {
     let requirements = vec![
         Requirement::new(
             "worst costly request, ms of CPU",
-            Bound::AtMost(300.0),
+            RequirementBound::AtMost(300.0),
             Some(worst as f64),
         ),
         Requirement::new(
             "p99 of ordinary requests beside costly ones, ms",
-            Bound::AtMost(50.0),
+            RequirementBound::AtMost(50.0),
             Some(ordinary.p99_us / 1000.0),
         ),
         Requirement::new(
             "largest answer with an error, KiB",
-            Bound::AtMost(256.0),
+            RequirementBound::AtMost(256.0),
             Some(largest_error as f64 / 1024.0),
         ),
         Requirement::new(
             "ordinary requests beside costly ones that failed",
-            Bound::AtMost(0.0),
+            RequirementBound::AtMost(0.0),
             Some(failed as f64),
         ),
         Requirement::new(
             "costly requests without an answer",
-            Bound::AtMost(0.0),
+            RequirementBound::AtMost(0.0),
             Some(requests.iter().filter(|request| request.status == 0).count() as f64),
         ),
     ];
@@ -185,14 +185,14 @@ struct Session {
 // --- Session ---
 
 impl Session {
-    async fn send_oversized(&mut self, effort: Effort) -> Result<(), Failure> {
-        let is_chosen = |kind: &str| effort == Effort::Full || QUICK.contains(&kind);
+    async fn send_oversized(&mut self, effort: BenchEffort) -> Result<(), BenchError> {
+        let is_chosen = |kind: &str| effort == BenchEffort::Full || QUICK.contains(&kind);
         for path in self.documents().await? {
-            let document = self.connection.call(Call::get(path)).await?;
+            let document = self.connection.call(ApiRequest::get(path)).await?;
             let document: Value = serde_json::from_slice(&document.body)?;
             let mut all = oversized::of_document(&document, is_chosen);
             // Pods are within many kinds: a quick run sends what is next to them only.
-            if effort == Effort::Quick {
+            if effort == BenchEffort::Quick {
                 all.retain(|one| {
                     !one.label.contains("spec.template.spec.volumes[]") && !one.label.contains("ontainers[].")
                 });
@@ -205,8 +205,8 @@ impl Session {
     }
 
     /// The paths of the documents of all groups.
-    async fn documents(&mut self) -> Result<Vec<String>, Failure> {
-        let index = self.connection.call(Call::get("/openapi/v3")).await?;
+    async fn documents(&mut self) -> Result<Vec<String>, BenchError> {
+        let index = self.connection.call(ApiRequest::get("/openapi/v3")).await?;
         let index: Value = serde_json::from_slice(&index.body)?;
         let paths = index["paths"]
             .as_object()
@@ -218,25 +218,25 @@ impl Session {
     }
 
     /// As a dry run; and as it is, if the dry run was not refused.
-    async fn send_both(&mut self, one: Oversized) -> Result<(), Failure> {
+    async fn send_both(&mut self, one: Oversized) -> Result<(), BenchError> {
         let Oversized { label, path, body } = one;
         let body = Bytes::from(body);
-        let dry = Call::of(Method::POST, format!("{path}?dryRun=All"), JSON, body.clone());
+        let dry = ApiRequest::of(Method::POST, format!("{path}?dryRun=All"), JSON, body.clone());
         if self.send(format!("dry run: {label}"), dry).await? == 201 {
-            let real = Call::of(Method::POST, path.clone(), JSON, body);
+            let real = ApiRequest::of(Method::POST, path.clone(), JSON, body);
             self.send(label, real).await?;
             let object = format!("{path}/oversized?gracePeriodSeconds=0");
-            self.connection.call(Call::delete(object)).await?;
+            self.connection.call(ApiRequest::delete(object)).await?;
         }
         Ok(())
     }
 
-    async fn send_patches(&mut self) -> Result<(), Failure> {
+    async fn send_patches(&mut self) -> Result<(), BenchError> {
         let config_maps = "/api/v1/namespaces/default/configmaps";
         let deployments = "/apis/apps/v1/namespaces/default/deployments";
         let config_map = json!({"metadata": {"name": "patched"}, "data": {"a": "b"}});
         self.connection
-            .call(Call::post(config_maps, &config_map))
+            .call(ApiRequest::post(config_maps, &config_map))
             .await?
             .expect(&[201])?;
         let containers = json!([{"name": "c", "image": "i", "env": [{"name": "A", "value": "a"}]}]);
@@ -245,7 +245,7 @@ impl Session {
             "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}},
         }});
         self.connection
-            .call(Call::post(deployments, &deployment))
+            .call(ApiRequest::post(deployments, &deployment))
             .await?
             .expect(&[201])?;
         for (collection, name, media, patch) in patches() {
@@ -263,7 +263,7 @@ impl Session {
                 };
                 let path = format!("{collection}/patched?{query}{manager}");
                 let label = format!("{name} ({media}) {query}");
-                self.send(label, Call::of(Method::PATCH, path, media, patch.clone()))
+                self.send(label, ApiRequest::of(Method::PATCH, path, media, patch.clone()))
                     .await?;
             }
         }
@@ -271,7 +271,7 @@ impl Session {
     }
 
     /// Sends a request and notes what it cost. Gives the status; 0 if there was no answer.
-    async fn send(&mut self, label: String, call: Call) -> Result<u16, Failure> {
+    async fn send(&mut self, label: String, call: ApiRequest) -> Result<u16, BenchError> {
         let before = self.meter.read()?;
         let start = Instant::now();
         let answered = self.connection.call(call).await;

@@ -16,12 +16,12 @@ use tokio::{
 };
 
 use super::{
-    client::{Call, Connection},
-    load::{Session, Tally, is_object},
+    client::{ApiRequest, Connection},
+    load::{RequestTally, Session, is_object},
     objects,
     operations::{PODS, config_map_name, config_maps, make_namespace, pod_name, pods},
 };
-use crate::{Failure, choices::Effort, latency::Percentiles};
+use crate::{BenchError, choices::BenchEffort, latency::Percentiles};
 
 const NAMESPACE: &str = "k3-bench-steady";
 /// As many again as the namespace of the load has: a list of all namespaces has 10,000.
@@ -43,13 +43,16 @@ pub(crate) struct DisturbanceRow {
 }
 
 /// Measures writers alone, then beside lists.
-pub(crate) async fn measure(session: &Session<'_>, effort: Effort) -> Result<DisturbanceRow, Failure> {
+pub(crate) async fn measure(
+    session: &Session<'_>,
+    effort: BenchEffort,
+) -> Result<DisturbanceRow, BenchError> {
     make_namespace(session, NAMESPACE).await?;
-    let make = |index: usize| Call::post(pods(NAMESPACE), &objects::pod(&pod_name(index), index));
+    let make = |index: usize| ApiRequest::post(pods(NAMESPACE), &objects::pod(&pod_name(index), index));
     session.prepare(MORE_PODS, &[201], make).await?;
     let make = |index: usize| {
         let object = objects::config_map(&config_map_name(index), index, 0);
-        Call::post(config_maps(NAMESPACE), &object)
+        ApiRequest::post(config_maps(NAMESPACE), &object)
     };
     session.prepare(OBJECTS, &[201], make).await?;
 
@@ -72,9 +75,9 @@ pub(crate) async fn measure(session: &Session<'_>, effort: Effort) -> Result<Dis
 }
 
 /// Lists all pods repeatedly, and throws them away.
-async fn list(mut connection: Connection, lists: Arc<AtomicUsize>) -> Result<(), Failure> {
+async fn list(mut connection: Connection, lists: Arc<AtomicUsize>) -> Result<(), BenchError> {
     loop {
-        let response = connection.send(Call::get("/api/v1/pods")).await?;
+        let response = connection.send(ApiRequest::get("/api/v1/pods")).await?;
         if response.status() != 200 {
             return Err(format!("a list is answered with {}", response.status()).into());
         }
@@ -87,7 +90,7 @@ async fn list(mut connection: Connection, lists: Arc<AtomicUsize>) -> Result<(),
 }
 
 /// Updates objects for so many seconds, each at its time.
-async fn write(session: &Session<'_>, seconds: u32, round: usize) -> Result<Percentiles, Failure> {
+async fn write(session: &Session<'_>, seconds: u32, round: usize) -> Result<Percentiles, BenchError> {
     let connections = session.endpoint.connections(session.connections).await?;
     let next = Arc::new(AtomicUsize::new(0));
     let writes = WRITES_PER_SECOND * seconds;
@@ -96,7 +99,7 @@ async fn write(session: &Session<'_>, seconds: u32, round: usize) -> Result<Perc
     for mut connection in connections {
         let next = Arc::clone(&next);
         writers.spawn(async move {
-            let mut tally = Tally::default();
+            let mut tally = RequestTally::default();
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let Some(due) = due(index, writes) else {
@@ -106,7 +109,7 @@ async fn write(session: &Session<'_>, seconds: u32, round: usize) -> Result<Perc
                 let version = round * writes as usize + index;
                 let name = config_map_name(object);
                 let changed = objects::config_map(&name, object, version);
-                let call = Call::put(format!("{}/{name}", config_maps(NAMESPACE)), &changed);
+                let call = ApiRequest::put(format!("{}/{name}", config_maps(NAMESPACE)), &changed);
                 sleep_until(start + due).await;
                 let check = |answer: &_| is_object(answer, 200, &name);
                 if !tally.call(&mut connection, call, check).await {
@@ -115,7 +118,7 @@ async fn write(session: &Session<'_>, seconds: u32, round: usize) -> Result<Perc
             }
         });
     }
-    let mut tally = Tally::default();
+    let mut tally = RequestTally::default();
     while let Some(writer) = writers.join_next().await {
         tally.append(writer?);
     }

@@ -22,20 +22,20 @@ use tokio::{
 };
 
 use super::{
-    client::{Call, Connection, Endpoint},
+    client::{ApiRequest, Connection, Endpoint},
     costly::{self, CostlyReport},
-    load::{Tally, is_object},
+    load::{RequestTally, is_object},
     objects,
     server::{Server, ServerOptions},
 };
 use crate::{
-    Failure,
-    choices::Effort,
+    BenchError,
+    choices::BenchEffort,
     directories::{data_directory, results, write},
     flags::ApiOptions,
     latency::Percentiles,
-    machine::Machine,
-    requirement::{self, Bound, Requirement},
+    machine::MachineInfo,
+    requirement::{self, Requirement, RequirementBound},
 };
 
 const SECONDS: u32 = 60;
@@ -53,7 +53,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What was seen.
 #[derive(Serialize)]
 struct HostileReport {
-    machine: Machine,
+    machine: MachineInfo,
     seconds: u32,
     watchers: usize,
     ordinary: Percentiles,
@@ -63,12 +63,12 @@ struct HostileReport {
 }
 
 /// Measures, prints, and writes it down.
-pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
+pub(crate) async fn run(options: &ApiOptions) -> Result<(), BenchError> {
     super::raise_open_files()?;
     let dir = data_directory(options.dir.as_deref())?;
     let server = ServerOptions::alone(options)?.start(&dir.join("hostile")).await;
     let measured = match server {
-        Ok(server) => measure(server, options, Machine::find(&dir)?).await,
+        Ok(server) => measure(server, options, MachineInfo::find(&dir)?).await,
         Err(failure) => Err(failure),
     };
     std::fs::remove_dir_all(&dir)?;
@@ -94,10 +94,14 @@ pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn measure(server: Server, options: &ApiOptions, machine: Machine) -> Result<HostileReport, Failure> {
+async fn measure(
+    server: Server,
+    options: &ApiOptions,
+    machine: MachineInfo,
+) -> Result<HostileReport, BenchError> {
     let (seconds, watchers) = match options.effort {
-        Effort::Full => (SECONDS, WATCHERS),
-        Effort::Quick => (SECONDS / 6, WATCHERS / 10),
+        BenchEffort::Full => (SECONDS, WATCHERS),
+        BenchEffort::Quick => (SECONDS / 6, WATCHERS / 10),
     };
     let mut costly = costly::measure(&server, options.effort).await?;
     let endpoint = Arc::new(server.endpoint.clone());
@@ -122,7 +126,7 @@ async fn measure(server: Server, options: &ApiOptions, machine: Machine) -> Resu
             Arc::default(),
         ));
     }
-    let mut tally = Tally::default();
+    let mut tally = RequestTally::default();
     let mut most = server.resident()?;
     while let Some(client) = clients.join_next().await {
         tally.append(client??);
@@ -142,18 +146,18 @@ async fn measure(server: Server, options: &ApiOptions, machine: Machine) -> Resu
     let mut requirements = vec![
         Requirement::new(
             "p99 of ordinary requests, ms",
-            Bound::AtMost(250.0),
+            RequirementBound::AtMost(250.0),
             Some(ordinary.p99_us / 1000.0),
         ),
         Requirement::new(
             "ordinary requests that failed",
-            Bound::AtMost(0.0),
+            RequirementBound::AtMost(0.0),
             Some(tally.errors as f64),
         ),
-        Requirement::new("panics", Bound::AtMost(0.0), Some(panics)),
+        Requirement::new("panics", RequirementBound::AtMost(0.0), Some(panics)),
         Requirement::new(
             "resident memory, MiB",
-            Bound::AtMost(1536.0),
+            RequirementBound::AtMost(1536.0),
             Some(most as f64 / f64::from(1 << 20)),
         ),
     ];
@@ -170,7 +174,7 @@ async fn measure(server: Server, options: &ApiOptions, machine: Machine) -> Resu
 }
 
 /// Opens watches that nothing will ever happen to.
-async fn watch(endpoint: &Arc<Endpoint>, count: usize) -> Result<Vec<(Connection, impl Sized)>, Failure> {
+async fn watch(endpoint: &Arc<Endpoint>, count: usize) -> Result<Vec<(Connection, impl Sized)>, BenchError> {
     let permits = Arc::new(Semaphore::new(AT_ONCE));
     let mut opening = JoinSet::new();
     for _ in 0..count {
@@ -180,9 +184,9 @@ async fn watch(endpoint: &Arc<Endpoint>, count: usize) -> Result<Vec<(Connection
             let _permit = permits.acquire_owned().await?;
             let mut connection = endpoint.connect().await?;
             let path = "/api/v1/namespaces/kube-public/configmaps?watch=true&timeoutSeconds=3600";
-            let response = connection.send(Call::get(path)).await?;
+            let response = connection.send(ApiRequest::get(path)).await?;
             if response.status() != 200 {
-                return Err(Failure::from(format!(
+                return Err(BenchError::from(format!(
                     "a watch is answered with {}",
                     response.status()
                 )));
@@ -200,7 +204,7 @@ async fn watch(endpoint: &Arc<Endpoint>, count: usize) -> Result<Vec<(Connection
 /// Attacks repeatedly. That an attack is cut off is as it should be.
 async fn again<F>(endpoint: Arc<Endpoint>, attack: impl Fn(Arc<Endpoint>) -> F)
 where
-    F: Future<Output = Result<(), Failure>>,
+    F: Future<Output = Result<(), BenchError>>,
 {
     loop {
         if attack(Arc::clone(&endpoint)).await.is_err() {
@@ -210,7 +214,7 @@ where
 }
 
 /// A body that sends one byte every second.
-async fn slow_body(endpoint: Arc<Endpoint>) -> Result<(), Failure> {
+async fn slow_body(endpoint: Arc<Endpoint>) -> Result<(), BenchError> {
     let mut stream = endpoint.stream().await?;
     let head = format!(
         "POST {CONFIG_MAPS} HTTP/1.1\r\nHost: k3\r\nContent-Type: application/json\r\nContent-Length: 3000000\r\n\r\n"
@@ -224,7 +228,7 @@ async fn slow_body(endpoint: Arc<Endpoint>) -> Result<(), Failure> {
 }
 
 /// Requests over HTTP/2 that are taken back at once, until the other end hangs up.
-async fn rapid_resets(endpoint: Arc<Endpoint>) -> Result<(), Failure> {
+async fn rapid_resets(endpoint: Arc<Endpoint>) -> Result<(), BenchError> {
     let mut stream = endpoint.stream().await?;
     stream
         .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
@@ -247,7 +251,7 @@ async fn rapid_resets(endpoint: Arc<Endpoint>) -> Result<(), Failure> {
 }
 
 /// Three mebibytes that say nothing but must be read.
-async fn long_body(endpoint: Arc<Endpoint>) -> Result<(), Failure> {
+async fn long_body(endpoint: Arc<Endpoint>) -> Result<(), BenchError> {
     let text = format!(
         r#"{{"metadata":{{"name":"long"}},"data":{{"a":"{}"}}}}"#,
         "x".repeat(3_100_000)
@@ -256,7 +260,7 @@ async fn long_body(endpoint: Arc<Endpoint>) -> Result<(), Failure> {
 }
 
 /// A mebibyte of beginnings without an end.
-async fn deep_body(endpoint: Arc<Endpoint>) -> Result<(), Failure> {
+async fn deep_body(endpoint: Arc<Endpoint>) -> Result<(), BenchError> {
     flood(
         endpoint,
         format!(r#"{{"metadata":{{"name":"deep"}},"data":{}"#, "[".repeat(1 << 20)),
@@ -265,11 +269,13 @@ async fn deep_body(endpoint: Arc<Endpoint>) -> Result<(), Failure> {
 }
 
 /// The same request on and on.
-async fn flood(endpoint: Arc<Endpoint>, body: String) -> Result<(), Failure> {
+async fn flood(endpoint: Arc<Endpoint>, body: String) -> Result<(), BenchError> {
     let body = Bytes::from(body);
     let mut connection = endpoint.connect().await?;
     loop {
-        let answer = connection.call(Call::raw(CONFIG_MAPS, body.clone())).await?;
+        let answer = connection
+            .call(ApiRequest::raw(CONFIG_MAPS, body.clone()))
+            .await?;
         if !(400..500).contains(&answer.status) {
             return Err(format!("an attack is answered with {}", answer.status).into());
         }
@@ -282,14 +288,14 @@ pub(super) async fn ordinary(
     name: String,
     time: Duration,
     is_over: Arc<AtomicBool>,
-) -> Result<Tally, Failure> {
+) -> Result<RequestTally, BenchError> {
     let mut connection = endpoint.connect().await?;
     let made = connection
-        .call(Call::post(CONFIG_MAPS, &objects::config_map(&name, 0, 0)))
+        .call(ApiRequest::post(CONFIG_MAPS, &objects::config_map(&name, 0, 0)))
         .await?;
     made.expect(&[201])?;
     let path = format!("{CONFIG_MAPS}/{name}");
-    let mut tally = Tally::default();
+    let mut tally = RequestTally::default();
     let mut pace = interval(PACE);
     let begin = Instant::now();
     for round in 1_usize.. {
@@ -298,9 +304,9 @@ pub(super) async fn ordinary(
             break;
         }
         let call = if round.is_multiple_of(4) {
-            Call::put(path.clone(), &objects::config_map(&name, 0, round))
+            ApiRequest::put(path.clone(), &objects::config_map(&name, 0, round))
         } else {
-            Call::get(path.clone())
+            ApiRequest::get(path.clone())
         };
         let check = |answer: &_| is_object(answer, 200, &name);
         if !tally.call(&mut connection, call, check).await {
@@ -311,8 +317,12 @@ pub(super) async fn ordinary(
 }
 
 /// How many panics the server counts.
-async fn panics(endpoint: &Endpoint) -> Result<f64, Failure> {
-    let answer = endpoint.connect().await?.call(Call::get("/metrics")).await?;
+async fn panics(endpoint: &Endpoint) -> Result<f64, BenchError> {
+    let answer = endpoint
+        .connect()
+        .await?
+        .call(ApiRequest::get("/metrics"))
+        .await?;
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     let figure = text
         .lines()

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
-    client::{Answer, Call},
-    load::{Head, Metadata, Session, Stopwatch, Tally},
+    client::{ApiRequest, ApiResponse},
+    load::{Metadata, RequestTally, ResponseHead, Session, Stopwatch},
     objects::{HUNDREDTH, MINE, SHARDS},
     operations::{CONFIG_MAPS, NAMESPACE, PODS, config_maps, pods},
     upstream::OperationRow,
 };
-use crate::{Failure, choices::Effort};
+use crate::{BenchError, choices::BenchEffort};
 
 const PAGE: usize = 500;
 /// How often each; the shorter ones more often, because CPU time is counted in hundredths of a second.
@@ -20,23 +20,23 @@ const WALKS: u32 = 40;
 const BY_LABEL: u32 = 1_000;
 
 #[derive(Deserialize)]
-struct Counted {
+struct CountedList {
     metadata: Metadata,
     items: Vec<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
-struct Page {
+struct ListPage {
     metadata: Metadata,
-    items: Vec<Head>,
+    items: Vec<ResponseHead>,
 }
 
 /// Measures all of them.
 pub(crate) async fn measure(
     session: &Session<'_>,
-    effort: Effort,
+    effort: BenchEffort,
     rows: &mut Vec<OperationRow>,
-) -> Result<(), Failure> {
+) -> Result<(), BenchError> {
     let config_maps = config_maps(NAMESPACE);
     let pods = pods(NAMESPACE);
     for (operation, path, items, times) in [
@@ -72,17 +72,17 @@ async fn whole(
     path: String,
     items: usize,
     times: u32,
-) -> Result<OperationRow, Failure> {
-    let make = move |_| Call::get(&*path);
-    let check = move |_, answer: &Answer| is_list(answer, items);
+) -> Result<OperationRow, BenchError> {
+    let make = move |_| ApiRequest::get(&*path);
+    let check = move |_, answer: &ApiResponse| is_list(answer, items);
     let measured = session.drive(times as usize, 1, make, check).await?;
     Ok(OperationRow::new(operation, measured))
 }
 
 /// Whether an answer is a whole list of so many items.
-fn is_list(answer: &Answer, items: usize) -> Result<(), String> {
+fn is_list(answer: &ApiResponse, items: usize) -> Result<(), String> {
     answer.expect(&[200])?;
-    let list: Counted = serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
+    let list: CountedList = serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
     if list.items.len() == items && list.metadata.next_page.is_empty() {
         Ok(())
     } else {
@@ -91,25 +91,26 @@ fn is_list(answer: &Answer, items: usize) -> Result<(), String> {
 }
 
 /// Reads all pods page by page, many times: each must be seen once.
-async fn walk(session: &Session<'_>, pods: &str, times: u32) -> Result<OperationRow, Failure> {
+async fn walk(session: &Session<'_>, pods: &str, times: u32) -> Result<OperationRow, BenchError> {
     let mut connection = session.endpoint.connect().await?;
     let stopwatch = Stopwatch::start(session.meter)?;
-    let mut tally = Tally::default();
+    let mut tally = RequestTally::default();
     for _ in 0..times {
         let mut seen = BTreeSet::new();
         let mut items = 0;
         let mut path = format!("{pods}?{MINE}&limit={PAGE}");
         loop {
             let mut next_page = String::new();
-            let check = |answer: &Answer| {
+            let check = |answer: &ApiResponse| {
                 answer.expect(&[200])?;
-                let page: Page = serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
+                let page: ListPage =
+                    serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
                 items += page.items.len();
                 seen.extend(page.items.into_iter().map(|item| item.metadata.name));
                 next_page = page.metadata.next_page;
                 Ok(())
             };
-            let is_open = tally.call(&mut connection, Call::get(&*path), check).await;
+            let is_open = tally.call(&mut connection, ApiRequest::get(&*path), check).await;
             if next_page.is_empty() || !is_open {
                 break;
             }
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_list_has_all_items_at_once() {
-        let answer = |body: &str| Answer {
+        let answer = |body: &str| ApiResponse {
             status: 200,
             body: body.to_owned().into(),
         };

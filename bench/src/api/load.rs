@@ -14,9 +14,9 @@ use std::{
 use serde::Deserialize;
 use tokio::{task::JoinSet, time::Instant};
 
-use super::client::{Answer, Call, Connection, Endpoint};
+use super::client::{ApiRequest, ApiResponse, Connection, Endpoint};
 use crate::{
-    Failure,
+    BenchError,
     cpu::CpuMeter,
     latency::{Latencies, Percentiles},
 };
@@ -30,7 +30,7 @@ pub(crate) struct Session<'server> {
 
 /// What one or more clients saw.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct RequestTally {
     pub(crate) latencies: Latencies,
     /// Of the answers that were right.
     pub(crate) bytes: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Tally {
 
 /// What a run cost.
 #[derive(Clone, Debug)]
-pub(crate) struct Measured {
+pub(crate) struct LoadResult {
     /// How many succeeded.
     pub(crate) operations: usize,
     pub(crate) took: Duration,
@@ -56,12 +56,12 @@ pub(crate) struct Measured {
 pub(crate) struct Stopwatch {
     meter: CpuMeter,
     start: Instant,
-    before: crate::cpu::Spent,
+    before: crate::cpu::CpuTime,
 }
 
 /// As much of an object as is checked.
 #[derive(Deserialize)]
-pub(crate) struct Head {
+pub(crate) struct ResponseHead {
     pub(crate) metadata: Metadata,
 }
 
@@ -83,9 +83,9 @@ impl Session<'_> {
         &self,
         count: usize,
         connections: usize,
-        make: impl Fn(usize) -> Call + Send + Sync + 'static,
-        check: impl Fn(usize, &Answer) -> Result<(), String> + Send + Sync + 'static,
-    ) -> Result<Measured, Failure> {
+        make: impl Fn(usize) -> ApiRequest + Send + Sync + 'static,
+        check: impl Fn(usize, &ApiResponse) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Result<LoadResult, BenchError> {
         let connections = self.endpoint.connections(connections.min(count)).await?;
         let shared = Arc::new((AtomicUsize::new(0), make, check));
         let stopwatch = Stopwatch::start(self.meter)?;
@@ -94,20 +94,20 @@ impl Session<'_> {
             let shared = Arc::clone(&shared);
             clients.spawn(async move {
                 let (next, make, check) = &*shared;
-                let mut tally = Tally::default();
+                let mut tally = RequestTally::default();
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     if index >= count {
                         return tally;
                     }
-                    let checked = |answer: &Answer| check(index, answer);
+                    let checked = |answer: &ApiResponse| check(index, answer);
                     if !tally.call(&mut connection, make(index), checked).await {
                         return tally;
                     }
                 }
             });
         }
-        let mut tally = Tally::default();
+        let mut tally = RequestTally::default();
         while let Some(client) = clients.join_next().await {
             tally.append(client?);
         }
@@ -119,9 +119,9 @@ impl Session<'_> {
         &self,
         count: usize,
         statuses: &'static [u16],
-        make: impl Fn(usize) -> Call + Send + Sync + 'static,
-    ) -> Result<(), Failure> {
-        let check = move |_, answer: &Answer| answer.expect(statuses);
+        make: impl Fn(usize) -> ApiRequest + Send + Sync + 'static,
+    ) -> Result<(), BenchError> {
+        let check = move |_, answer: &ApiResponse| answer.expect(statuses);
         let measured = self.drive(count, self.connections, make, check).await?;
         match measured.first_error {
             Some(error) => Err(error.into()),
@@ -130,22 +130,22 @@ impl Session<'_> {
     }
 
     /// One call that must go well.
-    pub(crate) async fn ask(&self, call: Call, statuses: &[u16]) -> Result<Answer, Failure> {
+    pub(crate) async fn ask(&self, call: ApiRequest, statuses: &[u16]) -> Result<ApiResponse, BenchError> {
         let answer = self.endpoint.connect().await?.call(call).await?;
         answer.expect(statuses)?;
         Ok(answer)
     }
 }
 
-// --- Tally ---
+// --- RequestTally ---
 
-impl Tally {
+impl RequestTally {
     /// Makes one call and counts it; false if the connection is no good any more.
     pub(crate) async fn call(
         &mut self,
         connection: &mut Connection,
-        call: Call,
-        check: impl FnOnce(&Answer) -> Result<(), String>,
+        call: ApiRequest,
+        check: impl FnOnce(&ApiResponse) -> Result<(), String>,
     ) -> bool {
         let start = Instant::now();
         let answered = connection.call(call).await;
@@ -184,7 +184,7 @@ impl Tally {
 // --- Stopwatch ---
 
 impl Stopwatch {
-    pub(crate) fn start(meter: CpuMeter) -> Result<Self, Failure> {
+    pub(crate) fn start(meter: CpuMeter) -> Result<Self, BenchError> {
         Ok(Self {
             meter,
             before: meter.read()?,
@@ -192,10 +192,10 @@ impl Stopwatch {
         })
     }
 
-    pub(crate) fn stop(self, tally: Tally) -> Result<Measured, Failure> {
+    pub(crate) fn stop(self, tally: RequestTally) -> Result<LoadResult, BenchError> {
         let took = self.start.elapsed();
         let cpu = self.meter.read()?.since(self.before).server;
-        Ok(Measured {
+        Ok(LoadResult {
             operations: tally.latencies.count(),
             took,
             cpu,
@@ -208,9 +208,9 @@ impl Stopwatch {
 }
 
 /// Whether an answer has this status and is the object of this name.
-pub(crate) fn is_object(answer: &Answer, status: u16, name: &str) -> Result<(), String> {
+pub(crate) fn is_object(answer: &ApiResponse, status: u16, name: &str) -> Result<(), String> {
     answer.expect(&[status])?;
-    let head: Head = serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
+    let head: ResponseHead = serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
     if head.metadata.name == name && !head.metadata.resource_version.is_empty() {
         Ok(())
     } else {
@@ -225,8 +225,8 @@ pub(crate) fn is_object(answer: &Answer, status: u16, name: &str) -> Result<(), 
 mod tests {
     use super::*;
 
-    fn answer(status: u16, body: &str) -> Answer {
-        Answer {
+    fn answer(status: u16, body: &str) -> ApiResponse {
+        ApiResponse {
             status,
             body: body.to_owned().into(),
         }
@@ -244,9 +244,9 @@ mod tests {
 
     #[test]
     fn tallies_add_up_and_keep_the_first_error() {
-        let mut all = Tally::default();
+        let mut all = RequestTally::default();
         for error in ["one", "two"] {
-            let mut tally = Tally::default();
+            let mut tally = RequestTally::default();
             tally.latencies.add(Duration::from_millis(1));
             tally.error(error.to_owned());
             all.append(tally);

@@ -30,15 +30,15 @@ use self::{
     server::ServerOptions,
 };
 use crate::{
-    Failure,
+    BenchError,
     cpu::CpuMeter,
     directories::{data_directory, results, write},
     flags::ApiOptions,
-    machine::Machine,
+    machine::MachineInfo,
 };
 
 /// Measures everything, prints it, and writes it down.
-pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
+pub(crate) async fn run(options: &ApiOptions) -> Result<(), BenchError> {
     raise_open_files()?;
     let server_options = ServerOptions::alone(options)?;
     let dir = data_directory(options.dir.as_deref())?;
@@ -59,8 +59,8 @@ async fn measure(
     server_options: &ServerOptions,
     options: &ApiOptions,
     dir: &Path,
-) -> Result<ApiReport, Failure> {
-    let mut report = ApiReport::new(Machine::find(dir)?, options);
+) -> Result<ApiReport, BenchError> {
+    let mut report = ApiReport::new(MachineInfo::find(dir)?, options);
     say("starts");
     report.starts.push(state::start_empty(server_options, dir).await?);
 
@@ -85,7 +85,11 @@ async fn measure(
 }
 
 /// All that needs a server with objects. A part that fails is named, and the others go on.
-async fn drive(session: &Session<'_>, options: &ApiOptions, report: &mut ApiReport) -> Result<(), Failure> {
+async fn drive(
+    session: &Session<'_>,
+    options: &ApiOptions,
+    report: &mut ApiReport,
+) -> Result<(), BenchError> {
     let effort = options.effort;
     make_namespace(session, NAMESPACE).await?;
     say("create");
@@ -113,14 +117,14 @@ async fn drive(session: &Session<'_>, options: &ApiOptions, report: &mut ApiRepo
 }
 
 /// What was measured, if it was; otherwise the failure is kept.
-fn note<T>(what: &str, measured: Result<T, Failure>, failures: &mut Vec<String>) -> Option<T> {
+fn note<T>(what: &str, measured: Result<T, BenchError>, failures: &mut Vec<String>) -> Option<T> {
     measured
         .inspect_err(|failure| failures.push(format!("{what}: {failure}")))
         .ok()
 }
 
 /// A thousand watchers are a thousand connections, about as many as a process may open by default.
-fn raise_open_files() -> Result<(), Failure> {
+fn raise_open_files() -> Result<(), BenchError> {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let limit = Rlimit {
         current: maximum,

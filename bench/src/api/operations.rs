@@ -6,12 +6,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    client::{APPLY, Answer, Call, MERGE_PATCH},
-    load::{Head, Session, is_object},
+    client::{APPLY, ApiRequest, ApiResponse, MERGE_PATCH},
+    load::{ResponseHead, Session, is_object},
     objects::{self, MINE, ROUND},
     upstream::OperationRow,
 };
-use crate::{Failure, choices::Effort};
+use crate::{BenchError, choices::BenchEffort};
 
 /// The namespace of the load.
 pub(crate) const NAMESPACE: &str = "k3-bench";
@@ -25,14 +25,16 @@ const APPLIES: u32 = 5_000;
 type Rows = Vec<OperationRow>;
 
 /// Makes a namespace with the service account that its pods need.
-pub(crate) async fn make_namespace(session: &Session<'_>, name: &str) -> Result<(), Failure> {
+pub(crate) async fn make_namespace(session: &Session<'_>, name: &str) -> Result<(), BenchError> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     session
-        .ask(Call::post("/api/v1/namespaces", &namespace), &[201])
+        .ask(ApiRequest::post("/api/v1/namespaces", &namespace), &[201])
         .await?;
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     let accounts = format!("/api/v1/namespaces/{name}/serviceaccounts");
-    session.ask(Call::post(accounts, &account), &[201, 409]).await?;
+    session
+        .ask(ApiRequest::post(accounts, &account), &[201, 409])
+        .await?;
     Ok(())
 }
 
@@ -53,63 +55,68 @@ pub(crate) fn pod_name(index: usize) -> String {
 }
 
 /// Creates what the other operations need.
-pub(crate) async fn create(session: &Session<'_>, rows: &mut Rows) -> Result<(), Failure> {
+pub(crate) async fn create(session: &Session<'_>, rows: &mut Rows) -> Result<(), BenchError> {
     let make = |index: usize| {
         let object = objects::config_map(&config_map_name(index), index, 0);
-        Call::post(config_maps(NAMESPACE), &object)
+        ApiRequest::post(config_maps(NAMESPACE), &object)
     };
-    let check = |index: usize, answer: &Answer| is_object(answer, 201, &config_map_name(index));
+    let check = |index: usize, answer: &ApiResponse| is_object(answer, 201, &config_map_name(index));
     let measured = session
         .drive(CONFIG_MAPS, session.connections, make, check)
         .await?;
     rows.push(OperationRow::new("create ConfigMap", measured));
 
-    let make = |index: usize| Call::post(pods(NAMESPACE), &objects::pod(&pod_name(index), index));
-    let check = |index: usize, answer: &Answer| is_object(answer, 201, &pod_name(index));
+    let make = |index: usize| ApiRequest::post(pods(NAMESPACE), &objects::pod(&pod_name(index), index));
+    let check = |index: usize, answer: &ApiResponse| is_object(answer, 201, &pod_name(index));
     let measured = session.drive(PODS, session.connections, make, check).await?;
     rows.push(OperationRow::new("create Pod", measured));
     Ok(())
 }
 
 /// Gets single objects, here and there.
-pub(crate) async fn get(session: &Session<'_>, effort: Effort, rows: &mut Rows) -> Result<(), Failure> {
+pub(crate) async fn get(
+    session: &Session<'_>,
+    effort: BenchEffort,
+    rows: &mut Rows,
+) -> Result<(), BenchError> {
     let gets = effort.of(GETS) as usize;
     let make = |index| {
-        Call::get(format!(
+        ApiRequest::get(format!(
             "{}/{}",
             config_maps(NAMESPACE),
             config_map_name(scattered(index, CONFIG_MAPS))
         ))
     };
-    let check = |index: usize, answer: &Answer| {
+    let check = |index: usize, answer: &ApiResponse| {
         is_object(answer, 200, &config_map_name(scattered(index, CONFIG_MAPS)))
     };
     let measured = session.drive(gets, session.connections, make, check).await?;
     rows.push(OperationRow::new("get ConfigMap", measured));
 
     let make = |index| {
-        Call::get(format!(
+        ApiRequest::get(format!(
             "{}/{}",
             pods(NAMESPACE),
             pod_name(scattered(index, PODS))
         ))
     };
-    let check = |index: usize, answer: &Answer| is_object(answer, 200, &pod_name(scattered(index, PODS)));
+    let check =
+        |index: usize, answer: &ApiResponse| is_object(answer, 200, &pod_name(scattered(index, PODS)));
     let measured = session.drive(gets, session.connections, make, check).await?;
     rows.push(OperationRow::new("get Pod", measured));
     Ok(())
 }
 
 /// Updates each `ConfigMap` at the version it has.
-pub(crate) async fn update(session: &Session<'_>, rows: &mut Rows) -> Result<(), Failure> {
+pub(crate) async fn update(session: &Session<'_>, rows: &mut Rows) -> Result<(), BenchError> {
     let versions = Arc::new(versions(session).await?);
     let make = move |index: usize| {
         let name = config_map_name(index);
         let mut object = objects::config_map(&name, index, 1);
         object["metadata"]["resourceVersion"] = versions.get(&name).cloned().into();
-        Call::put(format!("{}/{name}", config_maps(NAMESPACE)), &object)
+        ApiRequest::put(format!("{}/{name}", config_maps(NAMESPACE)), &object)
     };
-    let check = |index: usize, answer: &Answer| is_object(answer, 200, &config_map_name(index));
+    let check = |index: usize, answer: &ApiResponse| is_object(answer, 200, &config_map_name(index));
     let measured = session
         .drive(CONFIG_MAPS, session.connections, make, check)
         .await?;
@@ -118,12 +125,12 @@ pub(crate) async fn update(session: &Session<'_>, rows: &mut Rows) -> Result<(),
 }
 
 /// The resource version of each `ConfigMap`, by name.
-async fn versions(session: &Session<'_>) -> Result<BTreeMap<String, String>, Failure> {
+async fn versions(session: &Session<'_>) -> Result<BTreeMap<String, String>, BenchError> {
     #[derive(Deserialize)]
     struct List {
-        items: Vec<Head>,
+        items: Vec<ResponseHead>,
     }
-    let call = Call::get(format!("{}?{MINE}", config_maps(NAMESPACE)));
+    let call = ApiRequest::get(format!("{}?{MINE}", config_maps(NAMESPACE)));
     let answer = session.ask(call, &[200]).await?;
     let list: List = serde_json::from_slice(&answer.body)?;
     let versions = list
@@ -134,12 +141,12 @@ async fn versions(session: &Session<'_>) -> Result<BTreeMap<String, String>, Fai
 }
 
 /// Reports each pod as running.
-pub(crate) async fn patch(session: &Session<'_>, rows: &mut Rows) -> Result<(), Failure> {
+pub(crate) async fn patch(session: &Session<'_>, rows: &mut Rows) -> Result<(), BenchError> {
     let make = |index: usize| {
         let path = format!("{}/{}/status", pods(NAMESPACE), pod_name(index));
-        Call::patch(path, MERGE_PATCH, &objects::running(index))
+        ApiRequest::patch(path, MERGE_PATCH, &objects::running(index))
     };
-    let check = |index: usize, answer: &Answer| {
+    let check = |index: usize, answer: &ApiResponse| {
         is_object(answer, 200, &pod_name(index))?;
         is_value(answer, "/status/phase", "Running")
     };
@@ -149,7 +156,11 @@ pub(crate) async fn patch(session: &Session<'_>, rows: &mut Rows) -> Result<(), 
 }
 
 /// Applies configurations: first objects that are new, then a change in each.
-pub(crate) async fn apply(session: &Session<'_>, effort: Effort, rows: &mut Rows) -> Result<(), Failure> {
+pub(crate) async fn apply(
+    session: &Session<'_>,
+    effort: BenchEffort,
+    rows: &mut Rows,
+) -> Result<(), BenchError> {
     type Build = fn(&str, usize, usize) -> Value;
     let applies = effort.of(APPLIES) as usize;
     let deployments = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments");
@@ -171,9 +182,9 @@ pub(crate) async fn apply(session: &Session<'_>, effort: Effort, rows: &mut Rows
             let make = move |index: usize| {
                 let name = applied_name(index);
                 let path = format!("{path}/{name}?fieldManager=k3-bench&force=true");
-                Call::patch(path, APPLY, &build(&name, index, round))
+                ApiRequest::patch(path, APPLY, &build(&name, index, round))
             };
-            let check = move |index: usize, answer: &Answer| {
+            let check = move |index: usize, answer: &ApiResponse| {
                 let status = if round == 0 { 201 } else { 200 };
                 is_object(answer, status, &applied_name(index))?;
                 let annotation = format!("/metadata/annotations/{}", ROUND.replace('/', "~1"));
@@ -182,7 +193,7 @@ pub(crate) async fn apply(session: &Session<'_>, effort: Effort, rows: &mut Rows
             let measured = session.drive(applies, session.connections, make, check).await?;
             rows.push(OperationRow::new(operation, measured));
         }
-        let remove = move |index: usize| Call::delete(format!("{collection}/{}", applied_name(index)));
+        let remove = move |index: usize| ApiRequest::delete(format!("{collection}/{}", applied_name(index)));
         session.prepare(applies, &[200, 202], remove).await?;
     }
     Ok(())
@@ -193,16 +204,17 @@ fn applied_name(index: usize) -> String {
 }
 
 /// Deletes what [`create`] made.
-pub(crate) async fn delete(session: &Session<'_>, rows: &mut Rows) -> Result<(), Failure> {
-    let expect_deleted = |_, answer: &Answer| answer.expect(&[200]);
-    let make = |index: usize| Call::delete(format!("{}/{}", config_maps(NAMESPACE), config_map_name(index)));
+pub(crate) async fn delete(session: &Session<'_>, rows: &mut Rows) -> Result<(), BenchError> {
+    let expect_deleted = |_, answer: &ApiResponse| answer.expect(&[200]);
+    let make =
+        |index: usize| ApiRequest::delete(format!("{}/{}", config_maps(NAMESPACE), config_map_name(index)));
     let measured = session
         .drive(CONFIG_MAPS, session.connections, make, expect_deleted)
         .await?;
     rows.push(OperationRow::new("delete ConfigMap", measured));
 
     let make = |index: usize| {
-        Call::delete(format!(
+        ApiRequest::delete(format!(
             "{}/{}?gracePeriodSeconds=0",
             pods(NAMESPACE),
             pod_name(index)
@@ -216,7 +228,7 @@ pub(crate) async fn delete(session: &Session<'_>, rows: &mut Rows) -> Result<(),
 }
 
 /// Whether a string of an answer is as expected.
-fn is_value(answer: &Answer, pointer: &str, expected: &str) -> Result<(), String> {
+fn is_value(answer: &ApiResponse, pointer: &str, expected: &str) -> Result<(), String> {
     let object: Value = serde_json::from_slice(&answer.body).map_err(|error| error.to_string())?;
     match object.pointer(pointer) {
         Some(Value::String(found)) if found == expected => Ok(()),
@@ -247,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_value_that_is_absent_or_other_is_not_taken() {
-        let answer = Answer {
+        let answer = ApiResponse {
             status: 200,
             body: r#"{"a":{"b/c":"1"}}"#.into(),
         };

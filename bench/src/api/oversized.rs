@@ -34,7 +34,7 @@ pub(super) struct Oversized {
 
 /// A list or map in a type.
 struct CollectionField {
-    steps: Vec<Step>,
+    steps: Vec<SchemaStep>,
     /// The type of its entries.
     entry: Value,
     is_map: bool,
@@ -42,7 +42,7 @@ struct CollectionField {
 
 /// One step from the root of an object.
 #[derive(Clone)]
-enum Step {
+enum SchemaStep {
     Field(String),
     /// The only entry of a list.
     Item,
@@ -51,12 +51,12 @@ enum Step {
 }
 
 /// The types of a document.
-struct Types<'d>(&'d Map<String, Value>);
+struct DocumentTypes<'d>(&'d Map<String, Value>);
 
 /// All of a document that the server publishes for a group and version. `is_chosen` selects the kinds.
 pub(super) fn of_document(document: &Value, is_chosen: impl Fn(&str) -> bool) -> Vec<Oversized> {
     let nothing = Map::new();
-    let types = Types(document["components"]["schemas"].as_object().unwrap_or(&nothing));
+    let types = DocumentTypes(document["components"]["schemas"].as_object().unwrap_or(&nothing));
     let paths = document["paths"].as_object().unwrap_or(&nothing);
     let mut all = Vec::new();
     for (path, operations) in paths {
@@ -99,31 +99,31 @@ fn api_version(operation: &Value) -> String {
     }
 }
 
-fn text(steps: &[Step]) -> String {
+fn text(steps: &[SchemaStep]) -> String {
     let mut text = String::new();
     for step in steps {
         match step {
-            Step::Field(name) => {
+            SchemaStep::Field(name) => {
                 if !text.is_empty() {
                     text.push('.');
                 }
                 text.push_str(name);
             }
-            Step::Item => text.push_str("[]"),
-            Step::Entry => text.push_str("{}"),
+            SchemaStep::Item => text.push_str("[]"),
+            SchemaStep::Entry => text.push_str("{}"),
         }
     }
     text
 }
 
 /// Sets a value in an object, and makes what is on the way to it.
-fn put(object: &mut Value, steps: &[Step], value: Value) {
+fn put(object: &mut Value, steps: &[SchemaStep], value: Value) {
     let mut at = object;
     for step in steps {
         at = match step {
-            Step::Field(name) => &mut at[name.as_str()],
-            Step::Entry => &mut at["a"],
-            Step::Item => {
+            SchemaStep::Field(name) => &mut at[name.as_str()],
+            SchemaStep::Entry => &mut at["a"],
+            SchemaStep::Item => {
                 if !at.is_array() || at.as_array().is_some_and(Vec::is_empty) {
                     *at = json!([{}]);
                 }
@@ -134,9 +134,9 @@ fn put(object: &mut Value, steps: &[Step], value: Value) {
     *at = value;
 }
 
-// --- Types ---
+// --- DocumentTypes ---
 
-impl Types<'_> {
+impl DocumentTypes<'_> {
     /// The type that a reference means, with the name of it; the type itself if it is none.
     fn resolve<'s>(&'s self, schema: &'s Value) -> (&'s str, &'s Value) {
         let reference = schema["$ref"]
@@ -152,7 +152,7 @@ impl Types<'_> {
     fn find_collection_fields(
         &self,
         schema: &Value,
-        steps: &mut Vec<Step>,
+        steps: &mut Vec<SchemaStep>,
         within: &mut Vec<String>,
         found: &mut Vec<CollectionField>,
     ) {
@@ -162,13 +162,13 @@ impl Types<'_> {
         }
         within.push(name.to_owned());
         for (field, schema) in resolved["properties"].as_object().into_iter().flatten() {
-            steps.push(Step::Field(field.clone()));
+            steps.push(SchemaStep::Field(field.clone()));
             self.find_collection_fields(schema, steps, within, found);
             steps.pop();
         }
         for (part, step, is_map) in [
-            ("items", Step::Item, false),
-            ("additionalProperties", Step::Entry, true),
+            ("items", SchemaStep::Item, false),
+            ("additionalProperties", SchemaStep::Entry, true),
         ] {
             let entry = &resolved[part];
             if entry.is_object() {

@@ -8,17 +8,17 @@ use super::{
     upstream::{OperationRow, UPSTREAM},
 };
 use crate::{
-    choices::Effort,
+    choices::BenchEffort,
     flags::ApiOptions,
-    machine::Machine,
-    requirement::{self, Bound, Requirement},
+    machine::MachineInfo,
+    requirement::{self, Requirement, RequirementBound},
     table::{Table, grouped, mebibytes},
 };
 
 /// Everything, in the order in which it was measured.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ApiReport {
-    pub(crate) machine: Machine,
+    pub(crate) machine: MachineInfo,
     pub(crate) quick: bool,
     /// Of the load; the server may be another.
     pub(crate) release_build: bool,
@@ -36,10 +36,10 @@ pub(crate) struct ApiReport {
 // --- ApiReport ---
 
 impl ApiReport {
-    pub(crate) fn new(machine: Machine, options: &ApiOptions) -> Self {
+    pub(crate) fn new(machine: MachineInfo, options: &ApiOptions) -> Self {
         Self {
             machine,
-            quick: options.effort == Effort::Quick,
+            quick: options.effort == BenchEffort::Quick,
             release_build: !cfg!(debug_assertions),
             storage: options.storage.name(),
             connections: options.connections,
@@ -71,37 +71,37 @@ impl ApiReport {
         self.asked = vec![
             Requirement::new(
                 "operations within the CPU time asked",
-                Bound::AtLeast(all),
+                RequirementBound::AtLeast(all),
                 Some(met),
             ),
             Requirement::new(
                 "times upstream's rate, the slowest operation",
-                Bound::AtLeast(1.0),
+                RequirementBound::AtLeast(1.0),
                 slowest,
             ),
             Requirement::new(
                 "start to /readyz, empty, ms",
-                Bound::AtMost(150.0),
+                RequirementBound::AtMost(150.0),
                 start(0).map(|start| start.ms),
             ),
             Requirement::new(
                 "start to /readyz, 50,000 objects, ms",
-                Bound::AtMost(1500.0),
+                RequirementBound::AtMost(1500.0),
                 start(state::OBJECTS).map(|start| start.ms),
             ),
             Requirement::new(
                 "memory after start, MiB",
-                Bound::AtMost(30.0),
+                RequirementBound::AtMost(30.0),
                 start(0).map(|start| mebibytes(start.resident_bytes)),
             ),
             Requirement::new(
                 "memory per stored byte",
-                Bound::AtMost(2.0),
+                RequirementBound::AtMost(2.0),
                 weight.map(WeightRow::per_stored_byte),
             ),
             Requirement::new(
                 "times the writers' p99 beside lists of 10,000 Pods",
-                Bound::AtMost(2.0),
+                RequirementBound::AtMost(2.0),
                 self.disturbance.as_ref().map(DisturbanceRow::rise),
             ),
         ];
@@ -210,13 +210,13 @@ mod tests {
     use crate::choices::Backend;
 
     fn report(starts: Vec<StartRow>) -> ApiReport {
-        let machine = Machine {
+        let machine = MachineInfo {
             cores: 1,
             kernel: String::new(),
             on_disk: true,
         };
         let options = ApiOptions {
-            effort: Effort::Quick,
+            effort: BenchEffort::Quick,
             storage: Backend::File,
             connections: 1,
             binary: None,

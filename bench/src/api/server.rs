@@ -11,8 +11,8 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
-use super::client::{Call, Endpoint};
-use crate::{Failure, choices::Backend, directories::own_directory, flags::ApiOptions, memory};
+use super::client::{ApiRequest, Endpoint};
+use crate::{BenchError, choices::Backend, directories::own_directory, flags::ApiOptions, memory};
 
 /// How long a server may take to be ready, and to stop.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -40,7 +40,7 @@ pub(crate) struct Server {
 
 impl ServerOptions {
     /// An API server alone, as the options want it.
-    pub(crate) fn alone(options: &ApiOptions) -> Result<Self, Failure> {
+    pub(crate) fn alone(options: &ApiOptions) -> Result<Self, BenchError> {
         Self::with(options, ["--controllers=".to_owned()])
     }
 
@@ -48,7 +48,7 @@ impl ServerOptions {
     pub(crate) fn with(
         options: &ApiOptions,
         parts: impl IntoIterator<Item = String>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, BenchError> {
         Self::with_node(options, parts.into_iter().chain(["--no-node".to_owned()]))
     }
 
@@ -56,7 +56,7 @@ impl ServerOptions {
     pub(crate) fn with_node(
         options: &ApiOptions,
         parts: impl IntoIterator<Item = String>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, BenchError> {
         let binary = match &options.binary {
             Some(binary) => binary.clone(),
             None => own_directory()?.join("k3"),
@@ -69,7 +69,7 @@ impl ServerOptions {
     }
 
     /// Starts a server with its data in `directory`, and waits until it is ready.
-    pub(crate) async fn start(&self, directory: &Path) -> Result<Server, Failure> {
+    pub(crate) async fn start(&self, directory: &Path) -> Result<Server, BenchError> {
         fs::create_dir_all(directory)?;
         let log = directory.join("log");
         let mut command = Command::new(&self.binary);
@@ -87,7 +87,7 @@ impl ServerOptions {
             .spawn()
             .map_err(|error| format!("cannot start {}: {error}", self.binary.display()))?;
         let mut stdout = BufReader::new(child.stdout.take().expect("standard output is piped"));
-        let mut guard = Guard(Some(child));
+        let mut guard = ServerGuard(Some(child));
         let said = tokio::task::block_in_place(|| announcement(&mut stdout))?;
         if !said {
             let log = fs::read_to_string(&log)?;
@@ -105,7 +105,7 @@ impl ServerOptions {
 }
 
 /// Reads until the server prints where its kubeconfig is; false if it ends before.
-fn announcement(stdout: &mut impl BufRead) -> Result<bool, Failure> {
+fn announcement(stdout: &mut impl BufRead) -> Result<bool, BenchError> {
     let mut line = String::new();
     while stdout.read_line(&mut line)? > 0 {
         if line.starts_with("export KUBECONFIG=") {
@@ -116,10 +116,10 @@ fn announcement(stdout: &mut impl BufRead) -> Result<bool, Failure> {
     Ok(false)
 }
 
-async fn ready(endpoint: &Endpoint, start: Instant) -> Result<(), Failure> {
+async fn ready(endpoint: &Endpoint, start: Instant) -> Result<(), BenchError> {
     while start.elapsed() < PATIENCE {
         if let Ok(mut connection) = endpoint.connect().await
-            && connection.call(Call::get("/readyz")).await?.status == 200
+            && connection.call(ApiRequest::get("/readyz")).await?.status == 200
         {
             return Ok(());
         }
@@ -129,9 +129,9 @@ async fn ready(endpoint: &Endpoint, start: Instant) -> Result<(), Failure> {
 }
 
 /// Kills a process that was not handed over.
-struct Guard(Option<Child>);
+struct ServerGuard(Option<Child>);
 
-impl Drop for Guard {
+impl Drop for ServerGuard {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
             end(child);
@@ -153,12 +153,12 @@ impl Server {
     }
 
     /// Bytes of resident memory.
-    pub(crate) fn resident(&self) -> Result<u64, Failure> {
+    pub(crate) fn resident(&self) -> Result<u64, BenchError> {
         memory::resident(&self.pid().to_string())
     }
 
     /// Ends it as a user would, and waits until it has ended.
-    pub(crate) async fn stop(mut self) -> Result<(), Failure> {
+    pub(crate) async fn stop(mut self) -> Result<(), BenchError> {
         kill_process(Pid::from_child(&self.child), Signal::TERM)?;
         let start = Instant::now();
         while self.child.try_wait()?.is_none() {

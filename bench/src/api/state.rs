@@ -5,15 +5,15 @@ use std::{path::Path, time::Duration};
 use serde::Serialize;
 
 use super::{
-    client::Call,
+    client::ApiRequest,
     load::Session,
     objects::{self, MINE},
     operations::{NAMESPACE, config_map_name, config_maps, make_namespace},
     server::{Server, ServerOptions},
 };
 use crate::{
-    Failure,
-    choices::{Backend, Effort},
+    BenchError,
+    choices::{Backend, BenchEffort},
     cpu::CpuMeter,
 };
 
@@ -46,7 +46,7 @@ pub(crate) struct WeightRow {
 }
 
 /// Starts an empty server several times.
-pub(crate) async fn start_empty(server_options: &ServerOptions, dir: &Path) -> Result<StartRow, Failure> {
+pub(crate) async fn start_empty(server_options: &ServerOptions, dir: &Path) -> Result<StartRow, BenchError> {
     let mut times = Vec::new();
     let mut resident_bytes = 0;
     for run in 0..STARTS {
@@ -69,8 +69,8 @@ pub(crate) async fn fill(
     server_options: &ServerOptions,
     dir: &Path,
     connections: usize,
-    effort: Effort,
-) -> Result<(WeightRow, Option<StartRow>), Failure> {
+    effort: BenchEffort,
+) -> Result<(WeightRow, Option<StartRow>), BenchError> {
     let directory = dir.join("full");
     let objects = effort.of(OBJECTS) as usize;
     let server = server_options.start(&directory).await?;
@@ -83,12 +83,12 @@ pub(crate) async fn fill(
     make_namespace(&session, NAMESPACE).await?;
     let make = |index: usize| {
         let object = objects::config_map(&config_map_name(index), index, 0);
-        Call::post(config_maps(NAMESPACE), &object)
+        ApiRequest::post(config_maps(NAMESPACE), &object)
     };
     session.prepare(objects, &[201], make).await?;
     let after_bytes = rested(&server).await?;
     // After its memory was looked at: a list takes some.
-    let list = Call::get(format!("{}?{MINE}", config_maps(NAMESPACE)));
+    let list = ApiRequest::get(format!("{}?{MINE}", config_maps(NAMESPACE)));
     let weight = WeightRow {
         objects,
         stored_bytes: session.ask(list, &[200]).await?.body.len() as u64,
@@ -109,7 +109,7 @@ pub(crate) async fn fill(
     Ok((weight, Some(start)))
 }
 
-async fn rested(server: &Server) -> Result<u64, Failure> {
+async fn rested(server: &Server) -> Result<u64, BenchError> {
     tokio::time::sleep(REST).await;
     server.resident()
 }

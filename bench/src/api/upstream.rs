@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::load::Measured;
+use super::load::LoadResult;
 
 /// An operation as upstream does it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -75,7 +75,7 @@ pub(crate) const UPSTREAM: [Upstream; 18] = upstream![
 impl OperationRow {
     /// Sets a measurement beside upstream's. The operation must be one of [`UPSTREAM`].
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    pub(crate) fn new(operation: &'static str, measured: Measured) -> Self {
+    pub(crate) fn new(operation: &'static str, measured: LoadResult) -> Self {
         let mut known = UPSTREAM.into_iter();
         let upstream = known
             .find(|upstream| upstream.operation == operation)
@@ -110,7 +110,7 @@ mod tests {
     use crate::latency::Latencies;
 
     fn row(operations: usize, cpu_ms: u64, errors: usize) -> OperationRow {
-        let measured = Measured {
+        let measured = LoadResult {
             operations,
             took: Duration::from_secs(2),
             cpu: Duration::from_millis(cpu_ms),

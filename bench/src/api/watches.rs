@@ -17,13 +17,13 @@ use tokio::{
 };
 
 use super::{
-    client::{Answer, Call, Connection},
-    load::{Head, Session, Stopwatch, Tally, is_object},
+    client::{ApiRequest, ApiResponse, Connection},
+    load::{RequestTally, ResponseHead, Session, Stopwatch, is_object},
     objects::{ROUND, config_map},
     operations::{config_maps, make_namespace},
     upstream::OperationRow,
 };
-use crate::{Failure, choices::Effort};
+use crate::{BenchError, choices::BenchEffort};
 
 /// How long a watch may take to open, and all events to arrive.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -31,20 +31,20 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// A watch that is open.
 pub(crate) struct Watcher {
     body: Incoming,
-    lines: Lines,
+    lines: LineReader,
     /// Held open.
     _connection: Connection,
 }
 
 /// Bytes that become lines.
 #[derive(Default)]
-struct Lines {
+struct LineReader {
     /// The beginning of a line whose end has not arrived.
     rest: Vec<u8>,
 }
 
 /// When a watcher received which change.
-struct Sighting {
+struct ReceivedChange {
     round: usize,
     nanos: u64,
 }
@@ -52,9 +52,9 @@ struct Sighting {
 /// Measures few watchers and many changes, then many watchers and few changes.
 pub(crate) async fn measure(
     session: &Session<'_>,
-    effort: Effort,
+    effort: BenchEffort,
     rows: &mut Vec<OperationRow>,
-) -> Result<(), Failure> {
+) -> Result<(), BenchError> {
     for (operation, watchers, changes) in [
         ("watch event, 100 watchers", 100, 5_000),
         ("watch event, 1,000 watchers", 1_000, 1_000),
@@ -70,17 +70,17 @@ async fn fan_out(
     operation: &'static str,
     watchers: usize,
     changes: usize,
-) -> Result<OperationRow, Failure> {
+) -> Result<OperationRow, BenchError> {
     let namespace = format!("k3-bench-watch-{watchers}");
     make_namespace(session, &namespace).await?;
     let collection = config_maps(&namespace);
     // More objects than writers: two writers seldom meet at one.
     let objects = session.connections * 4;
     let path = collection.clone();
-    let create = move |index: usize| Call::post(&*path, &config_map(&name(index), index, 0));
+    let create = move |index: usize| ApiRequest::post(&*path, &config_map(&name(index), index, 0));
     session.prepare(objects, &[201], create).await?;
-    let list = session.ask(Call::get(&*collection), &[200]).await?;
-    let list: Head = serde_json::from_slice(&list.body)?;
+    let list = session.ask(ApiRequest::get(&*collection), &[200]).await?;
+    let list: ResponseHead = serde_json::from_slice(&list.body)?;
     let version = list.metadata.resource_version;
     let mut open = Vec::with_capacity(watchers);
     for _ in 0..watchers {
@@ -98,18 +98,18 @@ async fn fan_out(
     let times = Arc::clone(&answered);
     let make = move |index: usize| {
         let object = index % objects;
-        Call::put(
+        ApiRequest::put(
             format!("{collection}/{}", name(object)),
             &config_map(&name(object), object, index + 1),
         )
     };
-    let check = move |index: usize, answer: &Answer| {
+    let check = move |index: usize, answer: &ApiResponse| {
         times[index].store(nanos(start), Ordering::Relaxed);
         is_object(answer, 200, &name(index % objects))
     };
     let written = session.drive(changes, session.connections, make, check).await?;
 
-    let mut tally = Tally::default();
+    let mut tally = RequestTally::default();
     if let Some(error) = written.first_error {
         tally.error(error);
     }
@@ -135,21 +135,21 @@ fn nanos(since: Instant) -> u64 {
 
 impl Watcher {
     /// Begins the watch that is at a path.
-    pub(crate) async fn open(session: &Session<'_>, path: String) -> Result<Self, Failure> {
+    pub(crate) async fn open(session: &Session<'_>, path: String) -> Result<Self, BenchError> {
         let mut connection = session.endpoint.connect().await?;
-        let response = connection.send(Call::get(path)).await?;
+        let response = connection.send(ApiRequest::get(path)).await?;
         if response.status() != 200 {
             return Err(format!("a watch is answered with {}", response.status()).into());
         }
         Ok(Self {
             body: response.into_body(),
-            lines: Lines::default(),
+            lines: LineReader::default(),
             _connection: connection,
         })
     }
 
     /// Reads until there were so many events.
-    async fn read(mut self, events: usize, start: Instant) -> Result<Vec<Sighting>, Failure> {
+    async fn read(mut self, events: usize, start: Instant) -> Result<Vec<ReceivedChange>, BenchError> {
         let mut seen = Vec::with_capacity(events);
         while seen.len() < events {
             let ended = format!("a watch ended after {} of {events} events", seen.len());
@@ -157,7 +157,7 @@ impl Watcher {
             let now = nanos(start);
             self.lines.add(&data, |line| {
                 let round = round(line).ok_or("a watch sent something else than a change")?;
-                seen.push(Sighting { round, nanos: now });
+                seen.push(ReceivedChange { round, nanos: now });
                 Ok(())
             })?;
         }
@@ -167,8 +167,8 @@ impl Watcher {
     /// Waits for events, and gives each as the line that arrived. False if the watch has ended.
     pub(crate) async fn events(
         &mut self,
-        each: impl FnMut(&[u8]) -> Result<(), Failure>,
-    ) -> Result<bool, Failure> {
+        each: impl FnMut(&[u8]) -> Result<(), BenchError>,
+    ) -> Result<bool, BenchError> {
         let Some(data) = self.data().await? else {
             return Ok(false);
         };
@@ -177,7 +177,7 @@ impl Watcher {
     }
 
     /// The next event; an error when none arrives for long.
-    async fn data(&mut self) -> Result<Option<Bytes>, Failure> {
+    async fn data(&mut self) -> Result<Option<Bytes>, BenchError> {
         loop {
             let Some(frame) = timeout(PATIENCE, self.body.frame()).await? else {
                 return Ok(None);
@@ -198,14 +198,14 @@ fn round(line: &[u8]) -> Option<usize> {
     after.split_once('"')?.0.parse().ok()
 }
 
-// --- Lines ---
+// --- LineReader ---
 
-impl Lines {
+impl LineReader {
     fn add(
         &mut self,
         data: &Bytes,
-        mut each: impl FnMut(&[u8]) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        mut each: impl FnMut(&[u8]) -> Result<(), BenchError>,
+    ) -> Result<(), BenchError> {
         let mut pieces = data.split(|byte| *byte == b'\n');
         let mut piece = pieces.next().unwrap_or_default();
         for next in pieces {
@@ -223,11 +223,11 @@ impl Lines {
     }
 }
 
-// --- Tally ---
+// --- RequestTally ---
 
-impl Tally {
+impl RequestTally {
     /// Counts what one watcher saw: each change once, so long after it was answered.
-    fn count(&mut self, sightings: &[Sighting], answered: &[AtomicU64]) {
+    fn count(&mut self, sightings: &[ReceivedChange], answered: &[AtomicU64]) {
         let mut seen = vec![false; answered.len()];
         for sighting in sightings {
             let index = sighting.round.wrapping_sub(1);
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn lines_are_put_together_from_pieces() {
-        let mut lines = Lines::default();
+        let mut lines = LineReader::default();
         let mut found = Vec::new();
         for data in ["a", "b\nc\nd", "", "e\n"] {
             lines
@@ -277,8 +277,8 @@ mod tests {
     #[test]
     fn rejects_a_change_that_is_sent_twice() {
         let answered = [AtomicU64::new(0), AtomicU64::new(5000)];
-        let sighting = |round, nanos| Sighting { round, nanos };
-        let mut tally = Tally::default();
+        let sighting = |round, nanos| ReceivedChange { round, nanos };
+        let mut tally = RequestTally::default();
         tally.count(&[sighting(2, 7000), sighting(2, 8000), sighting(3, 0)], &answered);
         assert_eq!((tally.latencies.count(), tally.errors), (1, 2));
         assert!((tally.latencies.percentiles().p50_us - 2.0).abs() < 1e-9);

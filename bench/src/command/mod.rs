@@ -16,18 +16,18 @@ use tokio::time::Instant;
 
 use self::report::{CommandReport, CommandRow, MigrateRow};
 use crate::{
-    Failure,
+    BenchError,
     api::{
-        client::Call,
+        client::ApiRequest,
         objects,
         operations::{config_map_name, config_maps, make_namespace},
         server::ServerOptions,
     },
-    choices::{Backend, Effort},
+    choices::{Backend, BenchEffort},
     directories::{data_directory, results, write},
     flags::ApiOptions,
     latency::Latencies,
-    machine::Machine,
+    machine::MachineInfo,
     storage::backend::Service,
     workload::{available, make_deployments, nodes_are_ready, session, until},
 };
@@ -41,7 +41,7 @@ const EACH: usize = 100;
 const OBJECTS: u32 = 50_000;
 
 /// Measures everything, prints it, and writes it down.
-pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
+pub(crate) async fn run(options: &ApiOptions) -> Result<(), BenchError> {
     let dir = data_directory(options.dir.as_deref())?;
     let measured = measure(options, &dir).await;
     fs::remove_dir_all(&dir)?;
@@ -51,17 +51,17 @@ pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
     write(&report, &results(options.json.as_deref(), "command.json"))
 }
 
-async fn measure(options: &ApiOptions, dir: &Path) -> Result<CommandReport, Failure> {
+async fn measure(options: &ApiOptions, dir: &Path) -> Result<CommandReport, BenchError> {
     // What is moved has to be somewhere.
     let options = &ApiOptions {
         storage: Backend::File,
         ..options.clone()
     };
     let binary = ServerOptions::alone(options)?.binary;
-    let mut report = CommandReport::new(Machine::find(dir)?, fs::metadata(&binary)?.len());
+    let mut report = CommandReport::new(MachineInfo::find(dir)?, fs::metadata(&binary)?.len());
     let runs = match options.effort {
-        Effort::Full => RUNS,
-        Effort::Quick => RUNS / 4,
+        BenchEffort::Full => RUNS,
+        BenchEffort::Quick => RUNS / 4,
     };
     eprintln!("test environments are made");
     let mut test_env = || again(&binary, &["test-env", "--", "true"], dir);
@@ -84,8 +84,8 @@ async fn measure(options: &ApiOptions, dir: &Path) -> Result<CommandReport, Fail
 fn repeat(
     name: &'static str,
     runs: usize,
-    run: &mut dyn FnMut() -> Result<Duration, Failure>,
-) -> Result<CommandRow, Failure> {
+    run: &mut dyn FnMut() -> Result<Duration, BenchError>,
+) -> Result<CommandRow, BenchError> {
     run()?;
     let mut latencies = Latencies::default();
     for _ in 0..runs {
@@ -99,7 +99,7 @@ fn repeat(
 }
 
 /// Runs a command in an empty directory, where no settings are found; how long it took. It must succeed.
-fn again(binary: &Path, args: &[&str], dir: &Path) -> Result<Duration, Failure> {
+fn again(binary: &Path, args: &[&str], dir: &Path) -> Result<Duration, BenchError> {
     let directory = dir.join("empty");
     fs::create_dir_all(&directory)?;
     let mut command = Command::new(binary.canonicalize()?);
@@ -107,7 +107,7 @@ fn again(binary: &Path, args: &[&str], dir: &Path) -> Result<Duration, Failure> 
     timed(&mut command)
 }
 
-fn timed(command: &mut Command) -> Result<Duration, Failure> {
+fn timed(command: &mut Command) -> Result<Duration, BenchError> {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let start = Instant::now();
     let status = tokio::task::block_in_place(|| command.status())?;
@@ -119,7 +119,7 @@ fn timed(command: &mut Command) -> Result<Duration, Failure> {
 }
 
 /// `k3 get pods -A` of many.
-async fn show_pods(options: &ApiOptions, runs: usize, dir: &Path) -> Result<CommandRow, Failure> {
+async fn show_pods(options: &ApiOptions, runs: usize, dir: &Path) -> Result<CommandRow, BenchError> {
     let pods = options.effort.of(PODS) as usize;
     let directory = dir.join("pods");
     let nodes = pods.div_ceil(EACH);
@@ -144,14 +144,14 @@ async fn show_pods(options: &ApiOptions, runs: usize, dir: &Path) -> Result<Comm
 }
 
 /// A data directory with many objects, of a server that is stopped.
-async fn fill(options: &ApiOptions, directory: &Path) -> Result<(PathBuf, usize), Failure> {
+async fn fill(options: &ApiOptions, directory: &Path) -> Result<(PathBuf, usize), BenchError> {
     let count = options.effort.of(OBJECTS) as usize;
     let server = ServerOptions::alone(options)?.start(directory).await?;
     let session = session(&server, options);
     make_namespace(&session, "full").await?;
     let make = |index: usize| {
         let object = objects::config_map(&config_map_name(index), index, 0);
-        Call::post(config_maps("full"), &object)
+        ApiRequest::post(config_maps("full"), &object)
     };
     session.prepare(count, &[201], make).await?;
     server.stop().await?;
@@ -165,7 +165,7 @@ fn migrate(
     objects: usize,
     backend: Backend,
     dir: &Path,
-) -> Result<MigrateRow, Failure> {
+) -> Result<MigrateRow, BenchError> {
     let directory = dir.join(backend.name());
     let service = tokio::task::block_in_place(|| Service::start(backend, &directory))?;
     let from = format!("file:{}", source.display());

@@ -4,15 +4,15 @@ use serde::Serialize;
 
 use crate::{
     latency::Percentiles,
-    machine::Machine,
-    requirement::{self, Bound, Requirement, figure},
+    machine::MachineInfo,
+    requirement::{self, Requirement, RequirementBound, figure},
     table::{Table, mebibytes},
 };
 
 /// What was measured.
 #[derive(Debug, Serialize)]
 pub(super) struct CommandReport {
-    machine: Machine,
+    machine: MachineInfo,
     binary_bytes: u64,
     pub(super) commands: Vec<CommandRow>,
     pub(super) migrations: Vec<MigrateRow>,
@@ -42,7 +42,7 @@ const ASKED: [(&str, f64); 2] = [("test-env -- true", 250.0), ("get pods -A", 15
 // --- CommandReport ---
 
 impl CommandReport {
-    pub(super) fn new(machine: Machine, binary_bytes: u64) -> Self {
+    pub(super) fn new(machine: MachineInfo, binary_bytes: u64) -> Self {
         CommandReport {
             machine,
             binary_bytes,
@@ -55,17 +55,17 @@ impl CommandReport {
     pub(super) fn check_requirements(&mut self) {
         let size = Requirement::new(
             "the program, MiB",
-            Bound::AtMost(40.0),
+            RequirementBound::AtMost(40.0),
             Some(mebibytes(self.binary_bytes)),
         );
         let commands = ASKED.into_iter().map(|(name, asked)| {
             let row = self.commands.iter().find(|row| row.name == name);
             let measured = row.map(|row| row.took.p50_us / 1000.0);
-            Requirement::new(format!("{name}, ms"), Bound::AtMost(asked), measured)
+            Requirement::new(format!("{name}, ms"), RequirementBound::AtMost(asked), measured)
         });
         let migrations = self.migrations.iter().map(|row| {
             let what = format!("migrate from file to {}, objects/s", row.to);
-            Requirement::new(what, Bound::AtLeast(5_000.0), Some(row.rate()))
+            Requirement::new(what, RequirementBound::AtLeast(5_000.0), Some(row.rate()))
         });
         self.requirements = std::iter::once(size).chain(commands).chain(migrations).collect();
     }

@@ -24,8 +24,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::report::{Row, Sharing};
-use crate::{Failure, choices::Holder, flags::SyncOptions, memory};
+use super::report::{MemorySharing, Row};
+use crate::{BenchError, choices::Holder, flags::SyncOptions, memory};
 
 /// How many handlers share an informer.
 const HANDLERS: usize = 50;
@@ -56,7 +56,7 @@ struct Status {
 }
 
 /// Holds all pods, and prints what that took.
-pub(crate) async fn sync(options: &SyncOptions) -> Result<(), Failure> {
+pub(crate) async fn sync(options: &SyncOptions) -> Result<(), BenchError> {
     let config =
         Config::from_custom_kubeconfig(Kubeconfig::read_from(&options.kubeconfig)?, &<_>::default()).await?;
     let client = Client::try_from(config)?;
@@ -103,7 +103,7 @@ struct Measure<'options> {
 
 impl Measure<'_> {
     /// All pods are held: the clock stops.
-    async fn stop(&mut self, held: usize) -> Result<(), Failure> {
+    async fn stop(&mut self, held: usize) -> Result<(), BenchError> {
         self.row.seconds = self.start.elapsed().as_secs_f64();
         if held != self.options.pods {
             return Err(format!("{held} pods of {} are held", self.options.pods).into());
@@ -115,7 +115,7 @@ impl Measure<'_> {
     }
 }
 
-async fn hold_vector(client: &Client, measure: &mut Measure<'_>) -> Result<(), Failure> {
+async fn hold_vector(client: &Client, measure: &mut Measure<'_>) -> Result<(), BenchError> {
     let api: Api<Pod> = Api::all(client.clone());
     let mut params = ListParams::default().limit(PAGE);
     let mut pods = Vec::with_capacity(measure.options.pods);
@@ -130,7 +130,7 @@ async fn hold_vector(client: &Client, measure: &mut Measure<'_>) -> Result<(), F
     measure.stop(pods.len()).await
 }
 
-async fn hold_reflector(client: Client, measure: &mut Measure<'_>) -> Result<(), Failure> {
+async fn hold_reflector(client: Client, measure: &mut Measure<'_>) -> Result<(), BenchError> {
     let (reader, writer) = reflector::store::<Pod>();
     let stream = watcher(Api::all(client), watcher::Config::default());
     let mut stream = Box::pin(reflector::reflector(writer, stream));
@@ -146,14 +146,14 @@ async fn hold_informer<T: Object>(
     informers: &SharedInformerFactory,
     informer: &Informer<T>,
     measure: &mut Measure<'_>,
-) -> Result<(), Failure> {
+) -> Result<(), BenchError> {
     informers.start();
     informer.wait_for_sync().await;
     measure.stop(informer.store().len()).await
 }
 
 /// Many handlers of one kind, and a change that all of them hear of.
-async fn share(client: &Client, informers: &SharedInformerFactory) -> Result<Sharing, Failure> {
+async fn share(client: &Client, informers: &SharedInformerFactory) -> Result<MemorySharing, BenchError> {
     let notified = Arc::new(AtomicUsize::new(0));
     let mut subscriptions = Vec::new();
     for _ in 0..HANDLERS {
@@ -179,7 +179,7 @@ async fn share(client: &Client, informers: &SharedInformerFactory) -> Result<Sha
         sleep(Duration::from_millis(1)).await;
     }
     let after = informer.stats();
-    Ok(Sharing {
+    Ok(MemorySharing {
         handlers: subscriptions.len(),
         informers: informers.stats().len(),
         watches: after.watches,

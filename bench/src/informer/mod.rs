@@ -11,19 +11,19 @@ use std::{path::Path, process::Command};
 pub(crate) use self::holders::sync;
 use self::report::{InformerReport, Row};
 use crate::{
-    Failure,
+    BenchError,
     api::{
-        client::Call,
+        client::ApiRequest,
         load::Session,
         objects,
         operations::{make_namespace, pod_name, pods},
         server::ServerOptions,
     },
-    choices::{Effort, Holder},
+    choices::{BenchEffort, Holder},
     cpu::CpuMeter,
     directories::{data_directory, results, write},
     flags::ApiOptions,
-    machine::Machine,
+    machine::MachineInfo,
 };
 
 /// How many pods are held.
@@ -35,7 +35,7 @@ const ROUNDS: usize = 3;
 const PER_NAMESPACE: usize = 10_000;
 
 /// Measures everything, prints it, and writes it down.
-pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
+pub(crate) async fn run(options: &ApiOptions) -> Result<(), BenchError> {
     let server_options = ServerOptions::alone(options)?;
     let dir = data_directory(options.dir.as_deref())?;
     let measured = measure(&server_options, options, &dir).await;
@@ -50,10 +50,10 @@ async fn measure(
     server_options: &ServerOptions,
     options: &ApiOptions,
     dir: &Path,
-) -> Result<InformerReport, Failure> {
+) -> Result<InformerReport, BenchError> {
     let count = match options.effort {
-        Effort::Quick => QUICK_PODS,
-        Effort::Full => PODS,
+        BenchEffort::Quick => QUICK_PODS,
+        BenchEffort::Full => PODS,
     };
     let directory = dir.join("server");
     let server = server_options.start(&directory).await?;
@@ -68,11 +68,11 @@ async fn measure(
     }
     let make = |index: usize| {
         let namespace = namespace_name(index / PER_NAMESPACE);
-        Call::post(pods(&namespace), &objects::pod(&pod_name(index), index))
+        ApiRequest::post(pods(&namespace), &objects::pod(&pod_name(index), index))
     };
     session.prepare(count, &[201], make).await?;
     let kubeconfig = directory.join("data/admin.kubeconfig");
-    let mut report = InformerReport::new(Machine::find(dir)?, options, count);
+    let mut report = InformerReport::new(MachineInfo::find(dir)?, options, count);
     for round in 0..ROUNDS {
         for holder in Holder::ALL {
             eprintln!("measuring {}, round {}", holder.name(), round + 1);
@@ -87,7 +87,7 @@ fn namespace_name(index: usize) -> String {
     format!("k3-bench-{index}")
 }
 
-fn in_own_process(holder: Holder, kubeconfig: &Path, count: usize) -> Result<Row, Failure> {
+fn in_own_process(holder: Holder, kubeconfig: &Path, count: usize) -> Result<Row, BenchError> {
     let output = Command::new(std::env::current_exe()?)
         .arg("sync")
         .arg(holder.name())

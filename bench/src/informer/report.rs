@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    choices::{Effort, Holder},
+    choices::{BenchEffort, Holder},
     flags::ApiOptions,
-    machine::Machine,
-    requirement::{self, Bound, Requirement},
+    machine::MachineInfo,
+    requirement::{self, Requirement, RequirementBound},
     table::{Table, grouped},
 };
 
@@ -15,7 +15,7 @@ const MEBIBYTE: f64 = 1_048_576.0;
 /// Everything, in the order in which it was measured.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct InformerReport {
-    pub(crate) machine: Machine,
+    pub(crate) machine: MachineInfo,
     pub(crate) quick: bool,
     pub(crate) release_build: bool,
     pub(crate) storage: &'static str,
@@ -34,12 +34,12 @@ pub(crate) struct Row {
     pub(crate) before_bytes: u64,
     pub(crate) after_bytes: u64,
     pub(crate) peak_bytes: u64,
-    pub(crate) sharing: Option<Sharing>,
+    pub(crate) sharing: Option<MemorySharing>,
 }
 
 /// Handlers that share an informer, after one change.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Sharing {
+pub(crate) struct MemorySharing {
     pub(crate) handlers: usize,
     pub(crate) informers: usize,
     pub(crate) watches: u64,
@@ -52,10 +52,10 @@ pub(crate) struct Sharing {
 // --- InformerReport ---
 
 impl InformerReport {
-    pub(crate) fn new(machine: Machine, options: &ApiOptions, pods: usize) -> Self {
+    pub(crate) fn new(machine: MachineInfo, options: &ApiOptions, pods: usize) -> Self {
         Self {
             machine,
-            quick: options.effort == Effort::Quick,
+            quick: options.effort == BenchEffort::Quick,
             release_build: !cfg!(debug_assertions),
             storage: options.storage.name(),
             pods,
@@ -79,32 +79,32 @@ impl InformerReport {
         self.asked = vec![
             Requirement::new(
                 "times kube's reflector, typed",
-                Bound::AtLeast(1.5),
+                RequirementBound::AtLeast(1.5),
                 quicker(Holder::Typed),
             ),
             Requirement::new(
                 "times kube's reflector, slim",
-                Bound::AtLeast(2.5),
+                RequirementBound::AtLeast(2.5),
                 quicker(Holder::Slim),
             ),
             Requirement::new(
                 "times the memory of the objects, typed",
-                Bound::AtMost(1.3),
+                RequirementBound::AtMost(1.3),
                 heavier(Holder::Typed),
             ),
             Requirement::new(
                 "watches of 50 handlers",
-                Bound::AtMost(1.0),
+                RequirementBound::AtMost(1.0),
                 shared.map(|shared| shared.0),
             ),
             Requirement::new(
                 "decodings of an event for 50 handlers",
-                Bound::AtMost(1.0),
+                RequirementBound::AtMost(1.0),
                 shared.map(|shared| shared.1),
             ),
             Requirement::new(
                 "times each handler hears of it",
-                Bound::AtLeast(1.0),
+                RequirementBound::AtLeast(1.0),
                 shared.map(|shared| shared.2),
             ),
         ];

@@ -23,7 +23,7 @@ use k8s_openapi::api::core::v1::Pod;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::pod;
-use crate::Failure;
+use crate::BenchError;
 
 /// How many pods are removed at a time.
 const AT_ONCE: usize = 8;
@@ -31,7 +31,7 @@ const AT_ONCE: usize = 8;
 const OWNER: &str = "k3-bench-bare";
 
 /// A runtime, and what its containers are made of.
-pub(super) struct Bare {
+pub(super) struct BareRuntime {
     runtime: Arc<dyn Runtime>,
     image: Image,
     facts: NodeFacts,
@@ -39,10 +39,10 @@ pub(super) struct Bare {
     made: AtomicUsize,
 }
 
-// --- Bare ---
+// --- BareRuntime ---
 
-impl Bare {
-    pub(super) async fn new(daemon: &super::Daemon, directory: &Path) -> Result<Self, Failure> {
+impl BareRuntime {
+    pub(super) async fn new(daemon: &super::RuntimeDaemon, directory: &Path) -> Result<Self, BenchError> {
         let runtime = daemon.connect(OWNER).await?;
         let image = runtime.image_status(TEST_IMAGE).await?;
         Ok(Self {
@@ -55,7 +55,7 @@ impl Bare {
     }
 
     /// Makes and starts a pod; how long that took.
-    pub(super) async fn start(&self) -> Result<Duration, Failure> {
+    pub(super) async fn start(&self) -> Result<Duration, BenchError> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let mut object = pod(&format!("bare-{number}"));
         object["metadata"]["namespace"] = "bare".into();
@@ -84,7 +84,7 @@ impl Bare {
     }
 
     /// What the agent mounts in every container: the hosts file, the file of the last message, and the token.
-    fn mounts(&self, number: usize) -> Result<Vec<Mount>, Failure> {
+    fn mounts(&self, number: usize) -> Result<Vec<Mount>, BenchError> {
         let directory = self.directory.join(number.to_string());
         let token = directory.join("token");
         fs::create_dir_all(&token)?;
@@ -111,7 +111,7 @@ impl Bare {
         self: &Arc<Self>,
         pods: usize,
         at_once: usize,
-    ) -> Result<Duration, Failure> {
+    ) -> Result<Duration, BenchError> {
         let left = Arc::new(AtomicUsize::new(pods));
         let start = Instant::now();
         let mut starters = JoinSet::new();
@@ -124,7 +124,7 @@ impl Bare {
                 while take().is_ok() {
                     this.start().await?;
                 }
-                Ok::<_, Failure>(())
+                Ok::<_, BenchError>(())
             });
         }
         while let Some(starter) = starters.join_next().await {
@@ -134,7 +134,7 @@ impl Bare {
     }
 
     /// Removes all that was made.
-    pub(super) async fn clear(&self) -> Result<(), Failure> {
+    pub(super) async fn clear(&self) -> Result<(), BenchError> {
         let sandboxes = self.runtime.list_pod_sandboxes().await?;
         let removals = sandboxes.iter().map(async |sandbox| {
             self.runtime.stop_pod_sandbox(&sandbox.id).await?;

@@ -9,11 +9,11 @@ use std::{
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::{Daemon, pod};
+use super::{RuntimeDaemon, pod};
 use crate::{
-    Failure,
+    BenchError,
     api::{
-        client::{Call, Connection},
+        client::{ApiRequest, Connection},
         operations::pods,
         server::{Server, ServerOptions},
         watches::Watcher,
@@ -90,8 +90,8 @@ struct ContainerStatus {
 pub(super) fn server_options(
     options: &ApiOptions,
     name: RuntimeName,
-    daemon: &Daemon,
-) -> Result<ServerOptions, Failure> {
+    daemon: &RuntimeDaemon,
+) -> Result<ServerOptions, BenchError> {
     let flags = [
         "--node-port=0".to_owned(),
         format!("--node-name={NODE}"),
@@ -111,13 +111,18 @@ impl<'a> Cluster<'a> {
         server_options: &ServerOptions,
         options: &'a ApiOptions,
         directory: &Path,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, BenchError> {
         let server = server_options.start(directory).await?;
         let session = session(&server, options);
         until(async || nodes_are_ready(&session, 1).await).await?;
         until(async || {
             let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default");
-            let answer = session.endpoint.connect().await?.call(Call::get(path)).await?;
+            let answer = session
+                .endpoint
+                .connect()
+                .await?
+                .call(ApiRequest::get(path))
+                .await?;
             Ok(answer.status == 200)
         })
         .await?;
@@ -133,16 +138,16 @@ impl<'a> Cluster<'a> {
     }
 
     /// Asks for a pod.
-    pub(super) async fn make(&mut self, name: &str) -> Result<(), Failure> {
+    pub(super) async fn make(&mut self, name: &str) -> Result<(), BenchError> {
         let answer = self
             .connection
-            .call(Call::post(pods(NAMESPACE), &pod(name)))
+            .call(ApiRequest::post(pods(NAMESPACE), &pod(name)))
             .await?;
         Ok(answer.expect(&[201])?)
     }
 
     /// Makes a pod; how long it took from there until a watch reported that it runs.
-    pub(super) async fn run(&mut self, name: &str) -> Result<Duration, Failure> {
+    pub(super) async fn run(&mut self, name: &str) -> Result<Duration, BenchError> {
         let start = Instant::now();
         self.make(name).await?;
         self.until_running(|running| running.contains(name)).await?;
@@ -150,12 +155,12 @@ impl<'a> Cluster<'a> {
     }
 
     /// Makes pods all at once; how long it took until the last one ran.
-    pub(super) async fn run_many(&mut self, prefix: &str, count: usize) -> Result<Duration, Failure> {
+    pub(super) async fn run_many(&mut self, prefix: &str, count: usize) -> Result<Duration, BenchError> {
         let endpoint = self.server.endpoint.clone();
         let mut options = self.options.clone();
         options.connections = options.connections.min(count);
         let of = prefix.to_owned();
-        let make = move |index: usize| Call::post(pods(NAMESPACE), &pod(&format!("{of}{index}")));
+        let make = move |index: usize| ApiRequest::post(pods(NAMESPACE), &pod(&format!("{of}{index}")));
         let session = crate::api::load::Session {
             endpoint: &endpoint,
             meter: crate::cpu::CpuMeter::new(None),
@@ -173,7 +178,7 @@ impl<'a> Cluster<'a> {
     pub(super) async fn until_running(
         &mut self,
         is_enough: impl Fn(&BTreeSet<String>) -> bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BenchError> {
         let running = &mut self.running;
         while !is_enough(running) {
             let is_open = self
@@ -198,7 +203,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// The states of the containers of pods that run.
-    pub(super) async fn container_states(&self) -> Result<BTreeMap<String, ContainerState>, Failure> {
+    pub(super) async fn container_states(&self) -> Result<BTreeMap<String, ContainerState>, BenchError> {
         let list: List = get(&session(&self.server, self.options), &pods(NAMESPACE)).await?;
         let states = list.items.into_iter().filter_map(|pod| {
             let status = pod.status.container_statuses.first()?.clone();
@@ -213,11 +218,11 @@ impl<'a> Cluster<'a> {
     }
 
     /// Deletes a pod, or all of them, at once.
-    pub(super) async fn delete(&self, name: Option<&str>) -> Result<(), Failure> {
+    pub(super) async fn delete(&self, name: Option<&str>) -> Result<(), BenchError> {
         let one = name.map(|name| format!("/{name}")).unwrap_or_default();
         let path = format!("{}{one}?gracePeriodSeconds=0", pods(NAMESPACE));
         // A connection of its own: one that was idle for long is closed by the server.
         let session = session(&self.server, self.options);
-        session.ask(Call::delete(path), &[200]).await.map(drop)
+        session.ask(ApiRequest::delete(path), &[200]).await.map(drop)
     }
 }

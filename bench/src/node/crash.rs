@@ -8,12 +8,12 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    Daemon,
+    RuntimeDaemon,
     cluster::{Cluster, NODE, server_options},
 };
 use crate::{
-    Failure,
-    choices::{Backend, Effort, RuntimeName},
+    BenchError,
+    choices::{Backend, BenchEffort, RuntimeName},
     flags::ApiOptions,
     workload::until,
 };
@@ -41,12 +41,12 @@ pub(super) struct CrashRow {
 pub(super) async fn kill(
     options: &ApiOptions,
     name: RuntimeName,
-    daemon: &Daemon,
+    daemon: &RuntimeDaemon,
     directory: &Path,
-) -> Result<CrashRow, Failure> {
+) -> Result<CrashRow, BenchError> {
     let (pods, kills) = match options.effort {
-        Effort::Full => (PODS, KILLS),
-        Effort::Quick => (PODS / 4, KILLS / 4),
+        BenchEffort::Full => (PODS, KILLS),
+        BenchEffort::Quick => (PODS / 4, KILLS / 4),
     };
     // What is started again has to remember.
     let options = &ApiOptions {
@@ -55,12 +55,8 @@ pub(super) async fn kill(
     };
     let server_options = server_options(options, name, daemon)?;
     let runtime = daemon.connect(NODE).await?;
-    let there = async || -> Result<BTreeSet<String>, Failure> {
-        let sandboxes = runtime
-            .list_pod_sandboxes()
-            .await?
-            .into_iter()
-            .map(|sandbox| sandbox.id.0);
+    let there = async || -> Result<BTreeSet<String>, BenchError> {
+        let sandboxes = runtime.list_pod_sandboxes().await?.into_iter().map(|sandbox| sandbox.id.0);
         let containers = runtime
             .list_containers()
             .await?

@@ -5,20 +5,20 @@ use std::{path::Path, sync::Arc};
 use k3_node::runtime::{ContainerOwner, Runtime, cri::CriRuntime, docker::DockerRuntime};
 use k3_test_services::{Containerd, Docker, Podman};
 
-use crate::{Failure, choices::RuntimeName};
+use crate::{BenchError, choices::RuntimeName};
 
 /// A runtime that runs, and ends with its containers when it is dropped.
-pub(super) enum Daemon {
+pub(super) enum RuntimeDaemon {
     Docker(Docker),
     Podman(Podman),
     Containerd(Containerd),
 }
 
-// --- Daemon ---
+// --- RuntimeDaemon ---
 
-impl Daemon {
+impl RuntimeDaemon {
     /// Starts one, with images.
-    pub(super) fn start(name: RuntimeName) -> Result<Self, Failure> {
+    pub(super) fn start(name: RuntimeName) -> Result<Self, BenchError> {
         tokio::task::block_in_place(|| {
             Ok(match name {
                 RuntimeName::Docker => {
@@ -59,7 +59,7 @@ impl Daemon {
     }
 
     /// Talks to it as a node of that name.
-    pub(super) async fn connect(&self, node: &str) -> Result<Arc<dyn Runtime>, Failure> {
+    pub(super) async fn connect(&self, node: &str) -> Result<Arc<dyn Runtime>, BenchError> {
         let owner = ContainerOwner::new(node, "bench");
         Ok(match self {
             Self::Docker(_) | Self::Podman(_) => {

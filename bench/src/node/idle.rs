@@ -7,18 +7,18 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use super::{
-    Daemon,
+    RuntimeDaemon,
     cluster::{Cluster, server_options},
     pod,
 };
 use crate::{
-    Failure,
+    BenchError,
     api::{
-        client::Call,
+        client::ApiRequest,
         operations::{make_namespace, pods},
         server::{Server, ServerOptions},
     },
-    choices::{Effort, RuntimeName},
+    choices::{BenchEffort, RuntimeName},
     cpu::CpuMeter,
     flags::ApiOptions,
     table::mebibytes,
@@ -34,13 +34,13 @@ const QUIET: Duration = Duration::from_mins(1);
 pub(super) struct IdleRow {
     pub(super) runtime: &'static str,
     pub(super) pods: usize,
-    pub(super) alone: Cost,
-    pub(super) with_node: Cost,
+    pub(super) alone: IdleCost,
+    pub(super) with_node: IdleCost,
 }
 
 /// What a server at rest takes.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Cost {
+pub(super) struct IdleCost {
     pub(super) resident_bytes: u64,
     /// CPU time, in percent of one core.
     pub(super) cpu_percent: f64,
@@ -50,12 +50,12 @@ pub(super) struct Cost {
 pub(super) async fn measure(
     options: &ApiOptions,
     name: RuntimeName,
-    daemon: &Daemon,
+    daemon: &RuntimeDaemon,
     directory: &Path,
-) -> Result<IdleRow, Failure> {
+) -> Result<IdleRow, BenchError> {
     let (count, quiet) = match options.effort {
-        Effort::Full => (PODS, QUIET),
-        Effort::Quick => (PODS / 5, QUIET / 6),
+        BenchEffort::Full => (PODS, QUIET),
+        BenchEffort::Quick => (PODS / 5, QUIET / 6),
     };
     let server = ServerOptions::with(options, [])?
         .start(&directory.join("alone"))
@@ -64,7 +64,7 @@ pub(super) async fn measure(
     let make = |index: usize| {
         let mut pod = pod(&format!("waiting-{index}"));
         pod["spec"]["schedulingGates"] = serde_json::json!([{"name": "k3-bench/never"}]);
-        Call::post(pods("waiting"), &pod)
+        ApiRequest::post(pods("waiting"), &pod)
     };
     session(&server, options).prepare(count, &[201], make).await?;
     let alone = at_rest(&server, quiet).await?;
@@ -84,13 +84,13 @@ pub(super) async fn measure(
     })
 }
 
-async fn at_rest(server: &Server, quiet: Duration) -> Result<Cost, Failure> {
+async fn at_rest(server: &Server, quiet: Duration) -> Result<IdleCost, BenchError> {
     sleep(quiet).await;
     let meter = CpuMeter::new(Some(server.pid()));
     let before = meter.read()?;
     sleep(quiet).await;
     let spent = meter.read()?.since(before).server;
-    let cost = Cost {
+    let cost = IdleCost {
         resident_bytes: server.resident()?,
         cpu_percent: 100.0 * spent.as_secs_f64() / quiet.as_secs_f64(),
     };

@@ -18,19 +18,19 @@ use rustix::mount::{UnmountFlags, unmount};
 use serde_json::{Value, json};
 
 use self::{
-    bare::Bare,
+    bare::BareRuntime,
     cluster::{Cluster, NODE, server_options},
-    daemon::Daemon,
+    daemon::RuntimeDaemon,
     report::{NodeReport, RateRow, StartRow},
 };
 use crate::{
-    Failure,
-    choices::{Effort, NodePart, RuntimeName},
+    BenchError,
+    choices::{BenchEffort, NodePart, RuntimeName},
     cpu::CpuMeter,
     directories::{data_directory, results, write},
     flags::{ApiOptions, NodeOptions},
     latency::Latencies,
-    machine::Machine,
+    machine::MachineInfo,
     workload::until,
 };
 
@@ -43,7 +43,7 @@ const ROUNDS: usize = 3;
 const PARALLEL: [usize; 3] = [4, 8, 16];
 
 /// Measures everything, prints it, and writes it down.
-pub(crate) async fn run(options: &NodeOptions) -> Result<(), Failure> {
+pub(crate) async fn run(options: &NodeOptions) -> Result<(), BenchError> {
     let dir = data_directory(options.api.dir.as_deref())?;
     let measured = measure(options, &dir).await;
     let removed = remove(&dir);
@@ -55,7 +55,7 @@ pub(crate) async fn run(options: &NodeOptions) -> Result<(), Failure> {
 }
 
 /// Removes a directory. An agent that was killed has left volumes of memory mounted in it.
-fn remove(dir: &Path) -> Result<(), Failure> {
+fn remove(dir: &Path) -> Result<(), BenchError> {
     let dir = dir.canonicalize()?;
     let table = std::fs::read_to_string("/proc/self/mountinfo")?;
     let mount_points = table.lines().filter_map(|line| line.split(' ').nth(4));
@@ -65,11 +65,11 @@ fn remove(dir: &Path) -> Result<(), Failure> {
     Ok(std::fs::remove_dir_all(&dir)?)
 }
 
-async fn measure(options: &NodeOptions, dir: &Path) -> Result<NodeReport, Failure> {
-    let mut report = NodeReport::new(Machine::find(dir)?);
+async fn measure(options: &NodeOptions, dir: &Path) -> Result<NodeReport, BenchError> {
+    let mut report = NodeReport::new(MachineInfo::find(dir)?);
     let api = &options.api;
     for &name in &options.runtimes {
-        let daemon = Daemon::start(name)?;
+        let daemon = RuntimeDaemon::start(name)?;
         let dir = dir.join(name.name());
         for &part in &options.parts {
             say(name, part)?;
@@ -94,7 +94,7 @@ async fn measure(options: &NodeOptions, dir: &Path) -> Result<NodeReport, Failur
 }
 
 /// Reports progress, and what else the machine does.
-fn say(name: RuntimeName, part: NodePart) -> Result<(), Failure> {
+fn say(name: RuntimeName, part: NodePart) -> Result<(), BenchError> {
     let load = std::fs::read_to_string("/proc/loadavg")?;
     let load = load.split(' ').next().unwrap_or_default();
     eprintln!("measuring {} on {}; the load is {load}", part.name(), name.name());
@@ -105,10 +105,10 @@ fn say(name: RuntimeName, part: NodePart) -> Result<(), Failure> {
 async fn one_by_one(
     options: &ApiOptions,
     name: RuntimeName,
-    daemon: &Daemon,
+    daemon: &RuntimeDaemon,
     directory: &Path,
-) -> Result<StartRow, Failure> {
-    let bare = Bare::new(daemon, &directory.join("bare")).await?;
+) -> Result<StartRow, BenchError> {
+    let bare = BareRuntime::new(daemon, &directory.join("bare")).await?;
     let mut cluster = Cluster::start(
         &server_options(options, name, daemon)?,
         options,
@@ -140,14 +140,14 @@ async fn one_by_one(
 async fn all_at_once(
     options: &ApiOptions,
     name: RuntimeName,
-    daemon: &Daemon,
+    daemon: &RuntimeDaemon,
     directory: &Path,
-) -> Result<RateRow, Failure> {
+) -> Result<RateRow, BenchError> {
     let (pods, rounds) = match options.effort {
-        Effort::Full => (AT_ONCE, ROUNDS),
-        Effort::Quick => (AT_ONCE / 5, 1),
+        BenchEffort::Full => (AT_ONCE, ROUNDS),
+        BenchEffort::Quick => (AT_ONCE / 5, 1),
     };
-    let bare = Arc::new(Bare::new(daemon, &directory.join("bare")).await?);
+    let bare = Arc::new(BareRuntime::new(daemon, &directory.join("bare")).await?);
     let mut cluster = Cluster::start(
         &server_options(options, name, daemon)?,
         options,
@@ -167,7 +167,7 @@ async fn all_at_once(
     let daemon_cpu = CpuMeter::new(daemon.pid());
     let own_cpu = CpuMeter::new(Some(cluster.server.pid()));
     let count = u32::try_from(pods)?;
-    let each = |meter: CpuMeter, before| -> Result<f64, Failure> {
+    let each = |meter: CpuMeter, before| -> Result<f64, BenchError> {
         Ok((meter.read()?.since(before).server / count).as_secs_f64())
     };
     for round in 0..rounds {
@@ -204,7 +204,7 @@ async fn all_at_once(
 }
 
 /// Deletes all pods, and waits until nothing of them is left.
-async fn clear(cluster: &Cluster<'_>, daemon: &Daemon) -> Result<(), Failure> {
+async fn clear(cluster: &Cluster<'_>, daemon: &RuntimeDaemon) -> Result<(), BenchError> {
     let runtime = daemon.connect(NODE).await?;
     cluster.delete(None).await?;
     until(async || Ok(runtime.list_pod_sandboxes().await?.is_empty())).await

@@ -5,15 +5,15 @@ use serde::Serialize;
 use super::{crash::CrashRow, idle::IdleRow};
 use crate::{
     latency::Percentiles,
-    machine::Machine,
-    requirement::{self, Bound, Requirement, figure},
+    machine::MachineInfo,
+    requirement::{self, Requirement, RequirementBound, figure},
     table::{Table, mebibytes},
 };
 
 /// What was measured.
 #[derive(Debug, Serialize)]
 pub(super) struct NodeReport {
-    machine: Machine,
+    machine: MachineInfo,
     pub(super) starts: Vec<StartRow>,
     pub(super) rates: Vec<RateRow>,
     pub(super) idle: Vec<IdleRow>,
@@ -48,7 +48,7 @@ pub(super) struct RateRow {
 // --- NodeReport ---
 
 impl NodeReport {
-    pub(super) fn new(machine: Machine) -> Self {
+    pub(super) fn new(machine: MachineInfo) -> Self {
         NodeReport {
             machine,
             starts: Vec::new(),
@@ -62,17 +62,25 @@ impl NodeReport {
     pub(super) fn check_requirements(&mut self) {
         let starts = self.starts.iter().map(|row| {
             let what = format!("{}: a pod runs, beyond the runtime's time, ms", row.runtime);
-            Requirement::new(what, Bound::AtMost(150.0), Some(row.beyond_ms()))
+            Requirement::new(what, RequirementBound::AtMost(150.0), Some(row.beyond_ms()))
         });
         let rates = self.rates.iter().map(|row| {
             let what = format!("{}: pods at once, % of the runtime's rate", row.runtime);
-            Requirement::new(what, Bound::AtLeast(90.0), Some(row.percent()))
+            Requirement::new(what, RequirementBound::AtLeast(90.0), Some(row.percent()))
         });
         let idle = self.idle.iter().flat_map(|row| {
             let what = |what: &str| format!("{}: agent idle with {} pods, {what}", row.runtime, row.pods);
             [
-                Requirement::new(what("MiB"), Bound::AtMost(25.0), Some(row.beyond_mebibytes())),
-                Requirement::new(what("% of a core"), Bound::AtMost(1.0), Some(row.beyond_cpu())),
+                Requirement::new(
+                    what("MiB"),
+                    RequirementBound::AtMost(25.0),
+                    Some(row.beyond_mebibytes()),
+                ),
+                Requirement::new(
+                    what("% of a core"),
+                    RequirementBound::AtMost(1.0),
+                    Some(row.beyond_cpu()),
+                ),
             ]
         });
         let crashes = self.crashes.iter().flat_map(|row| {
@@ -82,7 +90,7 @@ impl NodeReport {
                     row.runtime, row.kills, row.pods
                 );
                 let counted = u32::try_from(counted).map_or(f64::INFINITY, f64::from);
-                Requirement::new(what, Bound::AtMost(0.0), Some(counted))
+                Requirement::new(what, RequirementBound::AtMost(0.0), Some(counted))
             };
             [
                 requirement("containers restarted", row.restarted),

@@ -15,11 +15,11 @@ use tokio::{task::JoinSet, time::Instant};
 
 use self::report::{QueueReport, Row};
 use crate::{
-    Failure,
+    BenchError,
     cpu::CpuMeter,
     directories::{own_directory, results, write},
     flags::QueueOptions,
-    machine::Machine,
+    machine::MachineInfo,
 };
 
 /// How many keys go through in a round.
@@ -31,12 +31,12 @@ const WORKERS: usize = 4;
 const ROUNDS: usize = 5;
 
 /// Measures everything, prints it, and writes it down.
-pub(crate) async fn run(options: &QueueOptions) -> Result<(), Failure> {
+pub(crate) async fn run(options: &QueueOptions) -> Result<(), BenchError> {
     let dir = match &options.dir {
         Some(dir) => dir.clone(),
         None => own_directory()?,
     };
-    let mut report = QueueReport::new(Machine::find(&dir)?, options.effort);
+    let mut report = QueueReport::new(MachineInfo::find(&dir)?, options.effort);
     let keys = options.effort.of(KEYS);
     for round in 0..ROUNDS {
         eprintln!("measuring round {}", round + 1);
@@ -68,7 +68,7 @@ fn by_namespace() -> WorkQueueOptions<Key> {
 }
 
 /// One adds, four get and finish.
-async fn through_queue(count: u32) -> Result<Row, Failure> {
+async fn through_queue(count: u32) -> Result<Row, BenchError> {
     let keys: Vec<_> = (0..count).map(key).collect();
     let queue = WorkQueue::new(by_namespace());
     let mut tasks = JoinSet::new();
@@ -105,7 +105,7 @@ async fn through_queue(count: u32) -> Result<Row, Failure> {
 }
 
 /// The same with a controller whose reconciler does nothing, and with its metrics.
-async fn through_controller(count: u32) -> Result<Row, Failure> {
+async fn through_controller(count: u32) -> Result<Row, BenchError> {
     let keys: Vec<_> = (0..count).map(key).collect();
     let metrics = Metrics::default();
     let controller = Controller::new("empty").workers(WORKERS).metrics(&metrics);
@@ -141,7 +141,7 @@ async fn through_controller(count: u32) -> Result<Row, Failure> {
 }
 
 /// One adds all keys, and then works them off: each costs the same, however many there are.
-fn work_off(count: u32) -> Result<Row, Failure> {
+fn work_off(count: u32) -> Result<Row, BenchError> {
     let keys: Vec<_> = (0..count).map(key).collect();
     let queue = WorkQueue::new(by_namespace());
     let meter = CpuMeter::new(None);

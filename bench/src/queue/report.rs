@@ -5,16 +5,16 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::{
-    choices::Effort,
-    machine::Machine,
-    requirement::{self, Bound, Requirement},
+    choices::BenchEffort,
+    machine::MachineInfo,
+    requirement::{self, Requirement, RequirementBound},
     table::{Table, grouped},
 };
 
 /// Everything.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct QueueReport {
-    pub(crate) machine: Machine,
+    pub(crate) machine: MachineInfo,
     pub(crate) quick: bool,
     pub(crate) release_build: bool,
     pub(crate) queue: Vec<Row>,
@@ -47,10 +47,10 @@ impl Row {
 // --- QueueReport ---
 
 impl QueueReport {
-    pub(crate) fn new(machine: Machine, effort: Effort) -> Self {
+    pub(crate) fn new(machine: MachineInfo, effort: BenchEffort) -> Self {
         Self {
             machine,
-            quick: effort == Effort::Quick,
+            quick: effort == BenchEffort::Quick,
             release_build: !cfg!(debug_assertions),
             queue: Vec::new(),
             reconciles: Vec::new(),
@@ -64,12 +64,12 @@ impl QueueReport {
         self.asked = vec![
             Requirement::new(
                 "keys added, got and done per second: one adds, four work",
-                Bound::AtLeast(2e6),
+                RequirementBound::AtLeast(2e6),
                 rate(&self.queue),
             ),
             Requirement::new(
                 "empty reconciles per second: four workers",
-                Bound::AtLeast(2e5),
+                RequirementBound::AtLeast(2e5),
                 rate(&self.reconciles),
             ),
         ];

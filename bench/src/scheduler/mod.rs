@@ -14,14 +14,14 @@ use tokio::time::Instant;
 
 use self::{
     report::{Row, SchedulerReport},
-    scene::{Builder, SCENES, Scene},
+    scene::{Builder, SCENES, SchedulingScenario},
 };
 use crate::{
-    Failure,
-    choices::Effort,
+    BenchError,
+    choices::BenchEffort,
     directories::{results, write},
     flags::ApiOptions,
-    machine::Machine,
+    machine::MachineInfo,
     memory::resident,
 };
 
@@ -34,12 +34,12 @@ const ROUNDS: usize = 3;
 const WEIGHED: usize = 150_000;
 
 /// Measures everything, prints it, and writes it down.
-pub(crate) fn run(options: &ApiOptions) -> Result<(), Failure> {
+pub(crate) fn run(options: &ApiOptions) -> Result<(), BenchError> {
     let (nodes, rounds) = match options.effort {
-        Effort::Quick => (QUICK_NODES, 1),
-        Effort::Full => (NODES, ROUNDS),
+        BenchEffort::Quick => (QUICK_NODES, 1),
+        BenchEffort::Full => (NODES, ROUNDS),
     };
-    let mut report = SchedulerReport::new(Machine::find(&std::env::temp_dir())?, nodes);
+    let mut report = SchedulerReport::new(MachineInfo::find(&std::env::temp_dir())?, nodes);
     for scene in SCENES {
         let mut rates = Vec::new();
         for _ in 0..rounds {
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &ApiOptions) -> Result<(), Failure> {
 }
 
 /// Pods per second.
-fn measure(scene: &Scene, nodes: usize) -> Result<f64, Failure> {
+fn measure(scene: &SchedulingScenario, nodes: usize) -> Result<f64, BenchError> {
     let mut builder = Builder::default();
     let mut core = SchedulerCore::new(vec![Profile::default()], BackoffOptions::default(), 1);
     let now = Duration::from_secs(1);
@@ -83,7 +83,7 @@ fn schedule_all(
     core: &mut SchedulerCore,
     pods: &[std::sync::Arc<k3_scheduler::object::Pod>],
     now: Duration,
-) -> Result<(), Failure> {
+) -> Result<(), BenchError> {
     for pod in pods {
         core.pod(None, pod, now);
     }
@@ -107,7 +107,7 @@ fn schedule_all(
 }
 
 /// What a pod on a node weighs, beside the cluster it is in.
-fn weigh(nodes: usize) -> Result<f64, Failure> {
+fn weigh(nodes: usize) -> Result<f64, BenchError> {
     let scene = &SCENES[0];
     let mut builder = Builder::default();
     let mut core = SchedulerCore::new(vec![Profile::default()], BackoffOptions::default(), 1);

@@ -3,15 +3,15 @@
 use serde::Serialize;
 
 use crate::{
-    machine::Machine,
-    requirement::{self, Bound, Requirement},
+    machine::MachineInfo,
+    requirement::{self, Requirement, RequirementBound},
     table::{Table, grouped},
 };
 
 /// What was measured.
 #[derive(Debug, Serialize)]
 pub(super) struct SchedulerReport {
-    machine: Machine,
+    machine: MachineInfo,
     nodes: usize,
     pub(super) rows: Vec<Row>,
     pub(super) bytes_per_pod: Option<f64>,
@@ -35,7 +35,7 @@ const ASKED: &[(&str, &str, f64)] = &[
 ];
 
 impl SchedulerReport {
-    pub(super) fn new(machine: Machine, nodes: usize) -> Self {
+    pub(super) fn new(machine: MachineInfo, nodes: usize) -> Self {
         Self {
             machine,
             nodes,
@@ -52,13 +52,13 @@ impl SchedulerReport {
                 .find(|row| row.scene == scene)
                 .map(|row| row.rate)
         };
-        let rates = ASKED
-            .iter()
-            .map(|(scene, what, asked)| Requirement::new(*what, Bound::AtLeast(*asked), rate(scene)));
+        let rates = ASKED.iter().map(|(scene, what, asked)| {
+            Requirement::new(*what, RequirementBound::AtLeast(*asked), rate(scene))
+        });
         let mut requirements: Vec<_> = rates.collect();
         requirements.push(Requirement::new(
             "a placed pod, bytes",
-            Bound::AtMost(1024.0),
+            RequirementBound::AtMost(1024.0),
             self.bytes_per_pod,
         ));
         self.requirements = requirements;

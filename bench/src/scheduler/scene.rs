@@ -10,7 +10,7 @@ use kubecontroller::object::SlimObject;
 use serde_json::{Value, json};
 
 /// A cluster, and the pods that are to be placed in it.
-pub(super) struct Scene {
+pub(super) struct SchedulingScenario {
     /// What it is called.
     pub(super) name: &'static str,
     /// How many zones the nodes are in.
@@ -43,8 +43,8 @@ pub(super) enum Kind {
 }
 
 /// The scenes, the plain one first.
-pub(super) const SCENES: &[Scene] = &[
-    Scene {
+pub(super) const SCENES: &[SchedulingScenario] = &[
+    SchedulingScenario {
         name: "basic",
         zones: 1,
         before: Kind::Plain,
@@ -52,7 +52,7 @@ pub(super) const SCENES: &[Scene] = &[
         measured: Kind::Plain,
         count: 10_000,
     },
-    Scene {
+    SchedulingScenario {
         name: "spread",
         zones: 3,
         before: Kind::Plain,
@@ -60,7 +60,7 @@ pub(super) const SCENES: &[Scene] = &[
         measured: Kind::Spread,
         count: 5000,
     },
-    Scene {
+    SchedulingScenario {
         name: "anti-affinity",
         zones: 1,
         before: Kind::Alone,
@@ -68,7 +68,7 @@ pub(super) const SCENES: &[Scene] = &[
         measured: Kind::Alone,
         count: 2000,
     },
-    Scene {
+    SchedulingScenario {
         name: "affinity",
         zones: 1,
         before: Kind::Together,
@@ -76,7 +76,7 @@ pub(super) const SCENES: &[Scene] = &[
         measured: Kind::Together,
         count: 5000,
     },
-    Scene {
+    SchedulingScenario {
         name: "services",
         zones: 3,
         before: Kind::Plain,
@@ -84,7 +84,7 @@ pub(super) const SCENES: &[Scene] = &[
         measured: Kind::Serving,
         count: 10_000,
     },
-    Scene {
+    SchedulingScenario {
         name: "preferred anti-affinity",
         zones: 1,
         before: Kind::RatherAlone,
@@ -98,7 +98,7 @@ const FULL: usize = 5000;
 /// How many services there are; pods of one are created one after the other.
 const SERVICES: usize = 50;
 
-impl Scene {
+impl SchedulingScenario {
     pub(super) fn pods(&self, nodes: usize) -> usize {
         self.count * nodes / FULL
     }
@@ -119,7 +119,7 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    pub(super) fn node(&mut self, scene: &Scene, index: usize) -> Arc<Node> {
+    pub(super) fn node(&mut self, scene: &SchedulingScenario, index: usize) -> Arc<Node> {
         let name = node_name(index);
         let zone = format!("zone-{}", index % scene.zones);
         Arc::new(self.read(json!({

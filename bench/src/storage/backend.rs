@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use k3_storage::{StorageConfig, Store, etcd::EtcdOptions, file::FileOptions, mysql::MysqlOptions};
 use k3_test_services::{self as services, Etcd, MariaDb};
 
-use crate::{Failure, choices::Backend};
+use crate::{BenchError, choices::Backend};
 
 /// A store, with whatever must live as long as it.
 pub(crate) struct Service {
@@ -23,7 +23,7 @@ enum Server {
 
 impl Service {
     /// Makes ready for a fresh store, with its data in this directory.
-    pub(crate) fn start(backend: Backend, directory: &Path) -> Result<Self, Failure> {
+    pub(crate) fn start(backend: Backend, directory: &Path) -> Result<Self, BenchError> {
         std::fs::create_dir_all(directory)?;
         let parent = Some(directory.to_owned());
         let (config, server) = match backend {
@@ -51,7 +51,7 @@ impl Service {
     }
 
     /// Opens the store. More than once means several clients of one server.
-    pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+    pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, BenchError> {
         Ok(k3_storage::open(self.config.clone()).await?)
     }
 
@@ -64,7 +64,7 @@ impl Service {
     }
 
     /// The URL of a database for `k3 migrate`; its password is written into a file in the directory.
-    pub(crate) fn address(&self, directory: &Path) -> Result<Option<String>, Failure> {
+    pub(crate) fn address(&self, directory: &Path) -> Result<Option<String>, BenchError> {
         Ok(match &self.config {
             StorageConfig::Mysql(options) => {
                 let file = directory.canonicalize()?.join("password");

@@ -11,8 +11,8 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-use super::load::{Slot, Target};
-use crate::Failure;
+use super::load::{Target, WrittenKey};
+use crate::BenchError;
 
 /// Connections that the writers share: more of them make etcd no faster.
 const CONNECTIONS: usize = 16;
@@ -26,7 +26,7 @@ pub(crate) struct BareEtcd {
 
 /// `PutRequest` of etcd's v3 API, as far as it is needed here.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Put {
+struct PutRequest {
     #[prost(bytes = "bytes", tag = "1")]
     key: Bytes,
     #[prost(bytes = "bytes", tag = "2")]
@@ -35,12 +35,12 @@ struct Put {
 
 /// `PutResponse`, of which only the arrival matters.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Done {}
+struct PutResponse {}
 
 // --- BareEtcd ---
 
 impl BareEtcd {
-    pub(crate) fn new(endpoint: String) -> Result<Self, Failure> {
+    pub(crate) fn new(endpoint: String) -> Result<Self, BenchError> {
         let endpoint = Endpoint::from_shared(endpoint)?.tcp_nodelay(true);
         Ok(Self {
             connections: (0..CONNECTIONS).map(|_| endpoint.connect_lazy()).collect(),
@@ -50,15 +50,15 @@ impl BareEtcd {
 }
 
 impl Target for BareEtcd {
-    async fn commit(&self, slot: &mut Slot, value: Bytes) -> Result<(), Failure> {
+    async fn commit(&self, slot: &mut WrittenKey, value: Bytes) -> Result<(), BenchError> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % CONNECTIONS;
         let mut client = Grpc::new(self.connections[turn].clone());
         client.ready().await?;
-        let put = Put {
+        let put = PutRequest {
             key: Bytes::copy_from_slice(slot.key.as_bytes()),
             value,
         };
-        let codec = ProstCodec::<Put, Done>::default();
+        let codec = ProstCodec::<PutRequest, PutResponse>::default();
         client.unary(Request::new(put), PUT.parse()?, codec).await?;
         Ok(())
     }

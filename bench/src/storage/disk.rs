@@ -12,10 +12,10 @@ use bytes::{BufMut, Bytes};
 use serde::Serialize;
 use tokio::{sync::oneshot, time::Instant};
 
-use super::load::{Slot, Target};
+use super::load::{Target, WrittenKey};
 use crate::{
-    Failure,
-    choices::Effort,
+    BenchError,
+    choices::BenchEffort,
     latency::{Latencies, Percentiles},
 };
 
@@ -31,13 +31,13 @@ pub(crate) struct SyncRate {
 /// An append-only log with group commit and nothing else: the least that a durable store does. It
 /// ends when it is dropped.
 pub(crate) struct BareLog {
-    records: mpsc::Sender<(Vec<u8>, Answer)>,
+    records: mpsc::Sender<(Vec<u8>, WriteResult)>,
 }
 
-type Answer = oneshot::Sender<Result<(), String>>;
+type WriteResult = oneshot::Sender<Result<(), String>>;
 
 /// Measures the disk alone.
-pub(crate) fn sync_rate(dir: &Path, effort: Effort) -> Result<SyncRate, Failure> {
+pub(crate) fn sync_rate(dir: &Path, effort: BenchEffort) -> Result<SyncRate, BenchError> {
     let mut file = File::create(dir.join("syncs"))?;
     let block = [0x5a; 4096];
     let mut latencies = Latencies::default();
@@ -59,7 +59,7 @@ pub(crate) fn sync_rate(dir: &Path, effort: Effort) -> Result<SyncRate, Failure>
 // --- BareLog ---
 
 impl BareLog {
-    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn create(path: &Path) -> Result<Self, BenchError> {
         let file = File::create_new(path)?;
         let (records, waiting) = mpsc::channel();
         std::thread::Builder::new()
@@ -70,7 +70,7 @@ impl BareLog {
 }
 
 impl Target for BareLog {
-    async fn commit(&self, slot: &mut Slot, value: Bytes) -> Result<(), Failure> {
+    async fn commit(&self, slot: &mut WrittenKey, value: Bytes) -> Result<(), BenchError> {
         let mut record = Vec::with_capacity(slot.key.len() + value.len() + 8);
         record.put_u32_le(u32::try_from(slot.key.len())?);
         record.put_u32_le(u32::try_from(value.len())?);
@@ -83,7 +83,7 @@ impl Target for BareLog {
 }
 
 /// Writes all records that wait, syncs once, and answers.
-fn append(mut file: File, waiting: &mpsc::Receiver<(Vec<u8>, Answer)>) {
+fn append(mut file: File, waiting: &mpsc::Receiver<(Vec<u8>, WriteResult)>) {
     let mut group = Vec::new();
     while let Ok((record, answer)) = waiting.recv() {
         group.extend(record);

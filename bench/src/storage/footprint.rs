@@ -14,8 +14,8 @@ use super::{
     load::{VALUE_BYTES, fill, prefill, slots_under, update_all},
 };
 use crate::{
-    Failure,
-    choices::{Backend, Effort},
+    BenchError,
+    choices::{Backend, BenchEffort},
     flags::WeighOptions,
     memory::resident,
 };
@@ -54,7 +54,7 @@ pub(crate) struct MemoryRow {
 }
 
 /// Measures a file store after many updates.
-pub(crate) async fn size(directory: &Path, effort: Effort) -> Result<SizeRow, Failure> {
+pub(crate) async fn size(directory: &Path, effort: BenchEffort) -> Result<SizeRow, BenchError> {
     let store: Arc<dyn Store> = FileStore::open(FileOptions::new(directory)).await?;
     let keys = effort.of(KEYS) as usize;
     let slots = prefill(&store, slots_under("/registry/pods/default", keys)).await?;
@@ -74,7 +74,7 @@ pub(crate) async fn size(directory: &Path, effort: Effort) -> Result<SizeRow, Fa
 }
 
 /// The size of the directory once it has not changed for a while: space is given back in the background.
-async fn settled(directory: &Path) -> Result<u64, Failure> {
+async fn settled(directory: &Path) -> Result<u64, BenchError> {
     let start = Instant::now();
     let mut size = directory_bytes(directory)?;
     let mut since = start;
@@ -89,7 +89,7 @@ async fn settled(directory: &Path) -> Result<u64, Failure> {
 }
 
 /// The bytes the files of a directory take on disk.
-fn directory_bytes(directory: &Path) -> Result<u64, Failure> {
+fn directory_bytes(directory: &Path) -> Result<u64, BenchError> {
     let mut bytes = 0;
     for file in std::fs::read_dir(directory)? {
         // A copy that took the place of the file is not an error.
@@ -101,7 +101,11 @@ fn directory_bytes(directory: &Path) -> Result<u64, Failure> {
 }
 
 /// Measures a store in a process of its own: this one has held others before.
-pub(crate) fn memory(backend: Backend, directory: &Path, effort: Effort) -> Result<MemoryRow, Failure> {
+pub(crate) fn memory(
+    backend: Backend,
+    directory: &Path,
+    effort: BenchEffort,
+) -> Result<MemoryRow, BenchError> {
     let output = Command::new(std::env::current_exe()?)
         .arg("weigh")
         .arg(backend.name())
@@ -116,7 +120,7 @@ pub(crate) fn memory(backend: Backend, directory: &Path, effort: Effort) -> Resu
 }
 
 /// What that process does: fills the store, and prints what it weighs.
-pub(crate) async fn weigh(options: &WeighOptions) -> Result<(), Failure> {
+pub(crate) async fn weigh(options: &WeighOptions) -> Result<(), BenchError> {
     let service = Service::start(options.backend, &options.dir.join(options.backend.name()))?;
     let own_before_bytes = resident("self")?;
     let store = service.open().await?;

@@ -14,8 +14,8 @@ use serde::Serialize;
 use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
-    Failure,
-    choices::Effort,
+    BenchError,
+    choices::BenchEffort,
     cpu::CpuMeter,
     latency::{Latencies, Percentiles},
 };
@@ -30,7 +30,7 @@ const WARM_UP: Duration = Duration::from_secs(1);
 const TIME: Duration = Duration::from_secs(5);
 
 /// A key and the revision of its newest value: what a writer needs to replace it.
-pub(crate) struct Slot {
+pub(crate) struct WrittenKey {
     pub(crate) key: Key,
     pub(crate) revision: Revision,
 }
@@ -38,7 +38,11 @@ pub(crate) struct Slot {
 /// What takes commits.
 pub(crate) trait Target: Send + Sync + 'static {
     /// Replaces the value of a slot, and waits until that is done.
-    fn commit(&self, slot: &mut Slot, value: Bytes) -> impl Future<Output = Result<(), Failure>> + Send;
+    fn commit(
+        &self,
+        slot: &mut WrittenKey,
+        value: Bytes,
+    ) -> impl Future<Output = Result<(), BenchError>> + Send;
 }
 
 /// A store that takes commits.
@@ -65,10 +69,10 @@ const DONE: u8 = 2;
 pub(crate) async fn levels(
     name: &str,
     target: impl Target,
-    mut slots: Vec<Slot>,
+    mut slots: Vec<WrittenKey>,
     meter: CpuMeter,
-    effort: Effort,
-) -> Result<Vec<CommitRow>, Failure> {
+    effort: BenchEffort,
+) -> Result<Vec<CommitRow>, BenchError> {
     let target = Arc::new(target);
     let mut rows = Vec::new();
     for writers in LEVELS {
@@ -82,11 +86,11 @@ pub(crate) async fn levels(
 async fn level(
     name: &str,
     target: &Arc<impl Target>,
-    slots: Vec<Slot>,
+    slots: Vec<WrittenKey>,
     writers: usize,
     meter: CpuMeter,
-    effort: Effort,
-) -> Result<(CommitRow, Vec<Slot>), Failure> {
+    effort: BenchEffort,
+) -> Result<(CommitRow, Vec<WrittenKey>), BenchError> {
     let phase = Arc::new(AtomicU8::new(WARMING));
     let values = values();
     let mut tasks = JoinSet::new();
@@ -130,10 +134,10 @@ async fn level(
 /// One writer, which writes its slots in turn.
 async fn write(
     target: Arc<impl Target>,
-    mut slots: Vec<Slot>,
+    mut slots: Vec<WrittenKey>,
     values: Vec<Bytes>,
     phase: Arc<AtomicU8>,
-) -> Result<(Latencies, Vec<Slot>), Failure> {
+) -> Result<(Latencies, Vec<WrittenKey>), BenchError> {
     let mut latencies = Latencies::default();
     let mut turn = 0;
     while phase.load(Ordering::Relaxed) != DONE {
@@ -153,14 +157,14 @@ async fn write(
 }
 
 /// Keys that do not exist yet.
-pub(crate) fn slots() -> Vec<Slot> {
+pub(crate) fn slots() -> Vec<WrittenKey> {
     slots_under("/registry/pods/default", KEYS)
 }
 
 /// So many keys that do not exist yet.
-pub(crate) fn slots_under(prefix: &str, count: usize) -> Vec<Slot> {
+pub(crate) fn slots_under(prefix: &str, count: usize) -> Vec<WrittenKey> {
     (0..count)
-        .map(|number| Slot {
+        .map(|number| WrittenKey {
             key: Key::try_new(format!("{prefix}/object-{number:06}")).expect("the key is made well"),
             revision: Revision::ZERO,
         })
@@ -168,13 +172,16 @@ pub(crate) fn slots_under(prefix: &str, count: usize) -> Vec<Slot> {
 }
 
 /// Creates the keys, with as many writers as make it quick.
-pub(crate) async fn prefill(store: &Arc<dyn Store>, slots: Vec<Slot>) -> Result<Vec<Slot>, Failure> {
+pub(crate) async fn prefill(
+    store: &Arc<dyn Store>,
+    slots: Vec<WrittenKey>,
+) -> Result<Vec<WrittenKey>, BenchError> {
     update_all(store, slots, 1).await
 }
 
 /// Creates the keys, each with a value of its own: they weigh what objects weigh.
-pub(crate) async fn fill(store: &Arc<dyn Store>, slots: Vec<Slot>) -> Result<(), Failure> {
-    let mut tasks: JoinSet<Result<(), Failure>> = JoinSet::new();
+pub(crate) async fn fill(store: &Arc<dyn Store>, slots: Vec<WrittenKey>) -> Result<(), BenchError> {
+    let mut tasks: JoinSet<Result<(), BenchError>> = JoinSet::new();
     let values = values();
     for share in shares(slots, 128) {
         let target = StoreTarget::new(Arc::clone(store));
@@ -197,10 +204,10 @@ pub(crate) async fn fill(store: &Arc<dyn Store>, slots: Vec<Slot>) -> Result<(),
 /// Writes each key so many times; creates those that do not exist.
 pub(crate) async fn update_all(
     store: &Arc<dyn Store>,
-    slots: Vec<Slot>,
+    slots: Vec<WrittenKey>,
     times: usize,
-) -> Result<Vec<Slot>, Failure> {
-    let mut tasks: JoinSet<Result<Vec<Slot>, Failure>> = JoinSet::new();
+) -> Result<Vec<WrittenKey>, BenchError> {
+    let mut tasks: JoinSet<Result<Vec<WrittenKey>, BenchError>> = JoinSet::new();
     for mut share in shares(slots, 128) {
         let target = StoreTarget::new(Arc::clone(store));
         let values = values();
@@ -222,7 +229,7 @@ pub(crate) async fn update_all(
 }
 
 /// The slots dealt out to writers, none without.
-fn shares(slots: Vec<Slot>, writers: usize) -> Vec<Vec<Slot>> {
+fn shares(slots: Vec<WrittenKey>, writers: usize) -> Vec<Vec<WrittenKey>> {
     let mut shares: Vec<_> = (0..writers.min(slots.len())).map(|_| Vec::new()).collect();
     let count = shares.len();
     for (index, slot) in slots.into_iter().enumerate() {
@@ -255,7 +262,7 @@ impl StoreTarget {
 }
 
 impl Target for StoreTarget {
-    async fn commit(&self, slot: &mut Slot, value: Bytes) -> Result<(), Failure> {
+    async fn commit(&self, slot: &mut WrittenKey, value: Bytes) -> Result<(), BenchError> {
         let key = slot.key.clone();
         let write = match slot.revision {
             Revision::ZERO => Write::create(key, value),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::load::VALUE_BYTES;
-use crate::{Failure, choices::Effort};
+use crate::{BenchError, choices::BenchEffort};
 
 const TURNS: u32 = 20;
 const TIME: Duration = Duration::from_secs(8);
@@ -24,8 +24,8 @@ pub(crate) struct LoneWriter {
 pub(crate) async fn measure(
     dir: &Path,
     store: &Arc<dyn Store>,
-    effort: Effort,
-) -> Result<LoneWriter, Failure> {
+    effort: BenchEffort,
+) -> Result<LoneWriter, BenchError> {
     let mut file = File::create(dir.join("turns"))?;
     let block = [0x5a; 4096];
     let key = Key::try_new("/bench/lone")?;

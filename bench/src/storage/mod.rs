@@ -22,16 +22,16 @@ use self::{
     report::StorageReport,
 };
 use crate::{
-    Failure,
+    BenchError,
     choices::Backend,
     cpu::CpuMeter,
     directories::{data_directory, results, write},
     flags::StorageOptions,
-    machine::Machine,
+    machine::MachineInfo,
 };
 
 /// Measures everything, prints it, and writes it down.
-pub(crate) async fn run(options: &StorageOptions) -> Result<(), Failure> {
+pub(crate) async fn run(options: &StorageOptions) -> Result<(), BenchError> {
     let dir = data_directory(options.dir.as_deref())?;
     let measured = measure(options, &dir).await;
     std::fs::remove_dir_all(&dir)?;
@@ -41,9 +41,9 @@ pub(crate) async fn run(options: &StorageOptions) -> Result<(), Failure> {
     write(&report, &results(options.json.as_deref(), "storage.json"))
 }
 
-async fn measure(options: &StorageOptions, dir: &Path) -> Result<StorageReport, Failure> {
+async fn measure(options: &StorageOptions, dir: &Path) -> Result<StorageReport, BenchError> {
     let effort = options.effort;
-    let mut report = StorageReport::new(Machine::find(dir)?, effort);
+    let mut report = StorageReport::new(MachineInfo::find(dir)?, effort);
     say("the disk alone");
     report.disk.push(disk::sync_rate(dir, effort)?);
     let log = BareLog::create(&dir.join("log"))?;

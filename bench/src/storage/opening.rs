@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::load::{prefill, slots_under};
-use crate::{Failure, choices::Effort};
+use crate::{BenchError, choices::BenchEffort};
 
 /// Objects in the store.
 const OBJECTS: u32 = 50_000;
@@ -27,7 +27,7 @@ pub(crate) struct OpenRow {
 }
 
 /// Opens stores that were closed, and stores whose process was killed.
-pub(crate) async fn measure(dir: &Path, effort: Effort) -> Result<Vec<OpenRow>, Failure> {
+pub(crate) async fn measure(dir: &Path, effort: BenchEffort) -> Result<Vec<OpenRow>, BenchError> {
     let mut rows = Vec::new();
     for (repair, name) in [(RepairMode::Scan, "scan"), (RepairMode::Record, "record")] {
         let directory = dir.join(name);
@@ -56,7 +56,7 @@ pub(crate) async fn measure(dir: &Path, effort: Effort) -> Result<Vec<OpenRow>, 
     Ok(rows)
 }
 
-async fn open(options: FileOptions, objects: usize) -> Result<Duration, Failure> {
+async fn open(options: FileOptions, objects: usize) -> Result<Duration, BenchError> {
     let start = Instant::now();
     let store = FileStore::open(options).await?;
     store.range(&Prefix::all(), Page::first(1)).await?;
@@ -69,7 +69,7 @@ async fn open(options: FileOptions, objects: usize) -> Result<Duration, Failure>
     Ok(took)
 }
 
-fn copy_directory(from: &Path, to: &Path) -> Result<(), Failure> {
+fn copy_directory(from: &Path, to: &Path) -> Result<(), BenchError> {
     std::fs::create_dir_all(to)?;
     for file in std::fs::read_dir(from)? {
         let file = file?;

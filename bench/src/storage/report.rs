@@ -11,8 +11,8 @@ use super::{
     watches::{DeliveryRow, FanOutRow},
 };
 use crate::{
-    choices::Effort,
-    machine::Machine,
+    choices::BenchEffort,
+    machine::MachineInfo,
     requirement::{self, Requirement},
     table::{Table, grouped},
 };
@@ -20,7 +20,7 @@ use crate::{
 /// Everything, in the order in which it was measured.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct StorageReport {
-    pub(crate) machine: Machine,
+    pub(crate) machine: MachineInfo,
     pub(crate) quick: bool,
     pub(crate) release_build: bool,
     /// At the beginning and at the end.
@@ -38,10 +38,10 @@ pub(crate) struct StorageReport {
 // --- StorageReport ---
 
 impl StorageReport {
-    pub(crate) fn new(machine: Machine, effort: Effort) -> Self {
+    pub(crate) fn new(machine: MachineInfo, effort: BenchEffort) -> Self {
         Self {
             machine,
-            quick: effort == Effort::Quick,
+            quick: effort == BenchEffort::Quick,
             release_build: !cfg!(debug_assertions),
             disk: Vec::new(),
             commits: Vec::new(),
@@ -77,7 +77,7 @@ impl StorageReport {
     fn print_commits(&self) {
         let mut table = Table::new(["", "syncs/s", "p50 us", "p99 us"]);
         for disk in &self.disk {
-            let Percents { p50, p99 } = percents(disk.latency);
+            let LatencyPercents { p50, p99 } = percents(disk.latency);
             table.row([
                 "4 KiB + fdatasync, alone".to_owned(),
                 grouped(disk.syncs_per_second),
@@ -102,7 +102,7 @@ impl StorageReport {
             "server CPU us",
         ]);
         for row in &self.commits {
-            let Percents { p50, p99 } = percents(row.latency);
+            let LatencyPercents { p50, p99 } = percents(row.latency);
             table.row([
                 row.target.clone(),
                 row.writers.to_string(),
@@ -120,7 +120,7 @@ impl StorageReport {
         let mut table = Table::new(["", "watchers", "commits/s", "from", "p50 us", "p99 us"]);
         for row in &self.delivery {
             for (from, latency) in [("call", row.from_call), ("answer", row.from_answer)] {
-                let Percents { p50, p99 } = percents(latency);
+                let LatencyPercents { p50, p99 } = percents(latency);
                 table.row([
                     row.target.clone(),
                     row.watchers.to_string(),
@@ -191,13 +191,13 @@ impl StorageReport {
     }
 }
 
-struct Percents {
+struct LatencyPercents {
     p50: String,
     p99: String,
 }
 
-fn percents(latency: crate::latency::Percentiles) -> Percents {
-    Percents {
+fn percents(latency: crate::latency::Percentiles) -> LatencyPercents {
+    LatencyPercents {
         p50: grouped(latency.p50_us),
         p99: grouped(latency.p99_us),
     }

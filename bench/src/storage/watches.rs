@@ -9,10 +9,10 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval_at},
 };
 
-use super::load::{Slot, StoreTarget, Target, VALUE_BYTES, slots_under};
+use super::load::{StoreTarget, Target, VALUE_BYTES, WrittenKey, slots_under};
 use crate::{
-    Failure,
-    choices::Effort,
+    BenchError,
+    choices::BenchEffort,
     cpu::CpuMeter,
     latency::{Latencies, Percentiles},
 };
@@ -53,7 +53,7 @@ pub(crate) struct FanOutRow {
 }
 
 /// A commit, as its writer saw it.
-struct Committed {
+struct CommitRecord {
     revision: Revision,
     called: Instant,
     answered: Instant,
@@ -63,8 +63,8 @@ struct Committed {
 pub(crate) async fn delivery(
     name: &str,
     store: &Arc<dyn Store>,
-    effort: Effort,
-) -> Result<DeliveryRow, Failure> {
+    effort: BenchEffort,
+) -> Result<DeliveryRow, BenchError> {
     let began = store.current_revision().await?;
     let mut watchers = JoinSet::new();
     for number in 0..WATCHERS {
@@ -101,9 +101,9 @@ pub(crate) async fn delivery(
 async fn summarise(
     name: &str,
     began: Revision,
-    commits: &[Committed],
-    mut watchers: JoinSet<Result<Vec<(Revision, Instant)>, Failure>>,
-) -> Result<DeliveryRow, Failure> {
+    commits: &[CommitRecord],
+    mut watchers: JoinSet<Result<Vec<(Revision, Instant)>, BenchError>>,
+) -> Result<DeliveryRow, BenchError> {
     let mut by_revision = Vec::new();
     for commit in commits {
         let index = usize::try_from(commit.revision.get() - began.get())?;
@@ -144,7 +144,7 @@ async fn summarise(
 }
 
 /// Notes when each event arrives, until the mark.
-async fn note_arrivals(mut events: WatchStream) -> Result<Vec<(Revision, Instant)>, Failure> {
+async fn note_arrivals(mut events: WatchStream) -> Result<Vec<(Revision, Instant)>, BenchError> {
     let mut arrivals = Vec::new();
     loop {
         let batch = events.next().await?;
@@ -161,10 +161,10 @@ async fn note_arrivals(mut events: WatchStream) -> Result<Vec<(Revision, Instant
 /// Commits once per turn, whether or not the last one was slow.
 async fn keep_pace(
     store: Arc<dyn Store>,
-    mut slots: Vec<Slot>,
+    mut slots: Vec<WrittenKey>,
     first: Duration,
     time: Duration,
-) -> Result<Vec<Committed>, Failure> {
+) -> Result<Vec<CommitRecord>, BenchError> {
     let target = StoreTarget::new(store);
     let value = bytes::Bytes::from(vec![0x5a; VALUE_BYTES]);
     let start = Instant::now() + first;
@@ -176,7 +176,7 @@ async fn keep_pace(
         let turn = commits.len() % slots.len();
         let called = Instant::now();
         target.commit(&mut slots[turn], value.clone()).await?;
-        commits.push(Committed {
+        commits.push(CommitRecord {
             revision: slots[turn].revision,
             called,
             answered: Instant::now(),
@@ -190,8 +190,8 @@ pub(crate) async fn fan_out(
     name: &str,
     store: &Arc<dyn Store>,
     watchers: usize,
-    effort: Effort,
-) -> Result<FanOutRow, Failure> {
+    effort: BenchEffort,
+) -> Result<FanOutRow, BenchError> {
     let tree = format!("/registry/fan-out-{watchers}");
     let updates = (effort.of(DELIVERIES) as usize / watchers / FAN_OUT_KEYS).clamp(1, 100);
     let commits = updates * FAN_OUT_KEYS;
@@ -224,7 +224,7 @@ pub(crate) async fn fan_out(
 }
 
 /// Waits for so many events, each newer than the one before.
-async fn count(mut events: WatchStream, expected: usize) -> Result<(), Failure> {
+async fn count(mut events: WatchStream, expected: usize) -> Result<(), BenchError> {
     let mut seen = 0;
     let mut last = Revision::ZERO;
     while seen < expected {
@@ -240,7 +240,7 @@ async fn count(mut events: WatchStream, expected: usize) -> Result<(), Failure> 
     Ok(())
 }
 
-fn subtree(number: usize) -> Result<Prefix, Failure> {
+fn subtree(number: usize) -> Result<Prefix, BenchError> {
     Ok(Prefix::try_new(format!("/registry/watched-{number}/"))?)
 }
 

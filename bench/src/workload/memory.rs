@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep};
 
 use super::{available, make_deployments, nodes_are_ready, session, until};
 use crate::{
-    Failure,
+    BenchError,
     api::{
-        client::Call,
+        client::ApiRequest,
         load::Session,
         server::{Server, ServerOptions},
     },
@@ -41,7 +41,7 @@ pub(super) struct MemoryRow {
 }
 
 /// Makes pods, and starts servers on them.
-pub(super) async fn weigh(options: &ApiOptions, directory: &Path) -> Result<MemoryRow, Failure> {
+pub(super) async fn weigh(options: &ApiOptions, directory: &Path) -> Result<MemoryRow, BenchError> {
     // What is started again has to remember.
     let options = &ApiOptions {
         storage: Backend::File,
@@ -56,7 +56,7 @@ pub(super) async fn weigh(options: &ApiOptions, directory: &Path) -> Result<Memo
     })
 }
 
-async fn fill(options: &ApiOptions, directory: &Path, pods: usize) -> Result<(), Failure> {
+async fn fill(options: &ApiOptions, directory: &Path, pods: usize) -> Result<(), BenchError> {
     let nodes = pods.div_ceil(EACH);
     let server = ServerOptions::with(options, [format!("--simulated-nodes={nodes}")])?
         .start(directory)
@@ -72,7 +72,7 @@ async fn at_rest(
     server_options: &ServerOptions,
     options: &ApiOptions,
     directory: &Path,
-) -> Result<u64, Failure> {
+) -> Result<u64, BenchError> {
     let server = server_options.start(directory).await?;
     let session = session(&server, options);
     for resource in [
@@ -83,7 +83,7 @@ async fn at_rest(
     ] {
         // The server reads a kind when a client asks for it: with and without controllers.
         session
-            .ask(Call::get(format!("/{resource}?limit=1")), &[200])
+            .ask(ApiRequest::get(format!("/{resource}?limit=1")), &[200])
             .await?;
     }
     rest(&server, &session).await?;
@@ -92,7 +92,7 @@ async fn at_rest(
     Ok(bytes)
 }
 
-async fn rest(server: &Server, session: &Session<'_>) -> Result<(), Failure> {
+async fn rest(server: &Server, session: &Session<'_>) -> Result<(), BenchError> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
         let before = session.meter.read()?;

@@ -16,20 +16,20 @@ use tokio::time::{Instant, sleep};
 
 use self::report::{Row, WorkloadReport};
 use crate::{
-    Failure,
+    BenchError,
     api::{
-        client::{Call, MERGE_PATCH},
+        client::{ApiRequest, MERGE_PATCH},
         load::Session,
         objects,
         operations::{config_map_name, config_maps, make_namespace, pods},
         server::{Server, ServerOptions},
         watches::Watcher,
     },
-    choices::Effort,
+    choices::BenchEffort,
     cpu::CpuMeter,
     directories::{data_directory, results, write},
     flags::ApiOptions,
-    machine::Machine,
+    machine::MachineInfo,
 };
 
 /// How long anything may take.
@@ -44,7 +44,7 @@ const ROLLED: u32 = 1_000;
 const PER_NAMESPACE: usize = 50;
 
 /// Deployments, and the nodes for their pods.
-struct Scene {
+struct WorkloadScenario {
     name: &'static str,
     deleted: &'static str,
     deployments: usize,
@@ -52,15 +52,15 @@ struct Scene {
     nodes: usize,
 }
 
-const SCENES: [Scene; 2] = [
-    Scene {
+const SCENES: [WorkloadScenario; 2] = [
+    WorkloadScenario {
         name: "10 x 100 pods on 50 nodes, bound",
         deleted: "10 x 100 pods, deleted",
         deployments: 10,
         replicas: 100,
         nodes: 50,
     },
-    Scene {
+    WorkloadScenario {
         name: "50 x 100 pods on 500 nodes, bound",
         deleted: "50 x 100 pods, deleted",
         deployments: 50,
@@ -70,7 +70,7 @@ const SCENES: [Scene; 2] = [
 ];
 
 /// Measures everything, prints it, and writes it down.
-pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
+pub(crate) async fn run(options: &ApiOptions) -> Result<(), BenchError> {
     let dir = data_directory(options.dir.as_deref())?;
     let measured = measure(options, &dir).await;
     std::fs::remove_dir_all(&dir)?;
@@ -80,11 +80,11 @@ pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
     write(&report, &results(options.json.as_deref(), "workload.json"))
 }
 
-async fn measure(options: &ApiOptions, dir: &Path) -> Result<WorkloadReport, Failure> {
-    let mut report = WorkloadReport::new(Machine::find(dir)?);
+async fn measure(options: &ApiOptions, dir: &Path) -> Result<WorkloadReport, BenchError> {
+    let mut report = WorkloadReport::new(MachineInfo::find(dir)?);
     let scenes = match options.effort {
-        Effort::Quick => &SCENES[..1],
-        Effort::Full => &SCENES[..],
+        BenchEffort::Quick => &SCENES[..1],
+        BenchEffort::Full => &SCENES[..],
     };
     for scene in scenes {
         eprintln!("{}", scene.name);
@@ -130,8 +130,8 @@ pub(crate) fn session<'s>(server: &'s Server, options: &ApiOptions) -> Session<'
 // --- deployments ---
 
 /// From nothing to pods on nodes, and back to nothing.
-async fn deploy(session: &Session<'_>, scene: &Scene) -> Result<[Row; 2], Failure> {
-    let make = |index: usize| Call::post("/api/v1/nodes", &objects::node(&node_name(index)));
+async fn deploy(session: &Session<'_>, scene: &WorkloadScenario) -> Result<[Row; 2], BenchError> {
+    let make = |index: usize| ApiRequest::post("/api/v1/nodes", &objects::node(&node_name(index)));
     session.prepare(scene.nodes, &[201], make).await?;
     // They are not ready for pods before a controller has seen that they are.
     until(async || nodes_are_ready(session, scene.nodes).await).await?;
@@ -144,20 +144,20 @@ async fn deploy(session: &Session<'_>, scene: &Scene) -> Result<[Row; 2], Failur
     );
     let mut watch = Watcher::open(session, bound).await?;
 
-    let begun = Begun::now(session)?;
+    let begun = CpuMeasurement::now(session)?;
     let replicas = scene.replicas;
     let make = move |index: usize| {
         let deployment = objects::running_deployment(&deployment_name(index), replicas);
-        Call::post(path, &deployment)
+        ApiRequest::post(path, &deployment)
     };
     session.prepare(scene.deployments, &[201], make).await?;
     wait_for(&mut watch, count, br#"{"type":"ADDED""#).await?;
     let made = begun.row(scene.name, count)?;
 
-    let begun = Begun::now(session)?;
+    let begun = CpuMeasurement::now(session)?;
     let make = move |index: usize| {
         let patch = json!({"spec": {"replicas": 0}});
-        Call::patch(format!("{path}/{}", deployment_name(index)), MERGE_PATCH, &patch)
+        ApiRequest::patch(format!("{path}/{}", deployment_name(index)), MERGE_PATCH, &patch)
     };
     session.prepare(scene.deployments, &[200], make).await?;
     wait_for(&mut watch, count, br#"{"type":"DELETED""#).await?;
@@ -165,7 +165,7 @@ async fn deploy(session: &Session<'_>, scene: &Scene) -> Result<[Row; 2], Failur
 }
 
 /// Waits until there were so many events of a type.
-async fn wait_for(watch: &mut Watcher, count: usize, kind: &[u8]) -> Result<(), Failure> {
+async fn wait_for(watch: &mut Watcher, count: usize, kind: &[u8]) -> Result<(), BenchError> {
     let mut seen = 0;
     while seen < count {
         let is_open = watch
@@ -183,23 +183,23 @@ async fn wait_for(watch: &mut Watcher, count: usize, kind: &[u8]) -> Result<(), 
 
 // --- namespaces ---
 
-async fn delete_namespace(session: &Session<'_>, objects: usize) -> Result<Row, Failure> {
+async fn delete_namespace(session: &Session<'_>, objects: usize) -> Result<Row, BenchError> {
     make_namespace(session, "full").await?;
     let make = |index: usize| {
         let object = objects::config_map(&config_map_name(index), index, 0);
-        Call::post(config_maps("full"), &object)
+        ApiRequest::post(config_maps("full"), &object)
     };
     session.prepare(objects, &[201], make).await?;
-    let begun = Begun::now(session)?;
+    let begun = CpuMeasurement::now(session)?;
     session
-        .ask(Call::delete("/api/v1/namespaces/full"), &[200])
+        .ask(ApiRequest::delete("/api/v1/namespaces/full"), &[200])
         .await?;
     until(async || {
         let answer = session
             .endpoint
             .connect()
             .await?
-            .call(Call::get("/api/v1/namespaces/full"))
+            .call(ApiRequest::get("/api/v1/namespaces/full"))
             .await?;
         Ok(answer.status == 404)
     })
@@ -214,14 +214,14 @@ pub(crate) async fn make_deployments(
     session: &Session<'_>,
     deployments: usize,
     replicas: usize,
-) -> Result<(), Failure> {
+) -> Result<(), BenchError> {
     for namespace in 0..deployments.div_ceil(PER_NAMESPACE) {
         make_namespace(session, &namespace_name(namespace)).await?;
     }
     let make = move |index: usize| {
         let namespace = namespace_name(index / PER_NAMESPACE);
         let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
-        Call::post(
+        ApiRequest::post(
             path,
             &objects::running_deployment(&deployment_name(index), replicas),
         )
@@ -230,7 +230,7 @@ pub(crate) async fn make_deployments(
 }
 
 /// How many pods of all deployments are available.
-pub(crate) async fn available(session: &Session<'_>) -> Result<usize, Failure> {
+pub(crate) async fn available(session: &Session<'_>) -> Result<usize, BenchError> {
     let deployments: List<Deployment> = get(session, "/apis/apps/v1/deployments").await?;
     let counts = deployments.items.iter();
     Ok(counts
@@ -273,7 +273,7 @@ struct DeploymentStatus {
 }
 
 /// Whether no node is kept free of pods any more, and there are so many.
-pub(crate) async fn nodes_are_ready(session: &Session<'_>, count: usize) -> Result<bool, Failure> {
+pub(crate) async fn nodes_are_ready(session: &Session<'_>, count: usize) -> Result<bool, BenchError> {
     let nodes: List<Node> = get(session, "/api/v1/nodes").await?;
     Ok(nodes.items.len() >= count && nodes.items.iter().all(|node| node.spec.taints.is_empty()))
 }
@@ -281,8 +281,8 @@ pub(crate) async fn nodes_are_ready(session: &Session<'_>, count: usize) -> Resu
 pub(crate) async fn get<T: for<'de> Deserialize<'de>>(
     session: &Session<'_>,
     path: &str,
-) -> Result<T, Failure> {
-    let answer = session.ask(Call::get(path), &[200]).await?;
+) -> Result<T, BenchError> {
+    let answer = session.ask(ApiRequest::get(path), &[200]).await?;
     Ok(serde_json::from_slice(&answer.body)?)
 }
 
@@ -296,23 +296,23 @@ fn deployment_name(index: usize) -> String {
 
 // --- time ---
 
-/// Something that was begun.
-struct Begun {
+/// A measurement of CPU time and wall time.
+struct CpuMeasurement {
     meter: CpuMeter,
-    before: crate::cpu::Spent,
+    before: crate::cpu::CpuTime,
     at: Instant,
 }
 
-impl Begun {
-    fn now(session: &Session<'_>) -> Result<Self, Failure> {
-        Ok(Begun {
+impl CpuMeasurement {
+    fn now(session: &Session<'_>) -> Result<Self, BenchError> {
+        Ok(CpuMeasurement {
             meter: session.meter,
             before: session.meter.read()?,
             at: Instant::now(),
         })
     }
 
-    fn row(self, name: &'static str, objects: usize) -> Result<Row, Failure> {
+    fn row(self, name: &'static str, objects: usize) -> Result<Row, BenchError> {
         let took = self.at.elapsed();
         let cpu = self.meter.read()?.since(self.before).server;
         Ok(Row {
@@ -324,7 +324,7 @@ impl Begun {
     }
 }
 
-pub(crate) async fn until(is_done: impl AsyncFnMut() -> Result<bool, Failure>) -> Result<(), Failure> {
+pub(crate) async fn until(is_done: impl AsyncFnMut() -> Result<bool, BenchError>) -> Result<(), BenchError> {
     asked_every(PAUSE, PATIENCE, is_done).await
 }
 
@@ -332,8 +332,8 @@ pub(crate) async fn until(is_done: impl AsyncFnMut() -> Result<bool, Failure>) -
 async fn asked_every(
     pause: Duration,
     patience: Duration,
-    mut is_done: impl AsyncFnMut() -> Result<bool, Failure>,
-) -> Result<(), Failure> {
+    mut is_done: impl AsyncFnMut() -> Result<bool, BenchError>,
+) -> Result<(), BenchError> {
     let start = Instant::now();
     while !is_done().await? {
         if start.elapsed() > patience {

@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 
 use super::memory::MemoryRow;
 use crate::{
-    machine::Machine,
-    requirement::{self, Bound, Requirement, figure},
+    machine::MachineInfo,
+    requirement::{self, Requirement, RequirementBound, figure},
     table::{Table, grouped, mebibytes},
 };
 
@@ -17,7 +17,7 @@ pub(super) const ROLLING: &str = "a rolling update, bounds kept";
 /// What was measured.
 #[derive(Debug, Serialize)]
 pub(super) struct WorkloadReport {
-    machine: Machine,
+    machine: MachineInfo,
     pub(super) rows: Vec<Row>,
     pub(super) memory: Option<MemoryRow>,
     requirements: Vec<Requirement>,
@@ -66,7 +66,7 @@ const COSTS: &[(&str, &str, f64)] = &[
 ];
 
 impl WorkloadReport {
-    pub(super) fn new(machine: Machine) -> Self {
+    pub(super) fn new(machine: MachineInfo) -> Self {
         WorkloadReport {
             machine,
             rows: Vec::new(),
@@ -78,10 +78,10 @@ impl WorkloadReport {
     pub(super) fn check_requirements(&mut self) {
         let of = |name: &str| self.rows.iter().find(|row| row.name == name);
         let rates = RATES.iter().map(|(name, what, asked)| {
-            Requirement::new(*what, Bound::AtLeast(*asked), of(name).map(Row::rate))
+            Requirement::new(*what, RequirementBound::AtLeast(*asked), of(name).map(Row::rate))
         });
         let costs = COSTS.iter().map(|(name, what, asked)| {
-            Requirement::new(*what, Bound::AtMost(*asked), of(name).map(Row::cost))
+            Requirement::new(*what, RequirementBound::AtMost(*asked), of(name).map(Row::cost))
         });
         let times = [
             (NAMESPACE, "a namespace with 5,000 objects deleted, s", 5.0),
@@ -90,14 +90,14 @@ impl WorkloadReport {
         let times = times.map(|(name, what, asked)| {
             Requirement::new(
                 what,
-                Bound::AtMost(asked),
+                RequirementBound::AtMost(asked),
                 of(name).map(|row| row.took.as_secs_f64()),
             )
         });
         let memory = self.memory.as_ref().filter(|row| row.pods >= 10_000);
         let memory = Requirement::new(
             "controllers and scheduler with 10,000 pods, MiB",
-            Bound::AtMost(60.0),
+            RequirementBound::AtMost(60.0),
             memory.map(MemoryRow::beyond),
         );
         self.requirements = rates.chain(costs).chain(times).chain([memory]).collect();

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Begun, Deployment, deployment_name, get, report, report::Row, until};
+use super::{CpuMeasurement, Deployment, deployment_name, get, report, report::Row, until};
 use crate::{
-    Failure,
+    BenchError,
     api::{
-        client::{Call, MERGE_PATCH},
+        client::{ApiRequest, MERGE_PATCH},
         load::Session,
         objects,
         operations::{make_namespace, pods},
@@ -19,12 +19,12 @@ use crate::{
 
 /// A new version takes the place of the old one, and the bounds that a deployment has by itself hold all the time: a quarter
 /// more than wanted at most, and three quarters of it available at least.
-pub(super) async fn roll_over(session: &Session<'_>, replicas: usize) -> Result<Row, Failure> {
+pub(super) async fn roll_over(session: &Session<'_>, replicas: usize) -> Result<Row, BenchError> {
     make_namespace(session, "rolling").await?;
     let path = "/apis/apps/v1/namespaces/rolling/deployments";
     let name = deployment_name(0);
     let deployment = objects::running_deployment(&name, replicas);
-    session.ask(Call::post(path, &deployment), &[201]).await?;
+    session.ask(ApiRequest::post(path, &deployment), &[201]).await?;
     let path_of_object = format!("{path}/{name}");
     until(async || {
         let deployment: Deployment = get(session, &path_of_object).await?;
@@ -34,11 +34,11 @@ pub(super) async fn roll_over(session: &Session<'_>, replicas: usize) -> Result<
     let mut bounds = Bounds::new(replicas);
     let mut watch = Watcher::open(session, format!("{}?watch=true", pods("rolling"))).await?;
 
-    let begun = Begun::now(session)?;
+    let begun = CpuMeasurement::now(session)?;
     let container = json!({"name": "main", "image": "example.com/app:2"});
     let patch = json!({"spec": {"template": {"spec": {"containers": [container]}}}});
     session
-        .ask(Call::patch(&*path_of_object, MERGE_PATCH, &patch), &[200])
+        .ask(ApiRequest::patch(&*path_of_object, MERGE_PATCH, &patch), &[200])
         .await?;
     while !bounds.is_over() {
         if !watch.events(|line| bounds.see(line)).await? {
@@ -75,7 +75,7 @@ impl Bounds {
         self.new.len() == self.replicas && self.here.len() == self.replicas
     }
 
-    fn see(&mut self, line: &[u8]) -> Result<(), Failure> {
+    fn see(&mut self, line: &[u8]) -> Result<(), BenchError> {
         let event: Event = serde_json::from_slice(line)?;
         let pod = event.object;
         let name = pod.metadata.name;

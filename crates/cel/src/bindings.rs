@@ -15,11 +15,11 @@ use crate::{PER_CALL_LIMIT, Program, decl::DeclType, error::EvalError, value::Va
 /// The variables of an evaluation. Cheap to copy.
 #[derive(Clone, Default)]
 pub struct Bindings<'a> {
-    bound: Vec<(&'a str, Bound<'a>)>,
+    bound: Vec<(&'a str, BoundVariable<'a>)>,
 }
 
 #[derive(Clone)]
-pub(crate) enum Bound<'a> {
+pub(crate) enum BoundVariable<'a> {
     Value(Result<Value<'a>, EvalError>),
     LazyObject(Rc<dyn LazyObject<'a> + 'a>),
 }
@@ -48,30 +48,30 @@ impl<'a> Bindings<'a> {
     /// With a variable that is JSON, read as it is declared.
     #[must_use]
     pub fn json(mut self, name: &'a str, json: &'a Json, decl: &DeclType) -> Self {
-        self.set(name, Bound::Value(Value::read(json, decl)));
+        self.set(name, BoundVariable::Value(Value::read(json, decl)));
         self
     }
 
     /// With a variable.
     #[must_use]
     pub fn value(mut self, name: &'a str, value: Value<'a>) -> Self {
-        self.set(name, Bound::Value(Ok(value)));
+        self.set(name, BoundVariable::Value(Ok(value)));
         self
     }
 
     /// With an object whose fields are found out when they are asked for.
     #[must_use]
     pub fn lazy(mut self, name: &'a str, lazy: Rc<dyn LazyObject<'a> + 'a>) -> Self {
-        self.set(name, Bound::LazyObject(lazy));
+        self.set(name, BoundVariable::LazyObject(lazy));
         self
     }
 
-    fn set(&mut self, name: &'a str, bound: Bound<'a>) {
+    fn set(&mut self, name: &'a str, bound: BoundVariable<'a>) {
         self.bound.retain(|(other, _)| *other != name);
         self.bound.push((name, bound));
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&Bound<'a>> {
+    pub(crate) fn find(&self, name: &str) -> Option<&BoundVariable<'a>> {
         self.bound
             .iter()
             .find(|(bound, _)| *bound == name)

@@ -11,7 +11,7 @@ use regex::Regex;
 
 use crate::{
     bindings::Bindings,
-    check::{self, Checked},
+    check::{self, CheckedExpression},
     cost::{self, CostEstimate},
     environment::Environment,
     error::EvalError,
@@ -29,7 +29,7 @@ use crate::{
 /// A compiled expression. Cheap to copy.
 #[derive(Clone, Debug)]
 pub struct Program {
-    plan: Arc<Plan>,
+    plan: Arc<ProgramPlan>,
 }
 
 /// The result of running an expression, and what it cost.
@@ -43,7 +43,7 @@ pub struct EvaluationResult<'a> {
 
 /// A tree that is ready to run.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct ProgramPlan {
     pub(crate) ast: Ast,
     /// Of each node: what is known of it.
     roles: Vec<Role>,
@@ -86,7 +86,7 @@ impl Program {
         let ast = syntax::parse(&source, environment.macros()).map_err(failed)?;
         let checked = check::check(environment, ast).map_err(failed)?;
         let estimate = cost::estimate(environment, &checked);
-        let plan = Plan::new(checked, estimate)?;
+        let plan = ProgramPlan::new(checked, estimate)?;
         Ok(Program { plan: Arc::new(plan) })
     }
 
@@ -111,9 +111,9 @@ impl Program {
     }
 }
 
-// --- Plan ---
+// --- ProgramPlan ---
 
-impl Plan {
+impl ProgramPlan {
     /// The value of a node, if it is known.
     pub(crate) fn constant(&self, id: Id) -> Option<&Value<'static>> {
         match self.roles[id as usize] {
@@ -135,8 +135,8 @@ impl Plan {
         self.constants.push(value);
     }
 
-    fn new(checked: Checked, estimate: CostEstimate) -> Result<Plan, CompileError> {
-        let Checked {
+    fn new(checked: CheckedExpression, estimate: CostEstimate) -> Result<ProgramPlan, CompileError> {
+        let CheckedExpression {
             ast,
             types,
             mut overloads,
@@ -144,7 +144,7 @@ impl Plan {
             type_names,
         } = checked;
         let root = ast.root;
-        let mut plan = Plan {
+        let mut plan = ProgramPlan {
             result: types[root as usize].clone(),
             roles: vec![Role::Plain; ast.nodes.len()],
             ast,

@@ -79,8 +79,8 @@ impl Type {
     }
 
     /// As errors of the checker show it.
-    pub(crate) fn short(&self) -> Shown<'_> {
-        Shown {
+    pub(crate) fn short(&self) -> TypeDisplay<'_> {
+        TypeDisplay {
             ty: self,
             short: true,
         }
@@ -118,7 +118,7 @@ impl Eq for Type {}
 
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Shown {
+        TypeDisplay {
             ty: self,
             short: false,
         }
@@ -127,14 +127,14 @@ impl fmt::Display for Type {
 }
 
 /// A type as text; there are two ways.
-pub(crate) struct Shown<'t> {
+pub(crate) struct TypeDisplay<'t> {
     ty: &'t Type,
     short: bool,
 }
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for TypeDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let with = |ty| Shown {
+        let with = |ty| TypeDisplay {
             ty,
             short: self.short,
         };

@@ -162,9 +162,9 @@ fn variables_run_once_and_only_if_asked_for() {
 
 /// Writes down what it is asked, and allows to get.
 #[derive(Default)]
-struct Book(Mutex<Vec<String>>);
+struct CallRecorder(Mutex<Vec<String>>);
 
-impl Authorizer for Book {
+impl Authorizer for CallRecorder {
     fn authorize(&self, check: &Check<'_>) -> Decision {
         let target = match check.target {
             Target::Path(path) => path.to_owned(),
@@ -191,7 +191,7 @@ fn expressions_ask_what_is_allowed() {
             "authorizer.requestResource",
             Shape::Opaque(OpaqueType::ResourceCheck),
         );
-    let book = Arc::new(Book::default());
+    let book = Arc::new(CallRecorder::default());
     let check = ResourceCheck {
         group: "g".into(),
         resource: "r".into(),

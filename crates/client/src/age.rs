@@ -1,11 +1,11 @@
-//! Times and lengths of time, as people read and write them.
+//! Timestamps, ages and durations in kubectl's formats.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use k3_zone::Date;
 use serde_json::Value;
 
-use crate::failed::Failed;
+use crate::error::ClientError;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -15,14 +15,14 @@ const YEAR: i64 = 365 * DAY;
 /// Seconds since 1970.
 #[expect(
     clippy::disallowed_methods,
-    reason = "ages are told by the clock of this machine; this is the one place that asks it"
+    reason = "ages are relative to the local clock; this is the only function that reads it"
 )]
 pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Seconds since 1970 of a time as objects have it: `2026-01-02T03:04:05Z`, perhaps with fractions.
+/// Parses an RFC 3339 timestamp, with or without fractional seconds, into seconds since 1970.
 pub(crate) fn seconds(text: &str) -> Option<i64> {
     let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
     let date = Date {
@@ -48,7 +48,7 @@ pub(crate) fn seconds(text: &str) -> Option<i64> {
     Some(date.days() * DAY + hour * HOUR + minute * MINUTE + second - shift)
 }
 
-/// A time as objects have it.
+/// Formats seconds since 1970 as an RFC 3339 timestamp.
 pub(crate) fn timestamp(at: i64) -> String {
     let Date { year, month, day } = Date::from_days(at.div_euclid(DAY));
     let rest = at.rem_euclid(DAY);
@@ -58,14 +58,15 @@ pub(crate) fn timestamp(at: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// How long ago a time in an object was; `<unknown>` if there is none.
+/// Returns the age of an RFC 3339 timestamp; `<unknown>` when it is not one.
 pub(crate) fn since(time: &Value) -> String {
     time.as_str()
         .and_then(seconds)
         .map_or_else(|| "<unknown>".to_owned(), |at| human(now() - at))
 }
 
-/// A length of time in two parts at most, the finer one only while it matters.
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/duration/duration.go HumanDuration
+/// Formats a duration with at most two units. The finer unit is left out where the coarse one is precise enough.
 pub(crate) fn human(seconds: i64) -> String {
     let two = |whole: i64, unit: &str, rest: i64, finer: &str| {
         if rest == 0 {
@@ -89,11 +90,11 @@ pub(crate) fn human(seconds: i64) -> String {
     }
 }
 
-/// A length of time as people write it: `90s`, `1h30m`, `0`.
-pub(crate) fn duration(text: &str) -> Result<Duration, Failed> {
+/// Parses a duration: `90s`, `1h30m`, `0`.
+pub(crate) fn duration(text: &str) -> Result<Duration, ClientError> {
     let bad = || {
-        Failed::usage(format!(
-            "bad length of time {text:?}: write it like 90s, 5m or 1h30m"
+        ClientError::usage(format!(
+            "invalid duration {text:?}: expected a form such as 90s, 5m or 1h30m"
         ))
     };
     let mut rest = text;
@@ -122,7 +123,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, Failed> {
     Duration::try_from_secs_f64(total).map_err(|_| bad())
 }
 
-/// The same for clap.
+/// Parses a duration flag; clap adds its own `error:` prefix.
 pub(crate) fn duration_argument(text: &str) -> Result<Duration, String> {
     duration(text).map_err(|failed| failed.to_string().trim_start_matches("error: ").to_owned())
 }
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_told_in_two_parts_at_most() {
+    fn ages_have_at_most_two_units() {
         for (seconds, text) in [
             (-5, "<invalid>"),
             (0, "0s"),
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_as_they_are_written() {
+    fn parses_and_formats_timestamps() {
         assert_eq!(seconds("1970-01-02T00:00:01Z"), Some(DAY + 1));
         assert_eq!(
             seconds("2026-01-02T03:04:05.123456Z"),
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_of_time_are_read() {
+    fn parses_durations() {
         assert_eq!(duration("1h30m").unwrap(), Duration::from_mins(90));
         assert_eq!(duration("0").unwrap(), Duration::ZERO);
         assert!(duration("soon").is_err());

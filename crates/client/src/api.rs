@@ -1,4 +1,4 @@
-//! Requests made of paths and JSON, and what becomes of their answers.
+//! HTTP requests to the API server with JSON bodies.
 
 use std::{
     collections::hash_map::RandomState,
@@ -17,35 +17,35 @@ use kube::{Client, client::Body};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::failed::Failed;
+use crate::error::ClientError;
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
-/// A server.
-pub(crate) struct Api {
+/// A client for the API server.
+pub(crate) struct ApiClient {
     client: Client,
-    /// What it is called when it cannot be reached.
+    /// Named in the error when the server cannot be reached.
     address: String,
 }
 
-/// An answer that goes on.
-pub(crate) struct Stream {
+/// A response body that is read while it arrives: logs and watches.
+pub(crate) struct ResponseStream {
     body: Body,
-    rest: BytesMut,
+    buffer: BytesMut,
 }
 
-// --- Api ---
+// --- ApiClient ---
 
-impl Api {
+impl ApiClient {
     pub(crate) fn new(client: Client, address: String) -> Self {
         Self { client, address }
     }
 
-    /// Sends a request. Refusals are failures.
-    pub(crate) async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Body>, Failed> {
+    /// Sends a request. Responses with a 4xx or 5xx status become errors.
+    pub(crate) async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Body>, ClientError> {
         let answer = self.client.send(request.map(Body::from)).await;
         let answer = answer.map_err(|error| self.unreachable(&error))?;
         let code = answer.status();
@@ -61,28 +61,33 @@ impl Api {
             let reason = code.canonical_reason().unwrap_or_default().replace(' ', "");
             json!({"code": code.as_u16(), "reason": reason, "message": text})
         });
-        Err(Failed::server(status, None))
+        Err(ClientError::server(status, None))
     }
 
-    /// The bytes of an answer.
-    pub(crate) async fn bytes(&self, path: &str, accept: &str) -> Result<Vec<u8>, Failed> {
+    /// Returns the body of a GET response.
+    pub(crate) async fn bytes(&self, path: &str, accept: &str) -> Result<Vec<u8>, ClientError> {
         let answer = self.send(request(Method::GET, path, accept, None)).await?;
         self.collect(answer).await
     }
 
-    /// An answer of a known form.
-    pub(crate) async fn parsed<T: DeserializeOwned>(&self, path: &str, accept: &str) -> Result<T, Failed> {
+    /// Returns the body of a GET response, deserialized.
+    pub(crate) async fn parsed<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        accept: &str,
+    ) -> Result<T, ClientError> {
         let bytes = self.bytes(path, accept).await?;
-        k3_decode::from_slice(&bytes)
-            .map_err(|error| Failed::new(format!("the answer to {path} makes no sense: {error}")))
+        k3_decode::from_slice(&bytes).map_err(|error| {
+            ClientError::new(format!("the server sent an invalid response to {path}: {error}"))
+        })
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Result<Value, Failed> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, ClientError> {
         self.parsed(path, JSON).await
     }
 
-    /// The same; nothing if there is no such thing.
-    pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, Failed> {
+    /// Like `get`, but returns `None` for 404 Not Found.
+    pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, ClientError> {
         match self.get(path).await {
             Ok(value) => Ok(Some(value)),
             Err(failed) if failed.is_not_found() => Ok(None),
@@ -90,43 +95,44 @@ impl Api {
         }
     }
 
-    /// Writes something: the code of the answer, and the object in it.
+    /// Sends `body` and returns the status code and the object of the response.
     pub(crate) async fn write(
         &self,
         method: Method,
         path: &str,
         form: &str,
         body: &Value,
-    ) -> Result<(u16, Value), Failed> {
+    ) -> Result<(u16, Value), ClientError> {
         let answer = self.send(request(method, path, JSON, Some((form, body)))).await?;
         let code = answer.status().as_u16();
         let bytes = self.collect(answer).await?;
-        let value = serde_json::from_slice(&bytes)
-            .map_err(|error| Failed::new(format!("the answer to {path} makes no sense: {error}")))?;
+        let value = serde_json::from_slice(&bytes).map_err(|error| {
+            ClientError::new(format!("the server sent an invalid response to {path}: {error}"))
+        })?;
         Ok((code, value))
     }
 
-    /// Changes a part of an object.
-    pub(crate) async fn patch(&self, path: &str, form: &str, patch: &Value) -> Result<Value, Failed> {
-        let path = crate::resource::with_query(path, &[("fieldManager", Some(MANAGER.to_owned()))]);
+    /// Patches an object as the field manager `k3`.
+    pub(crate) async fn patch(&self, path: &str, form: &str, patch: &Value) -> Result<Value, ClientError> {
+        let path = crate::api_resource::with_query(path, &[("fieldManager", Some(MANAGER.to_owned()))]);
         Ok(self.write(Method::PATCH, &path, form, patch).await?.1)
     }
 
-    /// An answer that goes on.
-    pub(crate) async fn stream(&self, path: &str, accept: &str) -> Result<Stream, Failed> {
+    /// Starts a GET request whose response is read line by line or chunk by chunk.
+    pub(crate) async fn stream(&self, path: &str, accept: &str) -> Result<ResponseStream, ClientError> {
         let answer = self.send(request(Method::GET, path, accept, None)).await?;
-        Ok(Stream {
+        Ok(ResponseStream {
             body: answer.into_body(),
-            rest: BytesMut::new(),
+            buffer: BytesMut::new(),
         })
     }
 
-    /// A connection in place of an answer, for what goes both ways; and which of the protocols it speaks.
+    /// Upgrades a connection to WebSocket. Returns the connection and the subprotocol that the server selected.
     pub(crate) async fn upgrade(
         &self,
         path: &str,
         protocols: &str,
-    ) -> Result<(TokioIo<Upgraded>, String), Failed> {
+    ) -> Result<(TokioIo<Upgraded>, String), ClientError> {
         let random = || RandomState::new().build_hasher().finish().to_ne_bytes();
         let key = STANDARD.encode([random(), random()].concat());
         let request = Request::get(path)
@@ -139,7 +145,7 @@ impl Api {
             .expect("paths are escaped");
         let answer = self.send(request).await?;
         if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Err(Failed::new(format!(
+            return Err(ClientError::new(format!(
                 "the server does not speak WebSocket: it answered {}",
                 answer.status()
             )));
@@ -152,8 +158,8 @@ impl Api {
         Ok((TokioIo::new(upgraded), protocol))
     }
 
-    /// All of an answer. Its parts are put together while they come: a list may be long.
-    async fn collect(&self, answer: Response<Body>) -> Result<Vec<u8>, Failed> {
+    /// Reads the whole body. Frames are appended as they arrive, because a list may be large.
+    async fn collect(&self, answer: Response<Body>) -> Result<Vec<u8>, ClientError> {
         let mut body = answer.into_body();
         let mut all = Vec::new();
         while let Some(frame) = body.frame().await {
@@ -163,8 +169,9 @@ impl Api {
         Ok(all)
     }
 
-    /// Why nothing came back, as kubectl says it.
-    fn unreachable(&self, error: &(dyn Error + 'static)) -> Failed {
+    // upstream: staging/src/k8s.io/kubectl/pkg/cmd/util/helpers.go StandardErrorMessage
+    /// Returns kubectl's message for a connection that failed.
+    fn unreachable(&self, error: &(dyn Error + 'static)) -> ClientError {
         let mut last: &(dyn Error + 'static) = error;
         let mut is_refused = false;
         loop {
@@ -180,13 +187,13 @@ impl Api {
             let text = format!(
                 "The connection to the server {address} was refused - did you specify the right host or port?"
             );
-            return Failed::with_code(text, 1);
+            return ClientError::with_code(text, 1);
         }
-        Failed::with_code(format!("Unable to connect to the server {address}: {last}"), 1)
+        ClientError::with_code(format!("Unable to connect to the server {address}: {last}"), 1)
     }
 }
 
-/// Who writes, in the fields that say who manages what.
+/// The field manager in `managedFields`.
 pub(crate) const MANAGER: &str = "k3";
 
 fn request(method: Method, path: &str, accept: &str, body: Option<(&str, &Value)>) -> Request<Vec<u8>> {
@@ -205,29 +212,30 @@ fn request(method: Method, path: &str, accept: &str, body: Option<(&str, &Value)
         .expect("paths are escaped")
 }
 
-// --- Stream ---
+// --- ResponseStream ---
 
-impl Stream {
-    /// The next line, without its end; the last one may have none.
-    pub(crate) async fn line(&mut self) -> Result<Option<Bytes>, Failed> {
+impl ResponseStream {
+    /// Returns the next line without its line end; the last line may have none.
+    pub(crate) async fn line(&mut self) -> Result<Option<Bytes>, ClientError> {
         loop {
-            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-                let line = self.rest.split_to(end).freeze();
-                self.rest.advance(1);
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(end).freeze();
+                self.buffer.advance(1);
                 return Ok(Some(line));
             }
-            match self.piece().await? {
-                Some(piece) => self.rest.extend_from_slice(&piece),
-                None if self.rest.is_empty() => return Ok(None),
-                None => return Ok(Some(self.rest.split().freeze())),
+            match self.chunk().await? {
+                Some(chunk) => self.buffer.extend_from_slice(&chunk),
+                None if self.buffer.is_empty() => return Ok(None),
+                None => return Ok(Some(self.buffer.split().freeze())),
             }
         }
     }
 
-    /// The next bytes, as they come.
-    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Failed> {
+    /// Returns the next bytes as soon as they arrive.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, ClientError> {
         while let Some(frame) = self.body.frame().await {
-            let frame = frame.map_err(|error| Failed::new(format!("the answer was cut off: {error}")))?;
+            let frame =
+                frame.map_err(|error| ClientError::new(format!("the response was cut off: {error}")))?;
             if let Ok(data) = frame.into_data() {
                 return Ok(Some(data));
             }

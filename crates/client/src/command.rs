@@ -1,68 +1,68 @@
-//! The commands, and who carries them out.
+//! The kubectl-like commands and their dispatch.
 
 use clap::Subcommand;
 
-use crate::{commands, connection::ConnectFlags, failed::Failed, session::Surroundings};
+use crate::{commands, connection::ConnectFlags, error::ClientError, session::ClientDefaults};
 
-/// Work with a cluster, in kubectl's words.
+/// Work with a cluster. The commands and flags are kubectl's.
 #[derive(Debug, Subcommand)]
 pub enum ClientCommand {
-    /// Display one or many objects
+    /// Display one or many resources
     Get(commands::get::GetFlags),
-    /// Show an object in detail, with what happened to it
+    /// Show details of a resource and its events
     Describe(commands::describe::DescribeFlags),
-    /// Make objects as files say
+    /// Apply a configuration to resources by file name or stdin
     Apply(commands::apply::ApplyFlags),
-    /// Delete objects
+    /// Delete resources
     Delete(commands::delete::DeleteFlags),
-    /// Edit an object in the editor that `$KUBE_EDITOR` or `$EDITOR` names
+    /// Edit a resource with the editor in `$KUBE_EDITOR` or `$EDITOR`
     Edit(commands::edit::EditFlags),
-    /// Print what containers print
+    /// Print the logs of containers
     Logs(commands::logs::LogsFlags),
     /// Run a command in a container
     Exec(commands::exec::ExecFlags),
-    /// Display what happened lately, oldest first
+    /// List events, oldest first
     Events(commands::events::EventsFlags),
-    /// Display what nodes or pods use
+    /// Display resource (CPU/memory) usage of nodes or pods
     Top(commands::top::TopFlags),
-    /// Set how many replicas run
+    /// Set a new size for a deployment, replica set, replication controller or stateful set
     Scale(commands::scale::ScaleFlags),
-    /// See, repeat, stop or take back changes of workloads
+    /// Manage the rollout of a deployment, daemon set or stateful set
     Rollout(commands::rollout::RolloutFlags),
-    /// Wait until objects are as they should be
+    /// Wait for a condition on one or many resources
     Wait(commands::wait::WaitFlags),
-    /// Describe the fields of a kind
+    /// Get documentation for a resource
     Explain(commands::explain::ExplainFlags),
-    /// Display the kinds of objects that the server has
+    /// Print the API resources that the server supports
     ApiResources(commands::api_resources::ApiResourcesFlags),
-    /// Display the groups and versions that the server has
+    /// Print the API versions that the server supports, as group/version
     ApiVersions(commands::api_versions::ApiVersionsFlags),
-    /// Print a script that makes a shell complete commands, flags, kinds and names
+    /// Output shell completion code for the given shell
     Completion(commands::completion::CompletionFlags),
-    /// Print what may come next, for scripts of shells
+    /// Print completion candidates; shell completion scripts call it
     #[command(name = "__complete", hide = true)]
-    Words(commands::completion::WordsFlags),
-    /// Print, merge and switch kubeconfigs
+    Complete(commands::completion::CompleteFlags),
+    /// View, merge and modify kubeconfig files
     Kubeconfig(commands::kubeconfig::KubeconfigFlags),
 }
 
 // --- ClientCommand ---
 
 impl ClientCommand {
-    /// Does what is asked for, in a process that does nothing else.
-    pub fn run(self, surroundings: &Surroundings) -> Result<(), Failed> {
+    /// Runs the command on a runtime of its own and blocks until it ends.
+    pub fn run(self, defaults: &ClientDefaults) -> Result<(), ClientError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| Failed::new(format!("cannot start: {error}")))?;
-        let done = runtime.block_on(self.dispatch(surroundings));
-        // Somebody may still be waited for who types nothing.
+            .map_err(|error| ClientError::new(format!("cannot start: {error}")))?;
+        let result = runtime.block_on(self.dispatch(defaults));
+        // A blocking read of stdin may still be pending; do not wait for the user to type something.
         runtime.shutdown_background();
-        done
+        result
     }
 
-    async fn dispatch(self, surroundings: &Surroundings) -> Result<(), Failed> {
-        let connect = async |flags: &ConnectFlags| flags.connect(surroundings).await;
+    async fn dispatch(self, defaults: &ClientDefaults) -> Result<(), ClientError> {
+        let connect = async |flags: &ConnectFlags| flags.connect(defaults).await;
         match self {
             Self::Get(flags) => flags.run(&connect(&flags.connection).await?).await,
             Self::Describe(flags) => flags.run(&connect(&flags.connection).await?).await,
@@ -80,8 +80,8 @@ impl ClientCommand {
             Self::ApiResources(flags) => flags.run(&connect(&flags.connection).await?).await,
             Self::ApiVersions(flags) => flags.run(&connect(&flags.connection).await?).await,
             Self::Completion(flags) => flags.run(),
-            Self::Words(flags) => flags.run(surroundings).await,
-            Self::Kubeconfig(flags) => flags.run(surroundings),
+            Self::Complete(flags) => flags.run(defaults).await,
+            Self::Kubeconfig(flags) => flags.run(defaults),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How the server is reached: files, contexts, and flags that overrule them.
+//! Connecting to a server: kubeconfigs, contexts, and the flags that override them.
 
 use std::{
     env,
@@ -16,57 +16,57 @@ use kube::{
 use serde_json::{Map, Value};
 
 use crate::{
-    api::Api,
-    failed::{Failed, with_causes},
-    session::{Session, Surroundings},
+    api::ApiClient,
+    error::{ClientError, with_causes},
+    session::{ClientDefaults, CommandSession},
 };
 
-/// How the server is reached, and in which namespace one works.
+/// Flags that select the server, the credentials and the namespace.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct ConnectFlags {
-    /// Namespace to work in [default: that of the context, or `default`]
+    /// Namespace of the request [default: the namespace of the context, or `default`]
     #[arg(short, long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 
-    /// Path to a kubeconfig [default: `$K3_KUBECONFIG`, admin.kubeconfig in `$K3_DATA_DIR`, the files that `$KUBECONFIG`
-    /// names, what the configuration file says, `~/.kube/config`, or admin.kubeconfig in the data directory]
+    /// Path to a kubeconfig [default: `$K3_KUBECONFIG`, admin.kubeconfig in `$K3_DATA_DIR`, the files in `$KUBECONFIG`, the
+    /// `kubeconfig` key of the configuration file, `~/.kube/config`, or admin.kubeconfig in the data directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 
-    /// The data folder of a k3 server, in which the admin's kubeconfig is
+    /// Data directory of a k3 server; its admin.kubeconfig is used
     #[arg(long, value_name = "DIR", conflicts_with = "kubeconfig")]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// Context of the kubeconfig [default: the current one]
+    /// Context of the kubeconfig to use [default: the current context]
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 
-    /// Server, instead of the kubeconfig's
+    /// Address and port of the API server; overrides the kubeconfig
     #[arg(short, long, value_name = "URL")]
     pub(crate) server: Option<String>,
 
-    /// Token that proves who one is, instead of what the kubeconfig has
+    /// Bearer token for authentication to the API server; overrides the credentials of the kubeconfig
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
 
-    /// File with the certificates of the authority that vouches for the server
+    /// Path to the CA certificates that verify the server's certificate
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate_authority: Option<PathBuf>,
 
-    /// File with a certificate that proves who one is
+    /// Path to a client certificate for TLS
     #[arg(long, value_name = "FILE", requires = "client_key")]
     pub(crate) client_certificate: Option<PathBuf>,
 
-    /// File with the key of that certificate
+    /// Path to the private key of the client certificate
     #[arg(long, value_name = "FILE", requires = "client_certificate")]
     pub(crate) client_key: Option<PathBuf>,
 
-    /// Do not check that the server is who it says it is: anybody in between can read and change everything
+    /// Do not verify the server's certificate. The connection is insecure: anyone on the path can read and change it
     #[arg(long)]
     pub(crate) insecure_skip_tls_verify: bool,
 
-    /// Act as this user
+    /// Username to impersonate for the operation
     #[arg(long = "as", value_name = "USER")]
     pub(crate) act_as: Option<String>,
 }
@@ -74,23 +74,23 @@ pub struct ConnectFlags {
 // --- ConnectFlags ---
 
 impl ConnectFlags {
-    /// A session with the server that the flags name. Nothing is sent yet.
-    pub(crate) async fn connect(&self, surroundings: &Surroundings) -> Result<Session, Failed> {
-        let config = self.config(surroundings).await?;
+    /// Creates a session with the server that the flags and kubeconfigs select. Sends nothing yet.
+    pub(crate) async fn connect(&self, defaults: &ClientDefaults) -> Result<CommandSession, ClientError> {
+        let config = self.config(defaults).await?;
         let address = config.cluster_url.authority().map(ToString::to_string);
         let namespace = self.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
         let client = Client::try_from(config).map_err(|error| {
-            Failed::new(format!("the kubeconfig cannot be used: {}", with_causes(&error)))
+            ClientError::new(format!("the kubeconfig is invalid: {}", with_causes(&error)))
         })?;
-        Ok(Session::new(
-            Api::new(client, address.unwrap_or_default()),
+        Ok(CommandSession::new(
+            ApiClient::new(client, address.unwrap_or_default()),
             namespace,
         ))
     }
 
-    async fn config(&self, surroundings: &Surroundings) -> Result<Config, Failed> {
-        let mut kubeconfig = self.files(surroundings)?;
+    async fn config(&self, defaults: &ClientDefaults) -> Result<Config, ClientError> {
+        let mut kubeconfig = self.load_kubeconfig(defaults)?;
         let context = self
             .context
             .clone()
@@ -99,9 +99,9 @@ impl ConnectFlags {
         if let Some(name) = &self.context
             && !kubeconfig.contexts.iter().any(|context| context.name == *name)
         {
-            return Err(Failed::new(format!("context {name:?} does not exist")));
+            return Err(ClientError::new(format!("context {name:?} does not exist")));
         }
-        self.overrule(&mut kubeconfig, &context)?;
+        self.apply_overrides(&mut kubeconfig, &context)?;
         let options = KubeConfigOptions {
             context: Some(context),
             ..KubeConfigOptions::default()
@@ -111,47 +111,51 @@ impl ConnectFlags {
             .map_err(|error| unusable(&error))
     }
 
-    /// What the files say.
-    pub(crate) fn files(&self, surroundings: &Surroundings) -> Result<Kubeconfig, Failed> {
+    /// Loads the kubeconfigs, the first of the sources that exists, without the overrides of the flags.
+    pub(crate) fn load_kubeconfig(&self, defaults: &ClientDefaults) -> Result<Kubeconfig, ClientError> {
         let read = |path: &Path| {
             Kubeconfig::read_from(path)
-                .map_err(|error| Failed::new(format!("{}: {}", path.display(), with_causes(&error))))
+                .map_err(|error| ClientError::new(format!("{}: {}", path.display(), with_causes(&error))))
         };
         if let Some(file) = &self.kubeconfig {
             return read(file);
         }
-        if let Some(folder) = &self.data_dir {
-            return read(&folder.join(ADMIN));
+        if let Some(directory) = &self.data_dir {
+            return read(&directory.join(ADMIN));
         }
-        if let Some(file) = &surroundings.preferred_kubeconfig {
+        if let Some(file) = &defaults.preferred_kubeconfig {
             return read(file);
         }
         if env::var_os("KUBECONFIG").is_some_and(|files| !files.is_empty()) {
             let merged = Kubeconfig::from_env().map_err(|error| unusable(&error))?;
             return Ok(merged.unwrap_or_default());
         }
-        if let Some(file) = &surroundings.configured_kubeconfig {
+        if let Some(file) = &defaults.configured_kubeconfig {
             return read(file);
         }
-        if let Some(own) = own_kubeconfig().filter(|path| path.exists()) {
-            return read(&own);
+        if let Some(path) = home_kubeconfig().filter(|path| path.exists()) {
+            return read(&path);
         }
-        if surroundings.admin_kubeconfig.exists() {
-            return read(&surroundings.admin_kubeconfig);
+        if defaults.admin_kubeconfig.exists() {
+            return read(&defaults.admin_kubeconfig);
         }
         if self.server.is_some() {
             return Ok(Kubeconfig::default());
         }
-        Err(Failed::new(format!(
-            "there is no kubeconfig: neither $KUBECONFIG nor ~/.kube/config nor {}; name one with --kubeconfig, or a server \
-             with --server",
-            surroundings.admin_kubeconfig.display()
+        Err(ClientError::new(format!(
+            "no kubeconfig found: $KUBECONFIG is not set, and neither ~/.kube/config nor {} exists; use --kubeconfig or \
+            --server",
+            defaults.admin_kubeconfig.display()
         )))
     }
 
-    /// Puts what the flags say in the place of what the files say.
-    fn overrule(&self, kubeconfig: &mut Kubeconfig, context: &str) -> Result<(), Failed> {
-        if !kubeconfig.contexts.iter().any(|known| known.name == context) {
+    /// Overrides the cluster and the user of `context` with the flags.
+    fn apply_overrides(&self, kubeconfig: &mut Kubeconfig, context: &str) -> Result<(), ClientError> {
+        if !kubeconfig
+            .contexts
+            .iter()
+            .any(|existing| existing.name == context)
+        {
             kubeconfig.contexts.push(NamedContext {
                 name: context.to_owned(),
                 context: Some(Context {
@@ -162,33 +166,38 @@ impl ConnectFlags {
                 ..NamedContext::default()
             });
         }
-        let chosen = kubeconfig.contexts.iter().find(|known| known.name == context);
-        let chosen = chosen.and_then(|known| known.context.clone()).unwrap_or_default();
-        let cluster = place(
+        let context = kubeconfig
+            .contexts
+            .iter()
+            .find(|existing| existing.name == context);
+        let context = context
+            .and_then(|existing| existing.context.clone())
+            .unwrap_or_default();
+        let cluster = find_or_insert(
             &mut kubeconfig.clusters,
-            |known| known.name == chosen.cluster,
+            |existing| existing.name == context.cluster,
             || NamedCluster {
-                name: chosen.cluster.clone(),
+                name: context.cluster.clone(),
                 ..NamedCluster::default()
             },
         );
-        self.overrule_cluster(cluster.cluster.get_or_insert_default());
-        let user = chosen.user.unwrap_or_default();
-        let user = place(
+        self.override_cluster(cluster.cluster.get_or_insert_default());
+        let user = context.user.unwrap_or_default();
+        let user = find_or_insert(
             &mut kubeconfig.auth_infos,
-            |known| known.name == user,
+            |existing| existing.name == user,
             || NamedAuthInfo {
                 name: user.clone(),
                 ..NamedAuthInfo::default()
             },
         );
-        self.overrule_user(user.auth_info.get_or_insert_default())
+        self.override_user(user.auth_info.get_or_insert_default())
     }
 
-    fn overrule_cluster(&self, cluster: &mut Cluster) {
+    fn override_cluster(&self, cluster: &mut Cluster) {
         if let Some(server) = &self.server {
-            let is_whole = server.contains("://");
-            cluster.server = Some(if is_whole {
+            let has_scheme = server.contains("://");
+            cluster.server = Some(if has_scheme {
                 server.clone()
             } else {
                 format!("https://{server}")
@@ -203,21 +212,21 @@ impl ConnectFlags {
         }
     }
 
-    fn overrule_user(&self, user: &mut AuthInfo) -> Result<(), Failed> {
-        let mut told = Map::new();
-        // Whoever shows something of their own shows nothing else beside it: a certificate would win over a token.
+    fn override_user(&self, user: &mut AuthInfo) -> Result<(), ClientError> {
+        let mut credentials = Map::new();
+        // Credentials of the flags replace all of the kubeconfig's: a certificate there would win over a token here.
         if let Some(token) = &self.token {
-            told.insert("token".to_owned(), token.clone().into());
+            credentials.insert("token".to_owned(), token.clone().into());
         }
         if let (Some(certificate), Some(key)) = (&self.client_certificate, &self.client_key) {
-            told.insert(
+            credentials.insert(
                 "client-certificate".to_owned(),
                 certificate.display().to_string().into(),
             );
-            told.insert("client-key".to_owned(), key.display().to_string().into());
+            credentials.insert("client-key".to_owned(), key.display().to_string().into());
         }
-        if !told.is_empty() {
-            *user = serde_json::from_value(Value::Object(told)).map_err(Failed::new)?;
+        if !credentials.is_empty() {
+            *user = serde_json::from_value(Value::Object(credentials)).map_err(ClientError::new)?;
         }
         if let Some(name) = &self.act_as {
             user.impersonate = Some(name.clone());
@@ -226,24 +235,28 @@ impl ConnectFlags {
     }
 }
 
-/// The admin's kubeconfig in a data folder.
+/// The file name of the admin's kubeconfig in a data directory.
 pub(crate) const ADMIN: &str = "admin.kubeconfig";
 
-/// The file that kubectl uses if nobody says otherwise.
-pub(crate) fn own_kubeconfig() -> Option<PathBuf> {
+// upstream: staging/src/k8s.io/client-go/tools/clientcmd/loader.go NewDefaultClientConfigLoadingRules
+/// Returns `~/.kube/config`, kubectl's default.
+pub(crate) fn home_kubeconfig() -> Option<PathBuf> {
     let home = env::var_os("HOME").filter(|home| !home.is_empty())?;
     Some(PathBuf::from(home).join(".kube/config"))
 }
 
-fn unusable(error: &KubeconfigError) -> Failed {
-    Failed::new(format!("no kubeconfig that can be used: {}", with_causes(error)))
+fn unusable(error: &KubeconfigError) -> ClientError {
+    ClientError::new(format!("invalid kubeconfig: {}", with_causes(error)))
 }
 
-/// The item that is meant, made if there is none.
-fn place<T>(items: &mut Vec<T>, is_meant: impl Fn(&T) -> bool, make: impl FnOnce() -> T) -> &mut T {
-    let at = items.iter().position(is_meant).unwrap_or_else(|| {
-        items.push(make());
+fn find_or_insert<T>(
+    items: &mut Vec<T>,
+    is_match: impl Fn(&T) -> bool,
+    create: impl FnOnce() -> T,
+) -> &mut T {
+    let index = items.iter().position(is_match).unwrap_or_else(|| {
+        items.push(create());
         items.len() - 1
     });
-    &mut items[at]
+    &mut items[index]
 }

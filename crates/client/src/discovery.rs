@@ -1,104 +1,104 @@
-//! What the server has: asked for as little as it takes.
+//! Discovery of the server's API resources, in as few requests as possible.
 //!
-//! Promises: a name of the first group (pods, services, nodes and their like) costs one request; any other costs two. Servers
-//! that do not tell all at once are asked group by group.
+//! A resource of the core group (pods, services, nodes) costs one request, any other two. Servers without aggregated discovery
+//! (KEP-3352) are asked once per group version.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::{api::Api, failed::Failed, resource::Resource};
+use crate::{api::ApiClient, api_resource::ApiResource, error::ClientError};
 
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                       application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 
-/// What was learned so far.
+/// The API resources discovered so far.
 #[derive(Debug, Default)]
-pub(crate) struct Discovery {
-    /// The first group.
-    core: Option<Vec<Arc<Resource>>>,
-    /// All others, in the server's order, preferred versions first.
-    groups: Option<Vec<Arc<Resource>>>,
+pub(crate) struct DiscoveryCache {
+    /// Resources of the core group.
+    core: Option<Vec<Arc<ApiResource>>>,
+    /// Resources of all other groups in the server's order, preferred versions first.
+    groups: Option<Vec<Arc<ApiResource>>>,
 }
 
 #[derive(Deserialize)]
 struct GroupList {
     #[serde(default)]
-    items: Vec<Group>,
-    /// Of a server that tells group by group.
+    items: Vec<GroupDiscovery>,
+    /// Set by a server without aggregated discovery.
     #[serde(default)]
-    groups: Vec<OldGroup>,
+    groups: Vec<LegacyGroup>,
     #[serde(default)]
     versions: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct Group {
+struct GroupDiscovery {
     #[serde(default)]
-    metadata: Named,
+    metadata: GroupMetadata,
     #[serde(default)]
-    versions: Vec<Version>,
+    versions: Vec<VersionDiscovery>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Named {
+struct GroupMetadata {
     name: String,
 }
 
 #[derive(Deserialize)]
-struct Version {
+struct VersionDiscovery {
     version: String,
     #[serde(default)]
-    resources: Vec<Offer>,
+    resources: Vec<ApiResourceDiscovery>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Offer {
+struct ApiResourceDiscovery {
     resource: String,
-    response_kind: Kind,
+    response_kind: ResponseKind,
     scope: String,
     singular_resource: String,
     verbs: Vec<String>,
     short_names: Vec<String>,
     categories: Vec<String>,
-    subresources: Vec<Part>,
+    subresources: Vec<SubresourceDiscovery>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Kind {
+struct ResponseKind {
     kind: String,
 }
 
 #[derive(Deserialize)]
-struct Part {
+struct SubresourceDiscovery {
     subresource: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OldGroup {
-    versions: Vec<OldVersion>,
+struct LegacyGroup {
+    versions: Vec<LegacyGroupVersion>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OldVersion {
+struct LegacyGroupVersion {
     group_version: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OldResources {
+struct LegacyResourceList {
     group_version: String,
-    resources: Vec<OldResource>,
+    resources: Vec<LegacyResource>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct OldResource {
+struct LegacyResource {
     name: String,
     singular_name: String,
     namespaced: bool,
@@ -108,26 +108,31 @@ struct OldResource {
     categories: Vec<String>,
 }
 
-// --- Discovery ---
+// --- DiscoveryCache ---
 
-impl Discovery {
-    /// The resources that a word means: one, or those of a category such as `all`.
-    pub(crate) async fn find(&mut self, api: &Api, word: &str) -> Result<Vec<Arc<Resource>>, Failed> {
+impl DiscoveryCache {
+    // upstream: staging/src/k8s.io/apimachinery/pkg/api/meta/priority.go KindsFor
+    /// Returns the resource with the name or short name `word`, or all resources of a category such as `all`.
+    pub(crate) async fn find(
+        &mut self,
+        api: &ApiClient,
+        word: &str,
+    ) -> Result<Vec<Arc<ApiResource>>, ClientError> {
         let lower = word.to_lowercase();
         if !lower.contains('.')
             && let Some(found) = self
                 .core(api)
                 .await?
                 .iter()
-                .find(|resource| resource.is_called(&lower))
+                .find(|resource| resource.has_name(&lower))
         {
             return Ok(vec![found.clone()]);
         }
         let all = self.all(api).await?;
-        if let Some(found) = all.iter().find(|resource| means(&lower, resource)) {
+        if let Some(found) = all.iter().find(|resource| matches_argument(&lower, resource)) {
             return Ok(vec![found.clone()]);
         }
-        let mut members: Vec<Arc<Resource>> = Vec::new();
+        let mut members: Vec<Arc<ApiResource>> = Vec::new();
         for resource in all {
             let is_known = members
                 .iter()
@@ -137,72 +142,76 @@ impl Discovery {
             }
         }
         if members.is_empty() {
-            return Err(Failed::new(format!(
+            return Err(ClientError::new(format!(
                 "the server doesn't have a resource type {word:?}"
             )));
         }
         Ok(members)
     }
 
-    /// The one resource that a word means.
-    pub(crate) async fn find_one(&mut self, api: &Api, word: &str) -> Result<Arc<Resource>, Failed> {
+    /// Like `find`, but rejects a category.
+    pub(crate) async fn find_one(
+        &mut self,
+        api: &ApiClient,
+        word: &str,
+    ) -> Result<Arc<ApiResource>, ClientError> {
         let found = self.find(api, word).await?;
         match found.as_slice() {
             [one] => Ok(one.clone()),
-            _ => Err(Failed::usage(format!(
+            _ => Err(ClientError::usage(format!(
                 "{word:?} is a category; name one resource type"
             ))),
         }
     }
 
-    /// The resource of an object.
-    pub(crate) async fn of_kind(
+    /// Returns the resource of an object with this `apiVersion` and `kind`.
+    pub(crate) async fn find_kind(
         &mut self,
-        api: &Api,
+        api: &ApiClient,
         api_version: &str,
         kind: &str,
-    ) -> Result<Option<Arc<Resource>>, Failed> {
-        let known = if api_version.contains('/') {
+    ) -> Result<Option<Arc<ApiResource>>, ClientError> {
+        let resources = if api_version.contains('/') {
             self.groups(api).await?
         } else {
             self.core(api).await?
         };
-        let found = known
+        let found = resources
             .iter()
             .find(|resource| resource.kind == kind && resource.api_version() == api_version);
         Ok(found.cloned())
     }
 
-    /// Forgets what was learned of groups that definitions can change.
-    pub(crate) fn forget(&mut self) {
+    /// Discards the resources that a `CustomResourceDefinition` can change; the next lookup requests them again.
+    pub(crate) fn invalidate(&mut self) {
         self.groups = None;
     }
 
-    /// Everything, the first group first.
-    pub(crate) async fn all(&mut self, api: &Api) -> Result<Vec<Arc<Resource>>, Failed> {
+    /// Returns all resources, the core group first.
+    pub(crate) async fn all(&mut self, api: &ApiClient) -> Result<Vec<Arc<ApiResource>>, ClientError> {
         let mut all = self.core(api).await?.to_vec();
         all.extend_from_slice(self.groups(api).await?);
         Ok(all)
     }
 
-    async fn core(&mut self, api: &Api) -> Result<&[Arc<Resource>], Failed> {
+    async fn core(&mut self, api: &ApiClient) -> Result<&[Arc<ApiResource>], ClientError> {
         if self.core.is_none() {
-            self.core = Some(ask(api, "/api").await?);
+            self.core = Some(discover_group_list(api, "/api").await?);
         }
         Ok(self.core.as_deref().unwrap_or_default())
     }
 
-    async fn groups(&mut self, api: &Api) -> Result<&[Arc<Resource>], Failed> {
+    async fn groups(&mut self, api: &ApiClient) -> Result<&[Arc<ApiResource>], ClientError> {
         if self.groups.is_none() {
-            self.groups = Some(ask(api, "/apis").await?);
+            self.groups = Some(discover_group_list(api, "/apis").await?);
         }
         Ok(self.groups.as_deref().unwrap_or_default())
     }
 }
 
-/// Whether a word means a resource: `deploy`, `deployments.apps`, `deployments.v1.apps`.
-fn means(word: &str, resource: &Resource) -> bool {
-    if resource.is_called(word) {
+/// Whether an argument means a resource: `deploy`, `deployments.apps`, `deployments.v1.apps`.
+fn matches_argument(word: &str, resource: &ApiResource) -> bool {
+    if resource.has_name(word) {
         return true;
     }
     let Some((name, rest)) = word.split_once('.') else {
@@ -212,36 +221,36 @@ fn means(word: &str, resource: &Resource) -> bool {
         rest.split_once('.')
             .is_some_and(|(version, group)| version == resource.version && group == resource.group)
     };
-    resource.is_called(name)
+    resource.has_name(name)
         && (rest == resource.group
             || is_versioned()
             || (resource.group.is_empty() && rest == resource.version))
 }
 
-async fn ask(api: &Api, root: &str) -> Result<Vec<Arc<Resource>>, Failed> {
+async fn discover_group_list(api: &ApiClient, root: &str) -> Result<Vec<Arc<ApiResource>>, ClientError> {
     let list: GroupList = api.parsed(root, ACCEPT).await?;
     if list.items.is_empty() {
-        return ask_one_by_one(api, root, list).await;
+        return discover_each_version(api, root, list).await;
     }
     let mut found = Vec::new();
     for group in list.items {
         for version in group.versions {
-            for offer in version.resources {
-                found.push(Arc::new(Resource {
+            for resource in version.resources {
+                found.push(Arc::new(ApiResource {
                     group: group.metadata.name.clone(),
                     version: version.version.clone(),
-                    singular: offer.singular_resource,
-                    kind: offer.response_kind.kind,
-                    short_names: offer.short_names,
-                    categories: offer.categories,
-                    verbs: offer.verbs,
-                    subresources: offer
+                    singular: resource.singular_resource,
+                    kind: resource.response_kind.kind,
+                    short_names: resource.short_names,
+                    categories: resource.categories,
+                    verbs: resource.verbs,
+                    subresources: resource
                         .subresources
                         .into_iter()
-                        .map(|part| part.subresource)
+                        .map(|subresource| subresource.subresource)
                         .collect(),
-                    is_namespaced: offer.scope == "Namespaced",
-                    plural: offer.resource,
+                    is_namespaced: resource.scope == "Namespaced",
+                    plural: resource.resource,
                 }));
             }
         }
@@ -249,8 +258,12 @@ async fn ask(api: &Api, root: &str) -> Result<Vec<Arc<Resource>>, Failed> {
     Ok(found)
 }
 
-/// Of a server that does not tell everything at once.
-async fn ask_one_by_one(api: &Api, root: &str, list: GroupList) -> Result<Vec<Arc<Resource>>, Failed> {
+/// Discovers the resources of a server without aggregated discovery.
+async fn discover_each_version(
+    api: &ApiClient,
+    root: &str,
+    list: GroupList,
+) -> Result<Vec<Arc<ApiResource>>, ClientError> {
     let group_versions = list.groups.into_iter().flat_map(|group| group.versions);
     let versions = list
         .versions
@@ -258,31 +271,31 @@ async fn ask_one_by_one(api: &Api, root: &str, list: GroupList) -> Result<Vec<Ar
         .chain(group_versions.map(|version| version.group_version));
     let mut found = Vec::new();
     for version in versions {
-        // A group whose server is away is not there.
-        let Ok(offered) = api
-            .parsed::<OldResources>(&format!("{root}/{version}"), "application/json")
+        // The server of an aggregated API may be unavailable; its group is left out, as in kubectl.
+        let Ok(resource_list) = api
+            .parsed::<LegacyResourceList>(&format!("{root}/{version}"), "application/json")
             .await
         else {
             continue;
         };
-        let (group, version) = match offered.group_version.split_once('/') {
+        let (group, version) = match resource_list.group_version.split_once('/') {
             Some((group, version)) => (group.to_owned(), version.to_owned()),
-            None => (String::new(), offered.group_version.clone()),
+            None => (String::new(), resource_list.group_version.clone()),
         };
-        let part_of = |name: &str| {
+        let subresources_of = |name: &str| {
             let prefix = format!("{name}/");
-            let parts = offered
+            let subresources = resource_list
                 .resources
                 .iter()
-                .filter_map(|part| part.name.strip_prefix(&prefix));
-            parts.map(str::to_owned).collect()
+                .filter_map(|resource| resource.name.strip_prefix(&prefix));
+            subresources.map(str::to_owned).collect()
         };
-        for resource in offered
+        for resource in resource_list
             .resources
             .iter()
             .filter(|resource| !resource.name.contains('/'))
         {
-            found.push(Arc::new(Resource {
+            found.push(Arc::new(ApiResource {
                 group: group.clone(),
                 version: version.clone(),
                 plural: resource.name.clone(),
@@ -291,7 +304,7 @@ async fn ask_one_by_one(api: &Api, root: &str, list: GroupList) -> Result<Vec<Ar
                 short_names: resource.short_names.clone(),
                 categories: resource.categories.clone(),
                 verbs: resource.verbs.clone(),
-                subresources: part_of(&resource.name),
+                subresources: subresources_of(&resource.name),
                 is_namespaced: resource.namespaced,
             }));
         }
@@ -304,15 +317,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_is_meant_by_any_of_its_names() {
-        let deployments = Resource {
+    fn finds_a_resource_by_any_of_its_names() {
+        let deployments = ApiResource {
             group: "apps".to_owned(),
             version: "v1".to_owned(),
             plural: "deployments".to_owned(),
             singular: "deployment".to_owned(),
             kind: "Deployment".to_owned(),
             short_names: vec!["deploy".to_owned()],
-            ..Resource::default()
+            ..ApiResource::default()
         };
         for word in [
             "deployments",
@@ -321,10 +334,10 @@ mod tests {
             "deploy.apps",
             "deployments.v1.apps",
         ] {
-            assert!(means(word, &deployments), "{word}");
+            assert!(matches_argument(word, &deployments), "{word}");
         }
         for word in ["deployments.batch", "deployments.v2.apps", "apps", "deployments."] {
-            assert!(!means(word, &deployments), "{word}");
+            assert!(!matches_argument(word, &deployments), "{word}");
         }
     }
 }

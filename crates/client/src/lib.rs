@@ -1,32 +1,31 @@
-//! The commands of everyday work with a cluster, for machines without kubectl: `get`, `apply`, `logs`, `exec` and their kin.
+//! The kubectl-like commands for machines without kubectl: `get`, `apply`, `logs`, `exec` and more.
 //!
-//! Promises: any cluster and any kind will do, custom ones too: what there is, is asked of the server; nothing is cached on
-//! disk. What people and scripts read is said in kubectl's words. Standard output has the answer and nothing else; a failure
-//! is one line on standard error.
+//! They work with any cluster and any kind, custom resources included, because they use the server's discovery; nothing is
+//! cached on disk. Output and messages have kubectl's format. Results go to stdout; an error is one line on stderr.
 
 mod age;
 mod api;
+mod api_resource;
 mod command;
+mod command_line;
 mod commands;
 mod connection;
 mod discovery;
-mod documents;
-mod failed;
+mod error;
 mod jsonpath;
-mod line;
+mod manifests;
 mod output;
-mod pick;
-mod resource;
-mod screen;
+mod resource_builder;
 mod session;
+mod stdout;
 mod table;
 mod watch;
 mod yaml;
 
 pub use self::{
     command::ClientCommand,
+    command_line::move_connection_flags,
     connection::ConnectFlags,
-    failed::{Failed, with_causes},
-    line::in_order,
-    session::Surroundings,
+    error::{ClientError, with_causes},
+    session::ClientDefaults,
 };

@@ -1,4 +1,4 @@
-//! Objects in the form that `-o` asks for.
+//! Printing of objects in the format of `-o`.
 
 use std::{fs, io::Write, str::FromStr};
 
@@ -6,26 +6,27 @@ use serde::Serialize;
 use serde_json::{Value, ser::PrettyFormatter};
 
 use crate::{
-    failed::Failed,
-    jsonpath::{Path, Template},
-    screen::Screen,
+    error::ClientError,
+    jsonpath::{JsonPath, JsonPathTemplate},
+    stdout::StdoutWriter,
     table::Table,
     yaml,
 };
 
-/// A form of output.
+// upstream: staging/src/k8s.io/cli-runtime/pkg/genericclioptions/print_flags.go PrintFlags
+/// An output format.
 #[derive(Clone, Debug)]
-pub(crate) enum Output {
+pub(crate) enum OutputFormat {
     Wide,
     Json,
     Yaml,
     Name,
-    JsonPath(Template),
-    /// Headers, and where their values are.
-    Columns(Vec<(String, Path)>),
+    JsonPath(JsonPathTemplate),
+    /// Headers with the JSONPath of their values.
+    Columns(Vec<(String, JsonPath)>),
 }
 
-impl FromStr for Output {
+impl FromStr for OutputFormat {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -33,35 +34,40 @@ impl FromStr for Output {
     }
 }
 
-fn parse(text: &str) -> Result<Output, Failed> {
-    let (form, argument) = text
+fn parse(text: &str) -> Result<OutputFormat, ClientError> {
+    let (format, argument) = text
         .split_once('=')
-        .map_or((text, None), |(form, argument)| (form, Some(argument)));
+        .map_or((text, None), |(format, argument)| (format, Some(argument)));
     let from_file = |path: Option<&str>| {
         let path = path.unwrap_or_default();
-        fs::read_to_string(path).map_err(|error| Failed::usage(format!("cannot read {path}: {error}")))
+        fs::read_to_string(path).map_err(|error| ClientError::usage(format!("cannot read {path}: {error}")))
     };
-    match (form, argument) {
-        ("wide", None) => Ok(Output::Wide),
-        ("json", None) => Ok(Output::Json),
-        ("yaml", None) => Ok(Output::Yaml),
-        ("name", None) => Ok(Output::Name),
-        ("jsonpath" | "jsonpath-as-text", Some(template)) => Ok(Output::JsonPath(Template::parse(template)?)),
-        ("jsonpath-file", path) => Ok(Output::JsonPath(Template::parse(&from_file(path)?)?)),
-        ("custom-columns", Some(columns)) => Ok(Output::Columns(parse_columns(columns)?)),
-        ("jsonpath" | "custom-columns", None) => Err(Failed::usage(format!(
-            "template format specified but no template given: -o {form}=..."
+    match (format, argument) {
+        ("wide", None) => Ok(OutputFormat::Wide),
+        ("json", None) => Ok(OutputFormat::Json),
+        ("yaml", None) => Ok(OutputFormat::Yaml),
+        ("name", None) => Ok(OutputFormat::Name),
+        ("jsonpath" | "jsonpath-as-text", Some(template)) => {
+            Ok(OutputFormat::JsonPath(JsonPathTemplate::parse(template)?))
+        }
+        ("jsonpath-file", path) => Ok(OutputFormat::JsonPath(JsonPathTemplate::parse(&from_file(
+            path,
+        )?)?)),
+        ("custom-columns", Some(columns)) => Ok(OutputFormat::Columns(parse_columns(columns)?)),
+        ("jsonpath" | "custom-columns", None) => Err(ClientError::usage(format!(
+            "template format specified but no template given: -o {format}=..."
         ))),
-        _ => Err(Failed::usage(format!(
+        _ => Err(ClientError::usage(format!(
             "unable to match a printer suitable for the output format {text:?}, allowed formats are: \
              custom-columns,json,jsonpath,jsonpath-file,name,wide,yaml"
         ))),
     }
 }
 
-/// `NAME:.metadata.name,AGE:.metadata.creationTimestamp`
-fn parse_columns(text: &str) -> Result<Vec<(String, Path)>, Failed> {
-    // A comma may be part of a filter.
+// upstream: staging/src/k8s.io/kubectl/pkg/cmd/get/customcolumn.go NewCustomColumnsPrinterFromSpec
+/// Parses `NAME:.metadata.name,AGE:.metadata.creationTimestamp`.
+fn parse_columns(text: &str) -> Result<Vec<(String, JsonPath)>, ClientError> {
+    // A comma may be part of a filter, so only commas outside brackets separate columns.
     let mut depth = 0;
     let parts = text.split(|letter| {
         match letter {
@@ -73,20 +79,25 @@ fn parse_columns(text: &str) -> Result<Vec<(String, Path)>, Failed> {
     });
     let column = |part: &str| {
         let (header, path) = part.split_once(':').ok_or_else(|| {
-            Failed::usage(format!(
+            ClientError::usage(format!(
                 "unexpected custom-columns spec: {part}, expected <header>:<json-path-expr>"
             ))
         })?;
-        Ok((header.to_owned(), Path::parse(path)?))
+        Ok((header.to_owned(), JsonPath::parse(path)?))
     };
     parts.map(column).collect()
 }
 
 // --- Output ---
 
-impl Output {
-    /// Prints an object, or a `List` of them. `has_header` counts for columns.
-    pub(crate) fn print(&self, screen: &mut Screen, object: &Value, has_header: bool) -> std::io::Result<()> {
+impl OutputFormat {
+    /// Prints an object, or a `List` of objects. `has_header` applies to columns only.
+    pub(crate) fn print(
+        &self,
+        screen: &mut StdoutWriter,
+        object: &Value,
+        has_header: bool,
+    ) -> std::io::Result<()> {
         match self {
             Self::Json => {
                 let mut bytes = Vec::new();
@@ -116,7 +127,7 @@ impl Output {
     }
 }
 
-/// The objects of a list; another object is alone.
+/// Returns the items of a list, or the object itself.
 fn items(object: &Value) -> &[Value] {
     match object["items"].as_array() {
         Some(items) if object["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) => items,
@@ -124,7 +135,7 @@ fn items(object: &Value) -> &[Value] {
     }
 }
 
-fn cell(path: &Path, item: &Value) -> String {
+fn cell(path: &JsonPath, item: &Value) -> String {
     let found = path.find(item, item);
     if found.is_empty() {
         return "<none>".to_owned();
@@ -137,7 +148,7 @@ fn cell(path: &Path, item: &Value) -> String {
     shown.collect::<Vec<_>>().join(",")
 }
 
-/// `deployment.apps/web`
+/// Returns kubectl's name of an object: `deployment.apps/web`.
 pub(crate) fn title(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let kind = text(&object["kind"]).to_lowercase();
@@ -153,13 +164,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_told_apart() {
-        assert!("jsonpath={.a=='b'}".parse::<Output>().is_err());
-        assert!(matches!("jsonpath={.a}=x".parse(), Ok(Output::JsonPath(_))));
-        assert!(matches!("yaml".parse(), Ok(Output::Yaml)));
-        let refused = "xml".parse::<Output>().unwrap_err();
-        assert!(refused.contains("allowed formats are"), "{refused}");
-        assert!("jsonpath".parse::<Output>().is_err());
+    fn parses_output_formats() {
+        assert!("jsonpath={.a=='b'}".parse::<OutputFormat>().is_err());
+        assert!(matches!("jsonpath={.a}=x".parse(), Ok(OutputFormat::JsonPath(_))));
+        assert!(matches!("yaml".parse(), Ok(OutputFormat::Yaml)));
+        let error = "xml".parse::<OutputFormat>().unwrap_err();
+        assert!(error.contains("allowed formats are"), "{error}");
+        assert!("jsonpath".parse::<OutputFormat>().is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A command at work: the server it asks, what is known of it, and where answers go.
+//! The state of a running command: the API client, the discovered resources, and the output.
 
 use std::{
     cell::RefCell,
@@ -8,46 +8,49 @@ use std::{
 
 use tokio::sync::Mutex;
 
-use crate::{api::Api, discovery::Discovery, failed::Failed, screen::Screen};
+use crate::{api::ApiClient, discovery::DiscoveryCache, error::ClientError, stdout::StdoutWriter};
 
-/// What the program around the commands knows.
+/// Defaults that the embedding program passes to the commands.
 #[derive(Debug)]
-pub struct Surroundings {
-    /// The kubeconfig that counts before `$KUBECONFIG`.
+pub struct ClientDefaults {
+    /// Kubeconfig that takes precedence over `$KUBECONFIG`.
     pub preferred_kubeconfig: Option<PathBuf>,
-    /// The kubeconfig that counts after `$KUBECONFIG` and before `~/.kube/config`.
+    /// Kubeconfig used after `$KUBECONFIG` and before `~/.kube/config`.
     pub configured_kubeconfig: Option<PathBuf>,
-    /// The kubeconfig that counts when there is no other.
+    /// Kubeconfig used when no other exists.
     pub admin_kubeconfig: PathBuf,
-    /// The whole command line, for completion.
+    /// The clap command of the whole program, for completion.
     pub program: fn() -> clap::Command,
 }
 
-/// A command at work.
-pub(crate) struct Session {
-    pub(crate) api: Api,
-    /// The namespace one works in.
+/// The state of a running command.
+pub(crate) struct CommandSession {
+    pub(crate) api: ApiClient,
+    /// The namespace of requests that name none.
     pub(crate) namespace: String,
-    /// Only one thing is asked at a time.
-    pub(crate) discovery: Mutex<Discovery>,
+    /// Locked across requests, so that concurrent lookups do not request discovery twice.
+    pub(crate) discovery: Mutex<DiscoveryCache>,
     /// Borrowed for one piece of output, never across an await.
-    screen: RefCell<Screen>,
+    screen: RefCell<StdoutWriter>,
 }
 
-// --- Session ---
+// --- CommandSession ---
 
-impl Session {
-    pub(crate) fn new(api: Api, namespace: String) -> Self {
+impl CommandSession {
+    pub(crate) fn new(api: ApiClient, namespace: String) -> Self {
         Self {
             api,
             namespace,
             discovery: Mutex::default(),
-            screen: RefCell::new(Screen::open()),
+            screen: RefCell::new(StdoutWriter::open()),
         }
     }
 
-    /// Writes a piece of output, and shows it at once.
-    pub(crate) fn show(&self, write: impl FnOnce(&mut Screen) -> std::io::Result<()>) -> Result<(), Failed> {
+    /// Writes output and flushes it.
+    pub(crate) fn show(
+        &self,
+        write: impl FnOnce(&mut StdoutWriter) -> std::io::Result<()>,
+    ) -> Result<(), ClientError> {
         use std::io::Write;
         let mut screen = self.screen.borrow_mut();
         write(&mut screen)?;
@@ -55,14 +58,14 @@ impl Session {
         Ok(())
     }
 
-    /// Shows a line.
-    pub(crate) fn say(&self, line: impl std::fmt::Display) -> Result<(), Failed> {
+    /// Prints a line.
+    pub(crate) fn print_line(&self, line: impl std::fmt::Display) -> Result<(), ClientError> {
         use std::io::Write;
         self.show(|screen| writeln!(screen, "{line}"))
     }
 }
 
-/// Whether somebody types what is read.
-pub(crate) fn is_typed() -> bool {
+/// Whether stdin is a terminal.
+pub(crate) fn is_stdin_terminal() -> bool {
     stdin().is_terminal()
 }

@@ -1,35 +1,35 @@
-//! Tables of text: columns that are as wide as they must be, and no wider than the terminal has room for.
+//! Text tables: columns as wide as their widest cell, narrowed to fit the terminal.
 
 use std::{
     borrow::Cow,
     io::{self, Write},
 };
 
-use crate::screen::{Colour, Screen};
+use crate::stdout::{StdoutWriter, TextColour};
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 3;
-/// What no column but the last is narrower than, with its gap.
-const LEAST: usize = 6;
-/// What a column keeps when the terminal is too narrow.
-const KEPT: usize = 12;
+/// Minimum width of a column with its gap, except for the last column.
+const MIN_WIDTH: usize = 6;
+/// Minimum width of a column that is narrowed to fit the terminal.
+const MIN_NARROWED_WIDTH: usize = 12;
 
-/// A table.
+/// A header and rows.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) header: Vec<String>,
-    /// Each as long as the header.
+    /// Each row has as many cells as the header.
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// How wide columns are, once that is settled.
+/// The widths of columns.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Layout {
+pub(crate) struct ColumnLayout {
     widths: Vec<usize>,
-    /// Columns that are narrower than they would be with more room.
+    /// Columns that are narrower than their widest cell.
     narrowed: Vec<bool>,
-    /// Columns of which the cells say how something is.
-    telling: Vec<bool>,
+    /// Columns that show a status, which is coloured.
+    status_columns: Vec<bool>,
 }
 
 // --- Table ---
@@ -42,14 +42,14 @@ impl Table {
         }
     }
 
-    /// Prints all of it, the header unless it is unwanted.
-    pub(crate) fn print(&self, screen: &mut Screen, has_header: bool) -> io::Result<()> {
+    /// Prints the table.
+    pub(crate) fn print(&self, screen: &mut StdoutWriter, has_header: bool) -> io::Result<()> {
         let layout = self.layout(screen.width, has_header);
         layout.print(screen, &self.header, &self.rows, has_header)
     }
 
-    /// How wide the columns are where there is room for `room` letters in a line.
-    pub(crate) fn layout(&self, room: Option<usize>, has_header: bool) -> Layout {
+    /// Computes the widths of the columns for lines of at most `max_width` characters.
+    pub(crate) fn layout(&self, max_width: Option<usize>, has_header: bool) -> ColumnLayout {
         let mut widths: Vec<usize> = self
             .header
             .iter()
@@ -60,33 +60,33 @@ impl Table {
                 *width = (*width).max(length(cell));
             }
         }
-        let wished = widths.clone();
-        if let Some(room) = room {
-            shrink(&mut widths, &self.header, room);
+        let natural = widths.clone();
+        if let Some(max_width) = max_width {
+            shrink(&mut widths, &self.header, max_width);
         }
-        let telling = self
+        let status_columns = self
             .header
             .iter()
             .map(|name| matches!(name.as_str(), "STATUS" | "TYPE" | "READY"));
-        Layout {
-            telling: telling.collect(),
+        ColumnLayout {
+            status_columns: status_columns.collect(),
             narrowed: widths
                 .iter()
-                .zip(&wished)
-                .map(|(width, wished)| width < wished)
+                .zip(&natural)
+                .map(|(width, natural)| width < natural)
                 .collect(),
             widths,
         }
     }
 }
 
-// --- Layout ---
+// --- ColumnLayout ---
 
-impl Layout {
-    /// Prints rows under the widths that were settled; what has grown since pushes the rest of its line.
+impl ColumnLayout {
+    /// Prints rows with widths that were computed earlier. Longer cells of later rows shift the rest of their line.
     pub(crate) fn print(
         &self,
-        screen: &mut Screen,
+        screen: &mut StdoutWriter,
         header: &[String],
         rows: &[Vec<String>],
         has_header: bool,
@@ -94,22 +94,22 @@ impl Layout {
         let mut line = String::new();
         if has_header {
             self.line(&mut line, header, |_, _| {
-                screen.has_colours.then_some(Colour::Bold)
+                screen.has_colours.then_some(TextColour::Bold)
             });
             screen.write_all(line.as_bytes())?;
         }
         for row in rows {
             line.clear();
             self.line(&mut line, row, |column, cell| {
-                let is_telling = screen.has_colours && self.telling.get(column) == Some(&true);
-                is_telling.then(|| Colour::of_status(cell)).flatten()
+                let is_status = screen.has_colours && self.status_columns.get(column) == Some(&true);
+                is_status.then(|| TextColour::of_status(cell)).flatten()
             });
             screen.write_all(line.as_bytes())?;
         }
         Ok(())
     }
 
-    fn line(&self, line: &mut String, cells: &[String], colour: impl Fn(usize, &str) -> Option<Colour>) {
+    fn line(&self, line: &mut String, cells: &[String], colour: impl Fn(usize, &str) -> Option<TextColour>) {
         let last = cells.len().saturating_sub(1);
         for (column, cell) in cells.iter().enumerate() {
             let width = self.widths.get(column).copied().unwrap_or_default();
@@ -120,11 +120,11 @@ impl Layout {
                 Cow::Borrowed(cell.as_str())
             };
             let colour = colour(column, &shown);
-            line.push_str(colour.map_or("", Colour::begin));
+            line.push_str(colour.map_or("", TextColour::begin));
             line.push_str(&shown);
-            line.push_str(if colour.is_some() { Colour::END } else { "" });
+            line.push_str(if colour.is_some() { TextColour::END } else { "" });
             if column < last {
-                let pad = (width + GAP).max(LEAST).saturating_sub(length(&shown)).max(1);
+                let pad = (width + GAP).max(MIN_WIDTH).saturating_sub(length(&shown)).max(1);
                 line.extend(std::iter::repeat_n(' ', pad));
             }
         }
@@ -132,8 +132,8 @@ impl Layout {
     }
 }
 
-/// Takes from the widest columns until a line fits; what names things stays whole.
-fn shrink(widths: &mut [usize], header: &[String], room: usize) {
+/// Narrows the widest columns until a line fits. Columns with names keep their width.
+fn shrink(widths: &mut [usize], header: &[String], max_width: usize) {
     let is_name = |column: usize| column == 0 || matches!(header[column].as_str(), "NAME" | "NAMESPACE");
     loop {
         let last = widths.len().saturating_sub(1);
@@ -142,31 +142,34 @@ fn shrink(widths: &mut [usize], header: &[String], room: usize) {
             .enumerate()
             .map(|(column, width)| {
                 if column < last {
-                    (width + GAP).max(LEAST)
+                    (width + GAP).max(MIN_WIDTH)
                 } else {
                     *width
                 }
             })
             .sum();
-        let Some(excess) = total.checked_sub(room).filter(|excess| *excess > 0) else {
+        let Some(excess) = total.checked_sub(max_width).filter(|excess| *excess > 0) else {
             return;
         };
         let mut order: Vec<usize> = (0..widths.len()).filter(|&column| !is_name(column)).collect();
         order.sort_by_key(|&column| std::cmp::Reverse(widths[column]));
-        let Some(&widest) = order.first().filter(|&&column| widths[column] > KEPT) else {
+        let Some(&widest) = order
+            .first()
+            .filter(|&&column| widths[column] > MIN_NARROWED_WIDTH)
+        else {
             return;
         };
-        // Down to the next widest, so that no column pays for all.
-        let next = order.get(1).map_or(KEPT, |&column| widths[column]);
-        let floor = next.min(widths[widest] - 1).max(KEPT);
+        // Narrow to the next widest column only, so that no single column loses all its width.
+        let next = order.get(1).map_or(MIN_NARROWED_WIDTH, |&column| widths[column]);
+        let floor = next.min(widths[widest] - 1).max(MIN_NARROWED_WIDTH);
         widths[widest] = (widths[widest].saturating_sub(excess)).max(floor);
     }
 }
 
-/// The beginning of a cell, with three points in place of the rest.
+/// Truncates a cell to `width` and marks the cut with three dots.
 fn cut(cell: &str, width: usize) -> Cow<'_, str> {
-    let kept: String = cell.chars().take(width.saturating_sub(3)).collect();
-    Cow::Owned(format!("{kept}..."))
+    let start: String = cell.chars().take(width.saturating_sub(3)).collect();
+    Cow::Owned(format!("{start}..."))
 }
 
 fn length(text: &str) -> usize {
@@ -181,8 +184,8 @@ fn length(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn shown(table: &Table, room: Option<usize>) -> String {
-        let layout = table.layout(room, true);
+    fn shown(table: &Table, max_width: Option<usize>) -> String {
+        let layout = table.layout(max_width, true);
         let mut text = String::new();
         layout.line(&mut text, &table.header, |_, _| None);
         for row in &table.rows {
@@ -214,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_cuts_the_widest_columns_but_no_names() {
-        let long = "a long message that nobody has room for";
+        let long = "a long message that does not fit the line";
         let table = table(&["NAME", "MESSAGE"], &[&["a-name-that-is-long", long]]);
         let text = shown(&table, Some(40));
         assert!(text.lines().all(|line| line.len() <= 40), "{text}");

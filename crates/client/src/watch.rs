@@ -1,39 +1,39 @@
-//! Objects as they change.
+//! Watches of collections.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    api::{Api, Stream},
-    failed::Failed,
-    resource::with_query,
+    api::{ApiClient, ResponseStream},
+    api_resource::with_query,
+    error::ClientError,
 };
 
-/// What happens to objects of a collection.
-pub(crate) struct Watch {
-    stream: Stream,
+/// A watch of a collection.
+pub(crate) struct ObjectWatch {
+    stream: ResponseStream,
 }
 
-/// What happened to one.
+/// An event of a watch.
 #[derive(Deserialize)]
-pub(crate) struct Happening {
-    /// `ADDED`, `MODIFIED`, `DELETED`.
+pub(crate) struct WatchEvent {
+    /// `ADDED`, `MODIFIED` or `DELETED`.
     #[serde(rename = "type")]
     pub(crate) kind: String,
     pub(crate) object: Value,
 }
 
-// --- Watch ---
+// --- ObjectWatch ---
 
-impl Watch {
-    /// What happens after a revision.
-    pub(crate) async fn begin(
-        api: &Api,
+impl ObjectWatch {
+    /// Starts a watch after `revision`.
+    pub(crate) async fn start(
+        api: &ApiClient,
         collection: &str,
         selectors: &[(&str, Option<String>)],
         revision: &str,
         accept: &str,
-    ) -> Result<Self, Failed> {
+    ) -> Result<Self, ClientError> {
         let mut query = selectors.to_vec();
         query.push(("watch", Some("true".to_owned())));
         query.push(("resourceVersion", Some(revision.to_owned())));
@@ -41,8 +41,8 @@ impl Watch {
         Ok(Self { stream })
     }
 
-    /// The next; nothing when the server ends the watch, as it does after a while.
-    pub(crate) async fn next(&mut self) -> Result<Option<Happening>, Failed> {
+    /// Returns the next event, or `None` when the server ends the watch; servers end watches after some minutes.
+    pub(crate) async fn next(&mut self) -> Result<Option<WatchEvent>, ClientError> {
         loop {
             let Some(line) = self.stream.line().await? else {
                 return Ok(None);
@@ -50,43 +50,45 @@ impl Watch {
             if line.is_empty() {
                 continue;
             }
-            let happening: Happening = k3_decode::from_slice(&line)
-                .map_err(|error| Failed::new(format!("the server sent what makes no sense: {error}")))?;
-            match happening.kind.as_str() {
-                "ERROR" => return Err(Failed::server(happening.object, None)),
+            let event: WatchEvent = k3_decode::from_slice(&line).map_err(|error| {
+                ClientError::new(format!("the server sent an invalid watch event: {error}"))
+            })?;
+            match event.kind.as_str() {
+                "ERROR" => return Err(ClientError::server(event.object, None)),
                 "BOOKMARK" => {}
-                _ => return Ok(Some(happening)),
+                _ => return Ok(Some(event)),
             }
         }
     }
 }
 
-/// Waits until an object is as it should be: `is_so` is asked again whenever it changes, with nothing when it is not there.
-/// The answer is what `is_so` gave.
-pub(crate) async fn until<T>(
-    api: &Api,
+// upstream: staging/src/k8s.io/client-go/tools/watch/until.go UntilWithSync
+/// Waits until `condition` returns a value, and returns it. `condition` is evaluated for each state of the object, with `None`
+/// when the object does not exist.
+pub(crate) async fn wait_until<T>(
+    api: &ApiClient,
     collection: &str,
     name: &str,
-    mut is_so: impl FnMut(Option<&Value>) -> Result<Option<T>, Failed>,
-) -> Result<T, Failed> {
+    mut condition: impl FnMut(Option<&Value>) -> Result<Option<T>, ClientError>,
+) -> Result<T, ClientError> {
     let selectors = [("fieldSelector", Some(format!("metadata.name={name}")))];
     loop {
         let list = api.get(&with_query(collection, &selectors)).await?;
-        if let Some(answer) = is_so(list["items"].get(0))? {
-            return Ok(answer);
+        if let Some(value) = condition(list["items"].get(0))? {
+            return Ok(value);
         }
         let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-        let mut watch = Watch::begin(api, collection, &selectors, revision, crate::api::JSON).await?;
+        let mut watch = ObjectWatch::start(api, collection, &selectors, revision, crate::api::JSON).await?;
         loop {
             match watch.next().await {
-                Ok(Some(happening)) => {
-                    let object = (happening.kind != "DELETED").then_some(&happening.object);
-                    if let Some(answer) = is_so(object)? {
-                        return Ok(answer);
+                Ok(Some(event)) => {
+                    let object = (event.kind != "DELETED").then_some(&event.object);
+                    if let Some(value) = condition(object)? {
+                        return Ok(value);
                     }
                 }
                 Ok(None) => break,
-                // What is asked for is forgotten: begin again.
+                // The revision was compacted: list again.
                 Err(failed) if failed.http_code() == Some(410) => break,
                 Err(failed) => return Err(failed),
             }
@@ -94,8 +96,8 @@ pub(crate) async fn until<T>(
     }
 }
 
-/// A list of objects as kubectl prints one.
-pub(crate) fn list_of(items: Vec<Value>) -> Value {
+/// Returns a `List` in kubectl's format.
+pub(crate) fn new_list(items: Vec<Value>) -> Value {
     let mut list = json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}});
     list["items"] = Value::Array(items);
     list

@@ -1,9 +1,9 @@
-//! YAML as kubectl reads and writes it.
+//! YAML in kubectl's format.
 
 use serde_json::Value;
 use serde_saphyr::DuplicateKeyPolicy;
 
-/// The tree in a text of one document.
+/// Parses one document.
 pub(crate) fn read(text: &str) -> Result<Value, String> {
     let options = serde_saphyr::options! {
         duplicate_keys: DuplicateKeyPolicy::Error,
@@ -15,7 +15,7 @@ pub(crate) fn read(text: &str) -> Result<Value, String> {
         .map_err(|error| error.to_string())
 }
 
-/// A tree as text: keys in order, lists as far in as their key.
+/// Formats a value: keys in order, lists indented like their key.
 pub(crate) fn write(value: &Value) -> String {
     let mut text = String::new();
     match value {
@@ -29,7 +29,7 @@ pub(crate) fn write(value: &Value) -> String {
     text
 }
 
-/// Writes a tree that is not empty; `is_inline` when its first line has begun already.
+/// Writes a non-empty value; `is_inline` when its first line already has its indentation.
 fn block(text: &mut String, value: &Value, depth: usize, is_inline: bool) {
     let mut is_first = is_inline;
     let mut begin = |text: &mut String| {
@@ -94,12 +94,12 @@ fn scalar_text(text: &mut String, value: &Value, depth: usize) {
                 }
             }
         }
-        // JSON is YAML, and quotes what needs quotes.
+        // JSON strings are valid YAML, and they quote what needs quotes.
         other => text.push_str(&other.to_string()),
     }
 }
 
-/// Whether a text can stand without quotes and is still read as a text.
+/// Whether a string needs no quotes to be parsed as a string.
 fn is_plain(text: &str) -> bool {
     let first = text.bytes().next().unwrap_or_default();
     let option = text.strip_prefix("--").or_else(|| text.strip_prefix('-'));
@@ -117,13 +117,13 @@ fn is_plain(text: &str) -> bool {
     first.is_ascii_digit() && has_safe_letters && !is_broken && !is_number_or_time(text)
 }
 
-/// Whether a text that begins with a digit would be read as something else than a text.
+/// Whether a string that begins with a digit would be parsed as a number or a timestamp.
 fn is_number_or_time(text: &str) -> bool {
     let bare = text.replace('_', "");
     let is_of_base = ["0x", "0o", "0b", "0X", "0O", "0B"]
         .iter()
         .any(|prefix| text.starts_with(prefix));
-    // `1:30` is ninety to old readers.
+    // YAML 1.1 parsers read `1:30` as the sexagesimal number 90.
     let is_sexagesimal = text
         .bytes()
         .all(|byte| byte.is_ascii_digit() || b":.".contains(&byte))
@@ -134,7 +134,7 @@ fn is_number_or_time(text: &str) -> bool {
     bare.parse::<f64>().is_ok() || is_of_base || is_sexagesimal || is_time
 }
 
-/// Whether a text of several lines can be shown as such.
+/// Whether a multi-line string can be written as a block scalar.
 fn is_block(text: &str) -> bool {
     let printable = |letter: char| letter == '\n' || (letter != '\u{feff}' && !letter.is_control());
     text.contains('\n')
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trees_look_as_kubectl_shows_them() {
+    fn writes_yaml_like_kubectl() {
         let tree = json!({"kind": "Pod", "spec": {"containers": [{"name": "web", "ports": [{"port": 80}], "args": []}]},
             "a": {}, "b": "yes", "c": "80", "d": "one\ntwo\n", "e": null, "f": [["x"], 1], "g": "2026-01-02T03:04:05Z",
             "h": "5m30s", "i": "", "j": ["-c", "--all", "-1", "-", "---"]});
@@ -187,7 +187,7 @@ spec:
     }
 
     #[test]
-    fn what_is_written_is_read_again_as_it_was() {
+    fn strings_survive_a_round_trip() {
         for text in [
             "",
             " ",
@@ -254,7 +254,7 @@ spec:
     }
 
     #[test]
-    fn numbers_are_read_as_go_reads_them() {
+    fn reads_numbers_like_go() {
         assert_eq!(
             read("a: 0644\nb: yes\nc: 'no'").unwrap(),
             json!({"a": 420, "b": true, "c": "no"})

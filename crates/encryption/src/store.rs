@@ -213,7 +213,7 @@ async fn decrypt_batch(transformers: &Transformers, batch: &EventBatch) -> Event
 /// How long the events of one batch wait for plugins, together.
 struct BatchPatience {
     end: Instant,
-    /// What the plugin said that was waited for in vain: nobody behind it waits again.
+    /// The error of a plugin that timed out; later calls fail with it at once.
     lost: Option<String>,
 }
 
@@ -227,7 +227,7 @@ impl BatchPatience {
         }
     }
 
-    /// What comes of an attempt; `None` if the time ends before it does.
+    /// Returns the result of an attempt, or `None` after the timeout.
     async fn bound<T>(&self, attempt: impl Future<Output = T>) -> Option<T> {
         // A plugin that was given up is not waited for, but what needs none is there at once.
         let end = if self.lost.is_some() {
@@ -238,7 +238,7 @@ impl BatchPatience {
         timeout_at(end, attempt).await.ok()
     }
 
-    /// Gives up, and says why.
+    /// Stops and returns the reason.
     fn lose(&mut self, reason: String) -> &str {
         self.lost.get_or_insert(reason)
     }

@@ -16,11 +16,11 @@ use crate::{
 
 /// How values of resources are encrypted; a configuration can take the place of another while it is in use.
 pub struct Transformers {
-    table: RwLock<Arc<Table>>,
+    table: RwLock<Arc<TransformerTable>>,
 }
 
 /// One configuration.
-struct Table {
+struct TransformerTable {
     rules: HashMap<GroupResource, Vec<Arc<Provider>>>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum Outcome {
 impl Transformers {
     /// As a configuration has it. Must be called inside a Tokio runtime.
     pub async fn new(configuration: &EncryptionConfiguration) -> Arc<Self> {
-        let table = Table::new(configuration).await;
+        let table = TransformerTable::new(configuration).await;
         Arc::new(Self {
             table: RwLock::new(Arc::new(table)),
         })
@@ -58,11 +58,11 @@ impl Transformers {
 
     /// Uses another configuration from now on.
     pub async fn replace(&self, configuration: &EncryptionConfiguration) {
-        let table = Arc::new(Table::new(configuration).await);
+        let table = Arc::new(TransformerTable::new(configuration).await);
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = table;
     }
 
-    fn table(&self) -> Arc<Table> {
+    fn table(&self) -> Arc<TransformerTable> {
         Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -152,9 +152,9 @@ impl Transformers {
     }
 }
 
-// --- Table ---
+// --- TransformerTable ---
 
-impl Table {
+impl TransformerTable {
     async fn new(configuration: &EncryptionConfiguration) -> Self {
         let mut rules: HashMap<_, Vec<_>> = HashMap::new();
         for rule in &configuration.rules {

@@ -58,7 +58,7 @@ pub fn protect_file(path: &Path, file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file is neither this user's nor that of the directory's owner: somebody has put it there, as anybody can in `/tmp`.
+/// Whether a file belongs neither to this user nor to the owner of the directory: any user can create files in `/tmp`.
 fn is_foreign(path: &Path, owner: u32) -> io::Result<bool> {
     if owner == rustix::process::geteuid().as_raw() {
         return Ok(false);
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn refuses_a_file_that_another_user_has_put_there() {
         if !rustix::process::geteuid().is_root() {
-            // Nobody else can give files away.
+            // Only root can change the owner of files.
             return;
         }
         let directory = tempfile::tempdir().unwrap();

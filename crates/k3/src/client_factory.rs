@@ -1,4 +1,4 @@
-//! Clients for components of the control plane, each with its own identity. In the server's process they need no socket;
+//! Clients of control plane components, each with its own identity. In the process of the server they need no socket;
 //! elsewhere they use HTTPS and impersonation.
 
 use std::convert::Infallible;
@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Request, header};
 use k3_apiserver::{Server, User};
 use kube::{Client, Config, client::Body};
 
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 /// User agent of controllers, which becomes their field manager.
 const CONTROLLERS: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"));
@@ -32,7 +32,7 @@ pub(crate) enum ClientFactory<'s> {
 
 impl ClientFactory<'_> {
     /// A client with the permissions of a service account in `kube-system`.
-    pub(crate) fn controller(&self, account: &str) -> Result<Client, Failure> {
+    pub(crate) fn controller(&self, account: &str) -> Result<Client, CommandError> {
         let groups = [
             "system:serviceaccounts",
             "system:serviceaccounts:kube-system",
@@ -43,17 +43,17 @@ impl ClientFactory<'_> {
     }
 
     /// A client with the permissions of a control plane user, such as `system:kube-controller-manager`.
-    pub(crate) fn component(&self, name: &str, agent: &'static str) -> Result<Client, Failure> {
+    pub(crate) fn component(&self, name: &str, agent: &'static str) -> Result<Client, CommandError> {
         self.client(name.to_owned(), &[AUTHENTICATED], agent)
     }
 
     /// A client in `system:masters`.
-    pub(crate) fn master(&self, name: &str, agent: &'static str) -> Result<Client, Failure> {
+    pub(crate) fn master(&self, name: &str, agent: &'static str) -> Result<Client, CommandError> {
         self.client(name.to_owned(), &["system:masters", AUTHENTICATED], agent)
     }
 
     /// A client with the permissions of a node.
-    pub(crate) fn node(&self, name: &str) -> Result<Client, Failure> {
+    pub(crate) fn node(&self, name: &str) -> Result<Client, CommandError> {
         self.client(
             format!("system:node:{name}"),
             &["system:nodes", AUTHENTICATED],
@@ -61,7 +61,7 @@ impl ClientFactory<'_> {
         )
     }
 
-    fn client(&self, name: String, groups: &[&str], agent: &'static str) -> Result<Client, Failure> {
+    fn client(&self, name: String, groups: &[&str], agent: &'static str) -> Result<Client, CommandError> {
         match self {
             ClientFactory::InProcess(server) => {
                 let user = User {
@@ -78,14 +78,14 @@ impl ClientFactory<'_> {
                 let groups = groups.iter().map(|group| (IMPERSONATE_GROUP, *group));
                 for (header, value) in user.into_iter().chain(groups) {
                     let value = HeaderValue::from_str(value).map_err(|error| {
-                        Failure::new(format!("cannot impersonate {name}"), "this should not happen")
+                        CommandError::new(format!("cannot impersonate {name}"), "this should not happen")
                             .caused_by(error)
                     })?;
                     config.headers.push((header, value));
                 }
                 Client::try_from(config).map_err(|error| {
                     let advice = "check the kubeconfig";
-                    Failure::new(format!("cannot connect to {server}"), advice).caused_by(error)
+                    CommandError::new(format!("cannot connect to {server}"), advice).caused_by(error)
                 })
             }
         }

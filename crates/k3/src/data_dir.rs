@@ -6,15 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 /// The given directory, or the default.
-pub(crate) fn data_dir(named: Option<&Path>) -> Result<PathBuf, Failure> {
+pub(crate) fn data_dir(named: Option<&Path>) -> Result<PathBuf, CommandError> {
     named.map_or_else(default_data_dir, |directory| Ok(directory.to_path_buf()))
 }
 
-/// Whether a server keeps a file or directory of this name in its data directory: a directory that holds no others was created
-/// for one.
+/// Whether a server creates a file or directory with this name in its data directory.
 pub(crate) fn is_data_file(name: &OsStr) -> bool {
     const NAMES: [&str; 10] = [
         "admin.kubeconfig",
@@ -35,7 +34,7 @@ pub(crate) fn is_data_file(name: &OsStr) -> bool {
 }
 
 /// `/var/lib/k3` for root, else a directory of the user.
-pub(crate) fn default_data_dir() -> Result<PathBuf, Failure> {
+pub(crate) fn default_data_dir() -> Result<PathBuf, CommandError> {
     if rustix::process::geteuid().is_root() {
         return Ok("/var/lib/k3".into());
     }
@@ -48,7 +47,7 @@ pub(crate) fn default_data_dir() -> Result<PathBuf, Failure> {
         .or_else(|| Some(set("HOME")?.join(".local/share")))
         .map(|directory| directory.join("k3"))
         .ok_or_else(|| {
-            Failure::usage(
+            CommandError::usage(
                 "no home directory for data",
                 "name a data directory with --data-dir",
             )

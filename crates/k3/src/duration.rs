@@ -6,7 +6,8 @@ const FORM: &str = "invalid duration; for example 90s, 30m, 1h30m or 2d";
 
 /// Parses a duration.
 pub(crate) fn parse(text: &str) -> Result<Duration, &'static str> {
-    let (mut sum, mut rest) = (0u64, text);
+    let mut sum = 0u64;
+    let mut rest = text;
     while !rest.is_empty() {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = rest.split_at(digits);

@@ -1,27 +1,27 @@
 //! Versions of k3's file formats.
 //!
-//! Promises: a directory or a file of a newer format is refused before anything in it is changed, and the refusal names
-//! the version of k3 that reads it. What carries no format is of format 1: versions before formats were written had
-//! no other. `docs/decisions/006-upgrades.md` lists every format.
+//! A directory or file of a newer format is rejected before anything in it is changed, and the error names the version of k3
+//! that reads it. A file without a format version has format 1, because versions that wrote no format had only that one.
+//! `docs/decisions/006-upgrades.md` lists every format.
 
 use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::{failure::Failure, secret_file};
+use crate::{command_error::CommandError, secret_file};
 
-/// The file in a data directory that carries its format. It stands for everything in the directory that has no format
-/// of its own: certificates and keys, kubeconfigs, the state of a node.
+/// The file in a data directory with its format version. It applies to everything in the directory that has no version of its
+/// own: certificates, keys, kubeconfigs, and the state of a node.
 const FILE: &str = "format";
 
-/// The format of data directories that this version writes. A change of what is in them that an older version would
-/// misread adds one, and a migration from the one before.
+/// The format version of data directories that this version writes. A change that an older version would misread increases it
+/// and needs a migration from the version before.
 const DATA_DIR: u32 = 1;
 
-/// The first version of k3 that reads what this one writes.
+/// The first version of k3 that reads this format.
 const NEEDS: &str = "0.1.0";
 
-/// The format of something, and the first version of k3 that reads it.
+/// A format version, and the first version of k3 that reads it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct FileFormat {
     #[serde(default = "first_format")]
@@ -34,8 +34,8 @@ fn first_format() -> u32 {
     1
 }
 
-/// Refuses a data directory of a newer format, and notes the format in one that does not carry it.
-pub(crate) fn claim_data_dir(directory: &Path) -> Result<(), Failure> {
+/// Rejects a data directory of a newer format, and writes the format file if it is missing.
+pub(crate) fn claim_data_dir(directory: &Path) -> Result<(), CommandError> {
     if read_data_dir(directory)?.is_none() {
         let text = format!("format={DATA_DIR} needs={NEEDS}\n");
         secret_file::write(&directory.join(FILE), &text).map_err(unusable)?;
@@ -43,19 +43,19 @@ pub(crate) fn claim_data_dir(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a data directory of a newer format, and changes nothing in it.
-pub(crate) fn check_data_dir(directory: &Path) -> Result<(), Failure> {
+/// Rejects a data directory of a newer format without changing it.
+pub(crate) fn check_data_dir(directory: &Path) -> Result<(), CommandError> {
     read_data_dir(directory).map(drop)
 }
 
-fn read_data_dir(directory: &Path) -> Result<Option<FileFormat>, Failure> {
+fn read_data_dir(directory: &Path) -> Result<Option<FileFormat>, CommandError> {
     let path = directory.join(FILE);
     let Some(text) = secret_file::read(&path).map_err(unusable)? else {
         return Ok(None);
     };
     let found = FileFormat::parse_line(&text).ok_or_else(|| {
-        Failure::new(
-            format!("invalid file {}: it does not carry a format", path.display()),
+        CommandError::new(
+            format!("invalid file {}: it contains no format version", path.display()),
             "restore the data directory from a backup, or remove this file if another program wrote it",
         )
     })?;
@@ -63,8 +63,8 @@ fn read_data_dir(directory: &Path) -> Result<Option<FileFormat>, Failure> {
     Ok(Some(found))
 }
 
-fn unusable(error: secret_file::FileError) -> Failure {
-    Failure::new(
+fn unusable(error: secret_file::FileError) -> CommandError {
+    CommandError::new(
         "cannot use the data directory",
         "choose a directory that this user may write to with --data-dir",
     )
@@ -74,8 +74,8 @@ fn unusable(error: secret_file::FileError) -> Failure {
 // --- FileFormat ---
 
 impl FileFormat {
-    /// The format of a JSON document, which stands in its fields `format` and `needs`. A text that is no such document is
-    /// of format 1: the full parser reports errors.
+    /// The format of a JSON document from its fields `format` and `needs`. Invalid JSON has format 1: the full parser reports the
+    /// error.
     pub(crate) fn of_json(bytes: &[u8]) -> Self {
         serde_json::from_slice(bytes).unwrap_or(FileFormat {
             format: first_format(),
@@ -83,12 +83,12 @@ impl FileFormat {
         })
     }
 
-    /// Refuses what is newer than the format `known`. `location` begins the message.
-    pub(crate) fn check(&self, location: &str, known: u32) -> Result<(), Failure> {
+    /// Rejects a newer format than `known`. `location` is the subject of the message.
+    pub(crate) fn check(&self, location: &str, known: u32) -> Result<(), CommandError> {
         let own = env!("CARGO_PKG_VERSION");
         if self.format == 0 {
-            return Err(Failure::new(
-                format!("{location} is damaged: it is of format 0, which no version writes"),
+            return Err(CommandError::new(
+                format!("{location} is damaged: no version writes format 0"),
                 "restore it from a backup",
             ));
         }
@@ -99,12 +99,12 @@ impl FileFormat {
             Some(needs) => format!("k3 {needs} or newer"),
             None => format!("a newer k3 than {own}"),
         };
-        Err(Failure::new(
+        Err(CommandError::new(
             format!(
-                "{location} is of format {}, this program (k3 {own}) reads up to {known}: it needs {reader}",
+                "{location} has format {}, but k3 {own} reads up to format {known}: it needs {reader}",
                 self.format
             ),
-            format!("use {reader}, or restore a backup that was made before the upgrade"),
+            format!("use {reader}, or restore a backup from before the upgrade"),
         ))
     }
 
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_without_a_format_is_of_the_first_one_and_carries_it_afterwards() {
+    fn a_directory_without_a_format_has_format_one_and_gets_a_format_file() {
         let directory = tempfile::tempdir().unwrap();
         claim_data_dir(directory.path()).unwrap();
         let written = fs::read_to_string(directory.path().join(FILE)).unwrap();
@@ -137,13 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_directory_is_refused_and_the_message_names_the_version_that_reads_it() {
+    fn rejects_a_newer_directory_and_names_the_version_that_reads_it() {
         let directory = tempfile::tempdir().unwrap();
         let text = "format=2 needs=0.7.0 something=else\n";
         fs::write(directory.path().join(FILE), text).unwrap();
         let refused = claim_data_dir(directory.path()).unwrap_err().to_string();
         assert!(refused.contains("it needs k3 0.7.0 or newer"), "{refused}");
-        assert!(refused.contains("is of format 2"), "{refused}");
+        assert!(refused.contains("has format 2"), "{refused}");
         assert_eq!(fs::read_to_string(directory.path().join(FILE)).unwrap(), text);
     }
 
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_carry_their_format_in_a_field() {
+    fn reads_the_format_of_documents() {
         assert!(FileFormat::of_json(b"{}").check("x", 1).is_ok());
         assert!(FileFormat::of_json(b"nonsense").check("x", 1).is_ok());
         let newer = FileFormat::of_json(br#"{"format": 3, "needs": "1.2.0", "other": []}"#);

@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
-use crate::certificates::Identity;
+use crate::certificates::CertificateAndKey;
 
 /// A self-contained kubeconfig for one user of one server.
-pub(crate) fn text(server: SocketAddr, authority: &str, user: &Identity) -> String {
+pub(crate) fn text(server: SocketAddr, authority: &str, user: &CertificateAndKey) -> String {
     let server = reachable(server);
     let [authority, certificate, key] =
         [authority, &user.certificate, &user.key].map(|pem| STANDARD.encode(pem));
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     fn server_of(listening: &str) -> String {
-        let identity = Identity {
+        let identity = CertificateAndKey {
             certificate: "certificate".to_owned(),
             key: "key".to_owned(),
         };

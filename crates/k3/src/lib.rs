@@ -1,23 +1,23 @@
 //! The `k3` command: a Kubernetes control plane in one process.
 //!
-//! Promises: exit code 0 is success, 1 a failure, 2 a usage error; every error describes what failed, why,
-//! and what to do; secrets are never printed.
+//! Exit code 0 is success, 1 an error, 2 a usage error. Every error describes what failed, why, and what to do. Secrets are
+//! never printed.
 
 #![cfg_attr(not(test), deny(clippy::print_stdout))]
 
-// Its macros are for all modules below.
+// First, because its macros are used in all modules below.
 #[macro_use]
 mod stdout;
 
 mod certificates;
 mod client_factory;
+mod command_error;
 mod commands;
 mod config;
 mod controller_manager;
 mod data_dir;
 mod databases;
 mod duration;
-mod failure;
 mod file_format;
 mod join;
 mod kubeconfig;
@@ -35,7 +35,7 @@ mod tls;
 
 use std::{env, process::ExitCode};
 
-use self::failure::Failure;
+use self::command_error::CommandError;
 pub use self::test_env::{TestEnv, TestEnvBuilder, TestEnvError, TestStorage};
 
 /// Entry point of the program: runs `k3`, or the envtest program whose name it was started by.
@@ -46,7 +46,7 @@ pub fn main() -> ExitCode {
     let mut arguments = env::args_os();
     let program = arguments
         .next()
-        .and_then(|name| commands::Program::from_name(&name));
+        .and_then(|name| commands::EnvtestProgram::from_name(&name));
     let done = match program {
         Some(program) => program.run(arguments),
         None => commands::run(),
@@ -60,7 +60,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// A panic that the store turns into an error is reported as that error, and not printed too.
+/// Suppresses the message of a panic that the store turns into an error.
 fn silence_handled_panics() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -70,11 +70,11 @@ fn silence_handled_panics() {
     }));
 }
 
-/// Fails if a part of the output could not be written.
-fn check_output() -> Result<(), Failure> {
+/// Fails if writing to stdout failed.
+fn check_output() -> Result<(), CommandError> {
     match stdout::take_error() {
         None => Ok(()),
-        Some(error) => Err(Failure::new(
+        Some(error) => Err(CommandError::new(
             "failed to write to standard output",
             "check the disk or the program that reads the output",
         )

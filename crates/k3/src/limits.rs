@@ -22,8 +22,8 @@ pub(crate) fn raise_open_files() {
     }
 }
 
-/// Leaves the owner's own permissions on everything that is created. With a umask such as 0777 a process cannot open the
-/// directories that it has just created.
+/// Ensures that the umask leaves the owner's permissions. With a umask such as 0777 a process cannot open directories that it
+/// just created.
 pub(crate) fn keep_owner_permissions() {
     let given = umask(Mode::from_raw_mode(0o077));
     umask(given & Mode::from_raw_mode(0o077));

@@ -1,6 +1,6 @@
 //! Progress of long commands.
 //!
-//! Promise: on a terminal, one line on standard error that is updated in place and removed at the end; nothing otherwise.
+//! On a terminal it is one line on stderr that is updated in place and removed at the end. Otherwise nothing is printed.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -14,29 +14,29 @@ use tokio::time::Instant;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The progress line of one operation.
-pub(crate) struct Progress<W: Write = io::Stderr> {
+pub(crate) struct ProgressLine<W: Write = io::Stderr> {
     /// `None` if standard error is not a terminal.
     out: Option<W>,
-    /// What happens to objects, such as `copied`.
+    /// A past participle such as `copied`.
     verb: &'static str,
     started: Instant,
     last_update: Option<Instant>,
 }
 
-// --- Progress ---
+// --- ProgressLine ---
 
-impl Progress {
+impl ProgressLine {
     /// A line on standard error, if that is a terminal.
     pub(crate) fn new(verb: &'static str) -> Self {
         let stderr = io::stderr();
         let out = stderr.is_terminal().then_some(stderr);
-        Progress::to(out, verb)
+        ProgressLine::to(out, verb)
     }
 }
 
-impl<W: Write> Progress<W> {
+impl<W: Write> ProgressLine<W> {
     fn to(out: Option<W>, verb: &'static str) -> Self {
-        Progress {
+        ProgressLine {
             out,
             verb,
             started: Instant::now(),
@@ -114,14 +114,14 @@ mod tests {
     #[test]
     fn writes_one_line_to_a_terminal_and_nothing_to_a_pipe() {
         let mut shown = Vec::new();
-        let mut progress = Progress::to(Some(&mut shown), "copied");
+        let mut progress = ProgressLine::to(Some(&mut shown), "copied");
         progress.update(MOVED);
         progress.update(MOVED);
         progress.end();
         let shown = String::from_utf8(shown).unwrap();
         assert_eq!(shown.matches("copied").count(), 1, "{shown:?}");
         assert!(!shown.contains('\n') && shown.ends_with("\x1b[K"), "{shown:?}");
-        let mut disabled = Progress::<Vec<u8>>::to(None, "copied");
+        let mut disabled = ProgressLine::<Vec<u8>>::to(None, "copied");
         disabled.update(MOVED);
     }
 }

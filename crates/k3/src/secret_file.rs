@@ -1,7 +1,7 @@
 //! Files that only their owner can read.
 //!
-//! Promises: a file is there whole or not at all, also after a power loss if it is to last; at no moment can anybody else read
-//! it; of two processes that write the same file one wins, and it is whole.
+//! A file is complete or absent, also after a power loss if it was written durably. No other user can read it at any time. Of
+//! two processes that write the same file one wins.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -13,7 +13,7 @@ use k3_files::Contents;
 
 use crate::random;
 
-/// A file that could not be written or read.
+/// An error reading or writing a file.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {verb} {}", .path.display())]
 pub(crate) struct FileError {
@@ -74,7 +74,7 @@ impl PendingFile {
     pub(crate) fn create(target: &Path) -> Result<Self, FileError> {
         let create = || {
             let name = target.file_name().unwrap_or_default().to_string_lossy();
-            // An unguessable name and create_new: another user may have put links into the directory.
+            // With an unguessable name and create_new, because another user may have placed links in the directory.
             let unique = random::digits::<8>().map_err(|failure| io::Error::other(failure.to_string()))?;
             let path = directory_of(target)?.join(format!(".{name}.{unique}.new"));
             let mut options = OpenOptions::new();
@@ -122,13 +122,13 @@ impl PendingFile {
 
 impl Drop for PendingFile {
     fn drop(&mut self) {
-        // After it was kept there is nothing of that name. Else best effort: what is left is a hidden file that the next
-        // attempt of this process overwrites.
+        // After a rename there is no file with this name. Otherwise best effort: a leftover is a hidden file that the next attempt
+        // of this process overwrites.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// The file's text; `None` if there is no such file. A file that others could read until now cannot be read by them any more.
+/// Reads a file; `None` if it does not exist. Removes the permissions of other users.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
     let text = || {
         let mut file = File::open(path)?;
@@ -153,7 +153,7 @@ pub(crate) fn create_directory(path: &Path) -> Result<(), FileError> {
     k3_files::create_directory(path).map_err(|source| create_error(path, source))
 }
 
-/// Creates a directory for the files that `is_own` accepts, or takes the permissions of others away from an existing one.
+/// Creates a directory, or removes the permissions of other users from one that contains only files that `is_own` accepts.
 pub(crate) fn protect_directory(path: &Path, is_own: Contents) -> Result<(), FileError> {
     k3_files::protect_directory(path, is_own).map_err(|source| create_error(path, source))
 }

@@ -5,15 +5,15 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// SIGINT, SIGTERM and SIGQUIT.
-pub(crate) struct Signals {
+pub(crate) struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
     quit: Signal,
 }
 
-// --- Signals ---
+// --- StopSignals ---
 
-impl Signals {
+impl StopSignals {
     /// Starts to listen. Must be called inside a Tokio runtime.
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {

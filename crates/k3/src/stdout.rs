@@ -1,7 +1,7 @@
 //! Standard output of the commands.
 //!
-//! Promises: a reader that closes the pipe early (`k3 config show | head -1`) ends nothing and is no failure; any other
-//! write that fails (a full disk behind `> file`) makes the command fail once it is done.
+//! A reader that closes the pipe early (`k3 config show | head -1`) is not an error. Any other failed write, such as to a full
+//! disk, makes the command fail at its end.
 
 use std::{
     fmt,
@@ -9,7 +9,7 @@ use std::{
     sync::Mutex,
 };
 
-/// The first write that failed, except for a closed pipe.
+/// The first write error, except for a closed pipe.
 static WRITE_ERROR: Mutex<Option<io::Error>> = Mutex::new(None);
 
 /// Prints to standard output, as `print!` does, but survives a closed pipe.
@@ -31,7 +31,7 @@ pub(crate) fn write(text: fmt::Arguments<'_>) {
     }
 }
 
-/// The first write that failed, if one did.
+/// Returns the first write error.
 pub(crate) fn take_error() -> Option<io::Error> {
     WRITE_ERROR
         .lock()

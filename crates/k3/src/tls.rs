@@ -1,7 +1,7 @@
 //! TLS of the server: 1.2 and newer, HTTP/2 or HTTP/1.1, optional client certificates.
 //!
-//! Promise: the handshake proves that a client has the key of its certificate; the API server verifies the authority per
-//! request with [`Tls::clients`]. So a client with a certificate of another authority gets a 401 instead of a broken connection.
+//! The handshake proves only that a client has the key of its certificate. The API server verifies the issuer per request with
+//! [`ServerTls::clients`], so a client with a certificate of another authority gets a 401 instead of a failed handshake.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -18,10 +18,10 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use crate::certificates::{CertificateError, Certificates};
+use crate::certificates::{CertificateError, ServerCertificates};
 
-/// The settings of the serving side. What is certificate and who is verifier is replaced while connections live.
-pub(crate) struct Tls {
+/// The TLS configuration of the server. Certificate and verifier can be replaced while connections exist.
+pub(crate) struct ServerTls {
     pub(crate) config: Arc<ServerConfig>,
     /// The verifier of client certificates.
     pub(crate) clients: Arc<dyn ClientCertVerifier>,
@@ -29,11 +29,11 @@ pub(crate) struct Tls {
     verifier: ReloadableClientVerifier,
 }
 
-/// What is certificate to clients now.
+/// The current serving certificate.
 #[derive(Debug)]
 struct ReloadableCertificate(RwLock<Arc<CertifiedKey>>);
 
-/// The verifier of client certificates, which can be replaced. Clones share it, and differ in the stage.
+/// The current verifier of client certificates. Clones share it and differ in the stage.
 #[derive(Clone, Debug)]
 struct ReloadableClientVerifier {
     current: Arc<RwLock<Arc<dyn ClientCertVerifier>>>,
@@ -54,10 +54,10 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-// --- Tls ---
+// --- ServerTls ---
 
-impl Tls {
-    pub(crate) fn new(certificates: &Certificates) -> Result<Self, CertificateError> {
+impl ServerTls {
+    pub(crate) fn new(certificates: &ServerCertificates) -> Result<Self, CertificateError> {
         let certificate = Arc::new(ReloadableCertificate(RwLock::new(certified_key(certificates)?)));
         let verifier = ReloadableClientVerifier {
             current: Arc::new(RwLock::new(client_verifier(certificates)?)),
@@ -73,7 +73,7 @@ impl Tls {
             .with_client_cert_verifier(Arc::new(at_connection))
             .with_cert_resolver(resolver);
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Tls {
+        Ok(ServerTls {
             config: Arc::new(config),
             clients: Arc::new(verifier.clone()),
             certificate,
@@ -81,10 +81,11 @@ impl Tls {
         })
     }
 
-    /// Replaces serving certificate and trusted authorities. Existing connections stay open, and their clients are verified
-    /// again within seconds.
-    pub(crate) fn replace(&self, certificates: &Certificates) -> Result<(), CertificateError> {
-        let (certificate, verifier) = (certified_key(certificates)?, client_verifier(certificates)?);
+    /// Replaces the serving certificate and the trusted authorities. Existing connections stay open; their client certificates are
+    /// verified again within seconds.
+    pub(crate) fn replace(&self, certificates: &ServerCertificates) -> Result<(), CertificateError> {
+        let certificate = certified_key(certificates)?;
+        let verifier = client_verifier(certificates)?;
         *self.certificate.0.write().unwrap_or_else(PoisonError::into_inner) = certificate;
         *self
             .verifier
@@ -95,7 +96,7 @@ impl Tls {
     }
 }
 
-fn certified_key(certificates: &Certificates) -> Result<Arc<CertifiedKey>, CertificateError> {
+fn certified_key(certificates: &ServerCertificates) -> Result<Arc<CertifiedKey>, CertificateError> {
     let (mut chain, key) = certificates.server.chain()?;
     // With the authority, so that a joining node, which only has its hash, can verify it.
     for authority in certificates.authorities()? {
@@ -106,7 +107,9 @@ fn certified_key(certificates: &Certificates) -> Result<Arc<CertifiedKey>, Certi
     Ok(Arc::new(CertifiedKey::from_der(chain, key, &provider())?))
 }
 
-fn client_verifier(certificates: &Certificates) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
+fn client_verifier(
+    certificates: &ServerCertificates,
+) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
     let mut roots = RootCertStore::empty();
     for authority in certificates.clients_der()? {
         roots.add(authority)?;

@@ -45,7 +45,7 @@ pub struct Template<'t> {
     pub usages: &'t [&'t str],
     /// When it begins to be valid, in seconds since 1970.
     pub not_before: i64,
-    /// When it ends to be valid. The end of the authority comes first.
+    /// End of the validity, limited by that of the authority.
     pub not_after: i64,
     /// Random bytes, of which the serial number is made.
     pub serial: [u8; 16],
@@ -101,7 +101,7 @@ impl Authority {
 
     /// A certificate for a key, in PEM.
     pub fn issue(&self, template: &Template<'_>, key: &PublicKey) -> Result<String, IssueError> {
-        // Nobody can vouch for longer than they are vouched for themselves.
+        // A certificate must not outlive the certificate of its issuer.
         let template = Template {
             not_after: template.not_after.min(self.certificate.not_after),
             ..*template

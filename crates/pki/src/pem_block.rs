@@ -7,7 +7,7 @@ use crate::{ParseError, PemError, PublicKey};
 /// A block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PemBlock {
-    /// What it says it is, as in `CERTIFICATE`.
+    /// The label, such as `CERTIFICATE`.
     pub label: String,
     /// Whether lines like `Name: value` stand before the bytes.
     pub has_headers: bool,

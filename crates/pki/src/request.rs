@@ -34,7 +34,7 @@ pub struct CertificateRequest {
 
 const LABEL: &str = "CERTIFICATE REQUEST";
 pub(crate) const EXTENSION_REQUEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.14");
-/// Attributes that OpenSSL offers, and that nobody reads.
+/// Attributes that OpenSSL writes by default; they are ignored.
 const CHALLENGE_PASSWORD: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.7");
 const UNSTRUCTURED_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.2");
 

@@ -82,7 +82,7 @@ impl TokenKey {
         self.key.info()
     }
 
-    /// Whether the signature of a text, which says that it was made in this way, is of this key.
+    /// Verifies a signature with the algorithm that the token names.
     pub fn verifies(&self, algorithm: &str, text: &[u8], signature: &[u8]) -> bool {
         algorithm == self.algorithm.name()
             && UnparsedPublicKey::new(self.algorithm.verification(), self.key.bits())

@@ -28,6 +28,6 @@ pub use self::{
     interner::{StringInterner, Text},
     plugins::{Plugin, PluginSet, PodVolumes},
     profile::{DEFAULT, Profile},
-    queue::{Attempt, BackoffOptions, Incoming, Moment, PendingPods},
+    queue::{BackoffOptions, Incoming, Moment, PendingPods, SchedulingAttempt},
     scheduler_core::{Decision, NominatingInfo, Preemption, SchedulerCore},
 };

@@ -12,7 +12,7 @@ use crate::{
     object::{Node, Pod, Service},
     plugins::{PluginSet, PodVolumes},
     profile::Profile,
-    queue::{Attempt, BackoffOptions, Incoming, Moment, PendingPods, SchedulingQueue},
+    queue::{BackoffOptions, Incoming, Moment, PendingPods, SchedulingAttempt, SchedulingQueue},
 };
 
 /// Cache, queue and algorithm of a scheduler. One task owns it.
@@ -37,7 +37,7 @@ pub enum Decision {
         /// What is to be done for its volumes before.
         volumes: PodVolumes,
         /// How often it was tried, and since when.
-        attempt: Attempt,
+        attempt: SchedulingAttempt,
     },
     /// Scheduling failed: the condition and an event are to be written.
     Fail {
@@ -307,7 +307,12 @@ impl SchedulerCore {
         );
     }
 
-    fn assume_and_bind(&mut self, pod: Arc<Pod>, placement: Placement, attempt: Attempt) -> Decision {
+    fn assume_and_bind(
+        &mut self,
+        pod: Arc<Pod>,
+        placement: Placement,
+        attempt: SchedulingAttempt,
+    ) -> Decision {
         let Placement { node, volumes, .. } = placement;
         self.cluster.assume(Arc::new(pod.on(node.clone())));
         let storage = &mut self.cluster.storage;

@@ -44,11 +44,11 @@ pub enum Selector {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
     key: Text,
-    test: Test,
+    test: RequirementTest,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Test {
+enum RequirementTest {
     In(Box<[Text]>),
     NotIn(Box<[Text]>),
     Exists,
@@ -131,7 +131,7 @@ impl Requirement {
     pub fn equal(key: Text, value: Text) -> Self {
         Requirement {
             key,
-            test: Test::In(Box::new([value])),
+            test: RequirementTest::In(Box::new([value])),
         }
     }
 
@@ -139,12 +139,12 @@ impl Requirement {
         let mut values = || raw.values.iter().map(|value| interner.text(value)).collect();
         let number = || raw.values.first()?.parse().ok();
         let test = match raw.operator.as_str() {
-            "In" => Test::In(values()),
-            "NotIn" => Test::NotIn(values()),
-            "Exists" => Test::Exists,
-            "DoesNotExist" => Test::Absent,
-            "Gt" => Test::Above(number()?),
-            "Lt" => Test::Below(number()?),
+            "In" => RequirementTest::In(values()),
+            "NotIn" => RequirementTest::NotIn(values()),
+            "Exists" => RequirementTest::Exists,
+            "DoesNotExist" => RequirementTest::Absent,
+            "Gt" => RequirementTest::Above(number()?),
+            "Lt" => RequirementTest::Below(number()?),
             _ => return None,
         };
         let key = interner.text(&raw.key);
@@ -154,12 +154,12 @@ impl Requirement {
     fn holds(&self, value: Option<&Text>) -> bool {
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match &self.test {
-            Test::In(values) => value.is_some_and(|value| values.contains(value)),
-            Test::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
-            Test::Exists => value.is_some(),
-            Test::Absent => value.is_none(),
-            Test::Above(limit) => number().is_some_and(|number| number > *limit),
-            Test::Below(limit) => number().is_some_and(|number| number < *limit),
+            RequirementTest::In(values) => value.is_some_and(|value| values.contains(value)),
+            RequirementTest::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+            RequirementTest::Exists => value.is_some(),
+            RequirementTest::Absent => value.is_none(),
+            RequirementTest::Above(limit) => number().is_some_and(|number| number > *limit),
+            RequirementTest::Below(limit) => number().is_some_and(|number| number < *limit),
         }
     }
 }

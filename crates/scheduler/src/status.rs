@@ -25,11 +25,11 @@ pub(crate) struct Rejection {
     pub code: Code,
     /// The plugin that rejected.
     pub plugin: Option<Plugin>,
-    reasons: Reasons,
+    reasons: StatusReasons,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Reasons {
+enum StatusReasons {
     One(&'static str),
     Many(Arc<[Cow<'static, str>]>),
 }
@@ -78,7 +78,7 @@ impl Rejection {
         Rejection {
             code,
             plugin,
-            reasons: Reasons::Many(reasons.into_iter().collect()),
+            reasons: StatusReasons::Many(reasons.into_iter().collect()),
         }
     }
 
@@ -86,15 +86,15 @@ impl Rejection {
         Rejection {
             code,
             plugin: Some(plugin),
-            reasons: Reasons::One(reason),
+            reasons: StatusReasons::One(reason),
         }
     }
 
     /// The reasons, one by one.
     pub(crate) fn reasons(&self) -> impl Iterator<Item = &str> {
         let (one, many) = match &self.reasons {
-            Reasons::One(reason) => (Some(*reason), &[][..]),
-            Reasons::Many(reasons) => (None, &**reasons),
+            StatusReasons::One(reason) => (Some(*reason), &[][..]),
+            StatusReasons::Many(reasons) => (None, &**reasons),
         };
         one.into_iter().chain(many.iter().map(|reason| &**reason))
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 /// A condition as it is read.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Read {
+pub(crate) struct ConditionFields {
     #[serde(rename = "type")]
     pub(crate) kind: Box<str>,
     pub(crate) status: Box<str>,
@@ -18,11 +18,11 @@ pub(crate) struct Read {
 
 /// Whether conditions of some types hold, in the order of the types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Known([Was; 5]);
+pub(crate) struct ConditionStates([ConditionState; 5]);
 
 /// Whether a condition holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Was {
+pub(crate) enum ConditionState {
     /// Not reported.
     #[default]
     Absent,
@@ -33,51 +33,55 @@ pub(crate) enum Was {
 
 /// A condition as it is to be.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct DesiredCondition<'a> {
     pub(crate) kind: &'a str,
     pub(crate) holds: bool,
     pub(crate) reason: &'a str,
     pub(crate) message: &'a str,
 }
 
-// --- Known ---
+// --- ConditionStates ---
 
-impl Known {
+impl ConditionStates {
     /// Takes in what was read. Returns whether it is of one of the types.
-    pub(crate) fn learn(&mut self, types: &[&str], read: &Read) -> bool {
+    pub(crate) fn learn(&mut self, types: &[&str], read: &ConditionFields) -> bool {
         let index = types.iter().position(|kind| **kind == *read.kind);
         let Some(known) = index.and_then(|index| self.0.get_mut(index)) else {
             return false;
         };
         *known = match &*read.status {
-            "True" => Was::True,
-            "False" => Was::False,
-            _ => Was::Unknown,
+            "True" => ConditionState::True,
+            "False" => ConditionState::False,
+            _ => ConditionState::Unknown,
         };
         true
     }
 
-    pub(crate) fn get(self, types: &[&str], kind: &str) -> Was {
+    pub(crate) fn get(self, types: &[&str], kind: &str) -> ConditionState {
         let index = types.iter().position(|known| *known == kind);
         let known = index.and_then(|index| self.0.get(index));
         known.copied().unwrap_or_default()
     }
 }
 
-// --- Was ---
+// --- ConditionState ---
 
-impl From<bool> for Was {
+impl From<bool> for ConditionState {
     fn from(holds: bool) -> Self {
-        if holds { Was::True } else { Was::False }
+        if holds {
+            ConditionState::True
+        } else {
+            ConditionState::False
+        }
     }
 }
 
-// --- Wanted ---
+// --- DesiredCondition ---
 
-impl<'a> Wanted<'a> {
+impl<'a> DesiredCondition<'a> {
     /// One that holds.
     pub(crate) fn holds(kind: &'a str) -> Self {
-        Wanted {
+        DesiredCondition {
             kind,
             holds: true,
             reason: "",
@@ -87,15 +91,15 @@ impl<'a> Wanted<'a> {
 
     /// One that does not.
     pub(crate) fn fails(kind: &'a str) -> Self {
-        Wanted {
+        DesiredCondition {
             holds: false,
-            ..Wanted::holds(kind)
+            ..DesiredCondition::holds(kind)
         }
     }
 
     /// With words about why.
     pub(crate) fn because(self, reason: &'a str, message: &'a str) -> Self {
-        Wanted {
+        DesiredCondition {
             reason,
             message,
             ..self
@@ -103,7 +107,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// As a strategic patch writes it. When it changed is said only if it changes.
-    pub(crate) fn patch(&self, was: Was, now: Timestamp) -> Map<String, Value> {
+    pub(crate) fn patch(&self, was: ConditionState, now: Timestamp) -> Map<String, Value> {
         let mut patch = Map::new();
         patch.insert("type".to_owned(), self.kind.into());
         let status = if self.holds { "True" } else { "False" };
@@ -111,12 +115,12 @@ impl<'a> Wanted<'a> {
         for (name, text) in [("reason", self.reason), ("message", self.message)] {
             if !text.is_empty() {
                 patch.insert(name.to_owned(), text.into());
-            } else if was != Was::Absent {
+            } else if was != ConditionState::Absent {
                 // What was said before does not hold any more.
                 patch.insert(name.to_owned(), Value::Null);
             }
         }
-        if was != Was::from(self.holds) {
+        if was != ConditionState::from(self.holds) {
             patch.insert("lastTransitionTime".to_owned(), json!(Time(now)));
         }
         patch

@@ -39,7 +39,7 @@ use kubecontroller::{
 
 pub use self::rules::{BadRules, Rules};
 use self::{
-    node::{Fleet, LeaseController, Node, NodeController, Numbers},
+    node::{LeaseController, Node, NodeController, NodeKeys, SimulatedNodes},
     pod::{Pod, PodController, by_node},
     writer::Writer,
 };
@@ -59,7 +59,7 @@ const BACKOFF: ExponentialBackoff = ExponentialBackoff {
 
 /// Simulates nodes and the pods on them. Only one of several processes needs to.
 pub struct Simulator {
-    fleet: Fleet,
+    fleet: SimulatedNodes,
     writer: Writer,
     informers: SharedInformerFactory,
     clock: Clock,
@@ -86,7 +86,7 @@ impl Simulator {
             pods: informers
                 .default_options()
                 .transform(move |pod: &mut Pod| pod.settle(&chosen)),
-            fleet: Fleet { count, rules },
+            fleet: SimulatedNodes { count, rules },
             writer: Writer::new(client),
             informers,
             clock,
@@ -128,7 +128,7 @@ impl Simulator {
         let registrar = self
             .controller("simulator_nodes", FOR_NODES)
             .for_where(&nodes, ours(fleet.count))
-            .source(Numbers(fleet.count))
+            .source(NodeKeys(fleet.count))
             .reconciler(controller);
         let store = nodes.store().clone();
         let controller = LeaseController::new(fleet.clone(), writer.clone(), clock.clone(), store.clone());

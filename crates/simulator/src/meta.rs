@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 /// What is kept of the metadata of an object.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(from = "Written")]
-pub(crate) struct Meta {
+#[serde(from = "WrittenMeta")]
+pub(crate) struct ObjectMeta {
     pub(crate) name: Box<str>,
     pub(crate) namespace: Box<str>,
     pub(crate) uid: Box<str>,
@@ -18,7 +18,7 @@ pub(crate) struct Meta {
     /// Whether finalizers block its deletion.
     pub(crate) is_held: bool,
     /// What is needed once, to find out by which rule it lives, and then forgotten for those of which there are many.
-    pub(crate) origin: Option<Box<Origin>>,
+    pub(crate) origin: Option<Box<RuleInputs>>,
 }
 
 /// When an object is to go.
@@ -31,7 +31,7 @@ pub(crate) struct Deletion {
 
 /// Where an object comes from.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Origin {
+pub(crate) struct RuleInputs {
     pub(crate) made: Option<Timestamp>,
     pub(crate) labels: StringMap,
     pub(crate) annotations: StringMap,
@@ -41,7 +41,7 @@ pub(crate) struct Origin {
 /// Metadata as it is decoded.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Written {
+struct WrittenMeta {
     name: Box<str>,
     namespace: Box<str>,
     uid: Box<str>,
@@ -57,19 +57,19 @@ struct Written {
     is_held: bool,
 }
 
-impl From<Written> for Meta {
-    fn from(written: Written) -> Self {
+impl From<WrittenMeta> for ObjectMeta {
+    fn from(written: WrittenMeta) -> Self {
         let grace = written.deletion_grace_period_seconds.unwrap_or_default();
         let deletion = written
             .deletion_timestamp
             .map(|at| Box::new(Deletion { at, grace }));
-        let origin = Origin {
+        let origin = RuleInputs {
             made: written.creation_timestamp,
             labels: written.labels,
             annotations: written.annotations,
             owners: written.owner_references,
         };
-        Meta {
+        ObjectMeta {
             name: written.name,
             namespace: written.namespace,
             uid: written.uid,
@@ -82,14 +82,14 @@ impl From<Written> for Meta {
     }
 }
 
-impl Meta {
+impl ObjectMeta {
     /// When it was made, as long as that is known.
     pub(crate) fn made(&self) -> Option<Timestamp> {
         self.origin.as_ref()?.made
     }
 }
 
-impl Metadata for Meta {
+impl Metadata for ObjectMeta {
     fn name(&self) -> &str {
         &self.name
     }

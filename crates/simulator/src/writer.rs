@@ -18,7 +18,7 @@ pub(crate) struct Writer {
 /// What is wanted of an answer: the version that the object has now.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Answer {
+struct WriteResponse {
     metadata: AnswerMeta,
 }
 
@@ -60,7 +60,7 @@ impl Writer {
             .header(header::CONTENT_TYPE, media)
             .body(serde_json::to_vec(body).map_err(kube::Error::SerdeError)?)
             .map_err(kube::Error::HttpError)?;
-        let answer: Answer = kubecontroller::decode::request(&self.client, request).await?;
+        let answer: WriteResponse = kubecontroller::decode::request(&self.client, request).await?;
         Ok(answer.metadata.resource_version)
     }
 }

@@ -16,14 +16,14 @@ pub struct CompactionSchedule {
     period: Duration,
     clock: Arc<dyn Clock>,
     /// The mark that the store had when it was last read.
-    observed: Option<Observation>,
+    observed: Option<MarkObservation>,
     /// When the store was last requested its mark.
     last_read: Option<Instant>,
 }
 
 /// A mark, and what this process itself knows of its age.
 #[derive(Clone, Copy, Debug)]
-struct Observation {
+struct MarkObservation {
     mark: HistoryMark,
     /// When this process saw it for the first time. The mark is at least as old.
     first_seen: Instant,
@@ -70,7 +70,7 @@ impl CompactionSchedule {
         // A store that keeps no mark has the one that this process remembers.
         let Some(mark) = found else { return };
         if self.observed.is_none_or(|observed| observed.mark != mark) {
-            self.observed = Some(Observation {
+            self.observed = Some(MarkObservation {
                 mark,
                 first_seen: now,
                 last_absent,
@@ -88,7 +88,7 @@ impl CompactionSchedule {
         if !store.replace_history_mark(found, mark).await? {
             return Ok(false);
         }
-        self.observed = Some(Observation {
+        self.observed = Some(MarkObservation {
             mark,
             first_seen: written,
             last_absent: Some(written),
@@ -97,9 +97,9 @@ impl CompactionSchedule {
     }
 }
 
-// --- Observation ---
+// --- MarkObservation ---
 
-impl Observation {
+impl MarkObservation {
     /// How old the mark is. The wall clock is trusted only within what this process has seen itself: clocks of
     /// two machines may differ, and one clock may be set.
     fn age(&self, now: Instant, clock: &dyn Clock) -> Duration {

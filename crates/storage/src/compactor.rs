@@ -58,7 +58,7 @@ mod tests {
     const PERIOD: Duration = Duration::from_mins(5);
 
     #[tokio::test(start_paused = true)]
-    async fn the_history_of_the_last_period_is_kept_and_older_history_is_not() {
+    async fn keeps_only_the_history_of_the_last_period() {
         let store = MemoryStore::new();
         let watch = async |after| store.watch(&Prefix::all(), after).await.map(|_| ());
         let start = store.current_revision().await.unwrap();
@@ -75,7 +75,7 @@ mod tests {
                 if pair[1].0.elapsed() < PERIOD {
                     assert!(
                         watch(pair[0].1).await.is_ok(),
-                        "what came after {} is young",
+                        "history after {} is younger than the period",
                         pair[0].1
                     );
                 }

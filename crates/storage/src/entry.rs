@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_set_back_does_not_keep_an_entry_for_ever() {
+    fn a_clock_that_jumps_back_does_not_keep_entries_forever() {
         let written = UNIX_EPOCH + Duration::from_secs(2_000_000_000);
         let expiry = Expiry::after(written, Duration::from_mins(1));
         assert_eq!(

@@ -20,13 +20,13 @@ const NOT_YET: Duration = Duration::from_millis(1);
 /// the process runs does not matter.
 #[derive(Default)]
 pub(crate) struct Deadlines {
-    state: Mutex<State>,
+    state: Mutex<DeadlineState>,
     /// Notified when the earliest deadline may have changed.
     nearer: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct DeadlineState {
     /// Each expiring key once, with its newest entry's deadline and revision.
     by_key: HashMap<Key, (Instant, Revision)>,
     /// The same, by deadline.
@@ -34,7 +34,7 @@ struct State {
 }
 
 /// Deletes what expires. Dropping it stops it.
-pub(crate) struct Sweeper(JoinHandle<()>);
+pub(crate) struct ExpirySweeper(JoinHandle<()>);
 
 // --- Deadlines ---
 
@@ -57,16 +57,16 @@ impl Deadlines {
     }
 
     /// What is due now, or else when something will be.
-    fn due(&self) -> Due {
+    fn due(&self) -> DueDeadline {
         let state = self.lock();
         let Some((at, key)) = state.by_time.first() else {
-            return Due::Never;
+            return DueDeadline::Never;
         };
         if *at > Instant::now() {
-            return Due::At(*at);
+            return DueDeadline::At(*at);
         }
         let (_, revision) = state.by_key[key];
-        Due::Now(key.clone(), revision)
+        DueDeadline::Now(key.clone(), revision)
     }
 
     /// Whether this is still the newest that is known of the key.
@@ -77,20 +77,20 @@ impl Deadlines {
             .is_some_and(|(_, known)| *known == revision)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DeadlineState> {
         self.state
             .lock()
             .expect("nothing panics while it holds the deadlines")
     }
 }
 
-enum Due {
+enum DueDeadline {
     Now(Key, Revision),
     At(Instant),
     Never,
 }
 
-impl State {
+impl DeadlineState {
     fn remove(&mut self, key: &Key) {
         if let Some((at, _)) = self.by_key.remove(key) {
             self.by_time.remove(&(at, key.clone()));
@@ -98,9 +98,9 @@ impl State {
     }
 }
 
-// --- Sweeper ---
+// --- ExpirySweeper ---
 
-impl Sweeper {
+impl ExpirySweeper {
     /// Starts to delete what expires.
     #[expect(
         clippy::disallowed_methods,
@@ -111,7 +111,7 @@ impl Sweeper {
     }
 }
 
-impl Drop for Sweeper {
+impl Drop for ExpirySweeper {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -121,12 +121,12 @@ impl Drop for Sweeper {
 async fn sweep<S: Store>(deadlines: Arc<Deadlines>, store: Weak<S>) {
     loop {
         match deadlines.due() {
-            Due::Never => deadlines.nearer.notified().await,
-            Due::At(at) => tokio::select! {
+            DueDeadline::Never => deadlines.nearer.notified().await,
+            DueDeadline::At(at) => tokio::select! {
                 () = tokio::time::sleep_until(at) => {}
                 () = deadlines.nearer.notified() => {}
             },
-            Due::Now(key, revision) => {
+            DueDeadline::Now(key, revision) => {
                 if let Some(store) = store.upgrade() {
                     expire(&deadlines, &*store, key, revision).await;
                 } else {

@@ -47,7 +47,9 @@ pub(crate) fn plan_migration<'a, S>(
     match found {
         None => Ok(MigrationPlan::Fresh),
         // No program ever wrote it. Taken for "old", damage would be migrated into nonsense.
-        Some(0) => Err(StoreError::Corrupt(format!("{location} says its data is of format 0")).into()),
+        Some(0) => {
+            Err(StoreError::Corrupt(format!("{location} has format 0, which no version writes")).into())
+        }
         Some(found) if found > known => Err(OpenError::NewerFormat {
             location: location.to_owned(),
             found,
@@ -84,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_the_newest_format_is_used_as_it_is() {
+    fn uses_data_of_the_newest_format_unchanged() {
         assert_eq!(
             plan_migration("x", Some(4), STEPS).unwrap(),
             MigrationPlan::Current

@@ -84,7 +84,7 @@ mod tests {
     use crate::{Key, Prefix, Store, Write, memory::MemoryStore};
 
     #[tokio::test(start_paused = true)]
-    async fn half_of_the_budget_is_kept_and_nothing_young_is_compacted() {
+    async fn keeps_half_of_the_budget_and_all_recent_history() {
         let mut budget = HistoryBudget::default();
         let mut revision = 1;
         let mut write = |budget: &mut HistoryBudget, mebibytes: u64| {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_another_process_compacts_counts_no_more() {
+    async fn history_compacted_by_another_process_does_not_count() {
         let mut budget = HistoryBudget::default();
         for revision in 1..=100 {
             budget.add(Revision::new(revision), STEP_BYTES, Instant::now());

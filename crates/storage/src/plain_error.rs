@@ -74,7 +74,7 @@ mod tests {
     struct Driver(#[source] io::Error);
 
     #[test]
-    fn the_cause_is_named_and_the_library_is_not() {
+    fn errors_name_the_cause_without_library_text() {
         let refused = Driver(io::Error::from(io::ErrorKind::ConnectionRefused));
         assert!(describe(&refused).starts_with("connection refused"));
         let lookup = Driver(io::Error::other(

@@ -11,10 +11,10 @@ use tokio::{
 
 use super::report::WaitRow;
 use crate::{
-    Failure,
+    BenchError,
     api::{
-        client::{Answer, Call, Connection, MERGE_PATCH},
-        load::{Session, Tally},
+        client::{ApiRequest, ApiResponse, Connection, MERGE_PATCH},
+        load::{RequestTally, Session},
         objects,
         operations::{config_map_name, config_maps, make_namespace},
     },
@@ -52,11 +52,17 @@ struct Metadata {
 }
 
 /// Lets pods die for so long. Gives how many did, and what clients waited meanwhile.
-pub(super) async fn measure(session: &Session<'_>, time: Duration) -> Result<(usize, Vec<WaitRow>), Failure> {
+pub(super) async fn measure(
+    session: &Session<'_>,
+    time: Duration,
+) -> Result<(usize, Vec<WaitRow>), BenchError> {
     make_namespace(session, NAMESPACE).await?;
     let deaths = usize::try_from(time.as_secs())? * DEATHS as usize;
     let answer = session
-        .ask(Call::get(format!("/api/v1/pods?limit={}", deaths + 1)), &[200])
+        .ask(
+            ApiRequest::get(format!("/api/v1/pods?limit={}", deaths + 1)),
+            &[200],
+        )
         .await?;
     let list: List = serde_json::from_slice(&answer.body)?;
     let mut paths = list.items.into_iter().map(|pod| {
@@ -77,9 +83,12 @@ pub(super) async fn measure(session: &Session<'_>, time: Duration) -> Result<(us
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     for path in &paths {
         ticks.tick().await;
-        connection.call(Call::delete(path)).await?.expect(&[200, 404])?;
+        connection
+            .call(ApiRequest::delete(path))
+            .await?
+            .expect(&[200, 404])?;
     }
-    let mut tallies: [Tally; VERBS.len()] = Default::default();
+    let mut tallies: [RequestTally; VERBS.len()] = Default::default();
     while let Some(client) = clients.join_next().await {
         for (all, one) in tallies.iter_mut().zip(client?) {
             all.append(one);
@@ -100,20 +109,25 @@ pub(super) async fn measure(session: &Session<'_>, time: Duration) -> Result<(us
 }
 
 /// One client, which makes an object, asks for another, changes the first and deletes it, repeatedly.
-async fn ask(mut connection: Connection, client: usize, pod: String, end: Instant) -> [Tally; VERBS.len()] {
-    let mut tallies: [Tally; VERBS.len()] = Default::default();
+async fn ask(
+    mut connection: Connection,
+    client: usize,
+    pod: String,
+    end: Instant,
+) -> [RequestTally; VERBS.len()] {
+    let mut tallies: [RequestTally; VERBS.len()] = Default::default();
     let name = config_map_name(client);
     let path = config_maps(NAMESPACE);
     let path_of_object = format!("{path}/{name}");
     while Instant::now() < end {
         let calls = [
-            Call::post(&*path, &objects::config_map(&name, client, 0)),
-            Call::get(&*pod),
-            Call::patch(&*path_of_object, MERGE_PATCH, &json!({"data": {"round": "1"}})),
-            Call::delete(&*path_of_object),
+            ApiRequest::post(&*path, &objects::config_map(&name, client, 0)),
+            ApiRequest::get(&*pod),
+            ApiRequest::patch(&*path_of_object, MERGE_PATCH, &json!({"data": {"round": "1"}})),
+            ApiRequest::delete(&*path_of_object),
         ];
         for (tally, call) in tallies.iter_mut().zip(calls) {
-            let check = |answer: &Answer| answer.expect(&[200, 201]);
+            let check = |answer: &ApiResponse| answer.expect(&[200, 201]);
             if !tally.call(&mut connection, call, check).await {
                 return tallies;
             }

@@ -12,14 +12,14 @@ use std::{path::Path, time::Duration};
 use tokio::time::{Instant, sleep};
 
 use self::report::ScaleReport;
-use super::{Begun, asked_every, available, make_deployments, nodes_are_ready, session};
+use super::{CpuMeasurement, asked_every, available, make_deployments, nodes_are_ready, session};
 use crate::{
-    Failure,
+    BenchError,
     api::{load::Session, server::ServerOptions},
-    choices::Effort,
+    choices::BenchEffort,
     directories::{data_directory, results, write},
     flags::ApiOptions,
-    machine::Machine,
+    machine::MachineInfo,
 };
 
 /// How long each part may take.
@@ -40,14 +40,14 @@ struct Size {
 }
 
 /// Measures everything, prints it, and writes it down.
-pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
+pub(crate) async fn run(options: &ApiOptions) -> Result<(), BenchError> {
     let size = match options.effort {
-        Effort::Quick => Size {
+        BenchEffort::Quick => Size {
             nodes: 500,
             deployments: 100,
             churn: Duration::from_secs(20),
         },
-        Effort::Full => Size {
+        BenchEffort::Full => Size {
             nodes: 5_000,
             deployments: 1_500,
             churn: Duration::from_mins(2),
@@ -62,15 +62,15 @@ pub(crate) async fn run(options: &ApiOptions) -> Result<(), Failure> {
     write(&report, &results(options.json.as_deref(), "scale.json"))
 }
 
-async fn measure(options: &ApiOptions, size: &Size, dir: &Path) -> Result<ScaleReport, Failure> {
-    let mut report = ScaleReport::new(Machine::find(dir)?);
+async fn measure(options: &ApiOptions, size: &Size, dir: &Path) -> Result<ScaleReport, BenchError> {
+    let mut report = ScaleReport::new(MachineInfo::find(dir)?);
     let pods = size.deployments * REPLICAS;
     let server = ServerOptions::with(options, [format!("--simulated-nodes={}", size.nodes)])?
         .start(&dir.join("server"))
         .await?;
     let session = session(&server, options);
     eprintln!("{} nodes register", size.nodes);
-    let begun = Begun::now(&session)?;
+    let begun = CpuMeasurement::now(&session)?;
     asked_every(PAUSE, PATIENCE, async || {
         nodes_are_ready(&session, size.nodes).await
     })
@@ -79,7 +79,7 @@ async fn measure(options: &ApiOptions, size: &Size, dir: &Path) -> Result<ScaleR
     report.weigh("with all nodes", server.pid())?;
 
     eprintln!("creating {pods} pods");
-    let begun = Begun::now(&session)?;
+    let begun = CpuMeasurement::now(&session)?;
     make_deployments(&session, size.deployments, REPLICAS).await?;
     all_run(&session, pods).await?;
     report.rows.push(begun.row(report::PODS, pods)?);
@@ -88,7 +88,7 @@ async fn measure(options: &ApiOptions, size: &Size, dir: &Path) -> Result<ScaleR
     report.weigh("at rest", server.pid())?;
 
     eprintln!("pods are deleted and created");
-    let begun = Begun::now(&session)?;
+    let begun = CpuMeasurement::now(&session)?;
     let (deaths, waits) = churn::measure(&session, size.churn).await?;
     report.rows.push(begun.row(report::CHURN, deaths)?);
     report.waits = waits;
@@ -98,7 +98,7 @@ async fn measure(options: &ApiOptions, size: &Size, dir: &Path) -> Result<ScaleR
     Ok(report)
 }
 
-async fn all_run(session: &Session<'_>, pods: usize) -> Result<(), Failure> {
+async fn all_run(session: &Session<'_>, pods: usize) -> Result<(), BenchError> {
     let mut reported = 0;
     asked_every(PAUSE, PATIENCE, async || {
         let found = available(session).await?;
@@ -112,7 +112,7 @@ async fn all_run(session: &Session<'_>, pods: usize) -> Result<(), Failure> {
 }
 
 /// Waits until the server has little to do; for a while at most.
-async fn rest(session: &Session<'_>) -> Result<(), Failure> {
+async fn rest(session: &Session<'_>) -> Result<(), BenchError> {
     let start = Instant::now();
     while start.elapsed() < REST {
         let before = session.meter.read()?;

@@ -4,11 +4,11 @@ use serde::Serialize;
 
 use super::super::report::{Row, print_rows};
 use crate::{
-    Failure,
+    BenchError,
     latency::Percentiles,
-    machine::Machine,
+    machine::MachineInfo,
     memory,
-    requirement::{self, Bound, Requirement, figure},
+    requirement::{self, Requirement, RequirementBound, figure},
     table::{Table, mebibytes},
 };
 
@@ -19,7 +19,7 @@ pub(super) const CHURN: &str = "pods died";
 /// What was measured.
 #[derive(Debug, Serialize)]
 pub(super) struct ScaleReport {
-    machine: Machine,
+    machine: MachineInfo,
     pub(super) rows: Vec<Row>,
     pub(super) waits: Vec<WaitRow>,
     memory: Vec<MemoryRow>,
@@ -45,7 +45,7 @@ pub(super) struct MemoryRow {
 // --- ScaleReport ---
 
 impl ScaleReport {
-    pub(super) fn new(machine: Machine) -> Self {
+    pub(super) fn new(machine: MachineInfo) -> Self {
         ScaleReport {
             machine,
             rows: Vec::new(),
@@ -56,7 +56,7 @@ impl ScaleReport {
     }
 
     /// Writes down what the server weighs now.
-    pub(super) fn weigh(&mut self, when: &'static str, server: u32) -> Result<(), Failure> {
+    pub(super) fn weigh(&mut self, when: &'static str, server: u32) -> Result<(), BenchError> {
         let server = server.to_string();
         let row = MemoryRow {
             when,
@@ -74,7 +74,7 @@ impl ScaleReport {
             Some(worst.map_or(p99, |worst| worst.max(p99)))
         });
         let what = "single objects while 20 pods die in a second, worst p99, s";
-        self.requirements = vec![Requirement::new(what, Bound::AtMost(1.0), worst)];
+        self.requirements = vec![Requirement::new(what, RequirementBound::AtMost(1.0), worst)];
     }
 
     pub(super) fn print(&self) {

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use super::{Checker, infer::most_general, type_named};
+use super::{TypeChecker, infer::most_general, type_named};
 use crate::{
     syntax::ast::{Id, Kind},
     types::Type,
 };
 
-impl Checker<'_> {
+impl TypeChecker<'_> {
     /// What an item counts as that may be absent.
     fn unwrapped(&mut self, id: Id) -> Type {
         let ty = self.ty(id);

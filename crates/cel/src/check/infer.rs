@@ -8,11 +8,11 @@ use crate::types::Type;
 
 /// What is known of unknown types.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct InferredTypes {
     types: HashMap<u32, Type>,
 }
 
-impl Known {
+impl InferredTypes {
     /// Whether one type can be given where another is wanted; what that implies for type parameters is kept.
     pub(super) fn assign(&mut self, wanted: &Type, given: &Type) -> bool {
         self.assign_all(std::slice::from_ref(wanted), std::slice::from_ref(given))
@@ -39,7 +39,7 @@ impl Known {
         fits
     }
 
-    fn fits(&mut self, a: &Type, b: &Type, undo: &mut Undo) -> bool {
+    fn fits(&mut self, a: &Type, b: &Type, undo: &mut InferenceUndo) -> bool {
         if let Type::Param(param) = b {
             match self.learn(*param, b, a, undo) {
                 (true, _) => return true,
@@ -62,7 +62,7 @@ impl Known {
     }
 
     /// Whether an unknown type can be this one, and whether it is known to be something already.
-    fn learn(&mut self, param: u32, unknown: &Type, ty: &Type, undo: &mut Undo) -> (bool, bool) {
+    fn learn(&mut self, param: u32, unknown: &Type, ty: &Type, undo: &mut InferenceUndo) -> (bool, bool) {
         if ty == unknown {
             return (true, true);
         }
@@ -86,7 +86,7 @@ impl Known {
         (true, false)
     }
 
-    fn set(&mut self, param: u32, ty: Type, undo: &mut Undo) {
+    fn set(&mut self, param: u32, ty: Type, undo: &mut InferenceUndo) {
         undo.push((param, self.types.insert(param, ty)));
     }
 
@@ -123,7 +123,7 @@ impl Known {
 }
 
 /// What was known before, to be put back.
-type Undo = Vec<(u32, Option<Type>)>;
+type InferenceUndo = Vec<(u32, Option<Type>)>;
 
 fn nullable(ty: &Type) -> bool {
     ty.is_struct()

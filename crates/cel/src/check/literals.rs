@@ -2,10 +2,10 @@
 
 // upstream: vendor/github.com/google/cel-go/cel/validator.go ValidateDurationLiterals, ValidateTimestampLiterals, ValidateRegexLiterals, ValidateHomogeneousAggregateLiterals
 
-use super::Checked;
+use super::CheckedExpression;
 use crate::{
     function::{
-        formatting::{self, Piece},
+        formatting::{self, FormatPiece},
         regex, time,
     },
     source::Issue,
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What is wrong with constants in a checked tree.
-pub(super) fn check(checked: &Checked) -> Vec<Issue> {
+pub(super) fn check(checked: &CheckedExpression) -> Vec<Issue> {
     let mut issues = Vec::new();
     // Nodes with the calls of `format` around them, whose arguments may be of any types.
     let mut open = vec![(checked.ast.root, false)];
@@ -48,7 +48,7 @@ pub(super) fn check(checked: &Checked) -> Vec<Issue> {
     issues
 }
 
-fn call(checked: &Checked, function: &str, args: &[Id], issues: &mut Vec<Issue>) {
+fn call(checked: &CheckedExpression, function: &str, args: &[Id], issues: &mut Vec<Issue>) {
     let Some(arg) = args.first() else {
         return;
     };
@@ -69,7 +69,13 @@ fn call(checked: &Checked, function: &str, args: &[Id], issues: &mut Vec<Issue>)
 }
 
 /// Whether the values of a constant list can stand in the verbs of a constant format.
-fn check_format_arguments(checked: &Checked, offset: u32, format: Id, values: Id, issues: &mut Vec<Issue>) {
+fn check_format_arguments(
+    checked: &CheckedExpression,
+    offset: u32,
+    format: Id,
+    values: Id,
+    issues: &mut Vec<Issue>,
+) {
     let (Kind::Literal(Literal::String(format)), Kind::List { items, .. }) =
         (checked.ast.kind(format), checked.ast.kind(values))
     else {
@@ -85,8 +91,8 @@ fn check_format_arguments(checked: &Checked, offset: u32, format: Id, values: Id
                 });
                 return;
             }
-            Ok(Piece::Text(_)) => {}
-            Ok(Piece::Clause(clause)) => {
+            Ok(FormatPiece::Text(_)) => {}
+            Ok(FormatPiece::Clause(clause)) => {
                 let item = items[filled];
                 filled += 1;
                 if let Some(why) = formatting::mismatch(clause, &checked.types[item as usize]) {
@@ -111,12 +117,18 @@ fn check_format_arguments(checked: &Checked, offset: u32, format: Id, values: Id
     }
 }
 
-fn list(checked: &Checked, items: &[Id], optional: &[bool], issues: &mut Vec<Issue>) {
+fn list(checked: &CheckedExpression, items: &[Id], optional: &[bool], issues: &mut Vec<Issue>) {
     each_like_first(checked, items, optional, true, issues);
 }
 
 /// Whether all have the type of the first.
-fn each_like_first(checked: &Checked, ids: &[Id], optional: &[bool], once: bool, issues: &mut Vec<Issue>) {
+fn each_like_first(
+    checked: &CheckedExpression,
+    ids: &[Id],
+    optional: &[bool],
+    once: bool,
+    issues: &mut Vec<Issue>,
+) {
     let ty = |at: usize| match (&checked.types[ids[at] as usize], optional.get(at)) {
         (Type::Optional(inner), Some(true)) => Type::clone(inner),
         (other, _) => other.clone(),

@@ -11,7 +11,7 @@ mod literals;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use self::infer::{Known, instantiate};
+use self::infer::{InferredTypes, instantiate};
 use crate::{
     decl::OpaqueType,
     environment::Environment,
@@ -26,7 +26,7 @@ const LARGEST_TYPE: u32 = 4_096;
 
 /// A tree that is valid.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub(crate) struct CheckedExpression {
     pub(crate) ast: Ast,
     /// Of each node.
     pub(crate) types: Vec<Type>,
@@ -39,9 +39,9 @@ pub(crate) struct Checked {
 }
 
 /// Checks a tree against an environment.
-pub(crate) fn check(environment: &Environment, ast: Ast) -> Result<Checked, Vec<Issue>> {
+pub(crate) fn check(environment: &Environment, ast: Ast) -> Result<CheckedExpression, Vec<Issue>> {
     let nodes = ast.nodes.len();
-    let mut checker = Checker {
+    let mut checker = TypeChecker {
         environment,
         ast,
         types: vec![Type::Error; nodes],
@@ -49,7 +49,7 @@ pub(crate) fn check(environment: &Environment, ast: Ast) -> Result<Checked, Vec<
         variables: BTreeSet::new(),
         type_names: Vec::new(),
         scope: Vec::new(),
-        known: Known::default(),
+        known: InferredTypes::default(),
         unknown: 0,
         issues: Vec::new(),
     };
@@ -63,7 +63,7 @@ pub(crate) fn check(environment: &Environment, ast: Ast) -> Result<Checked, Vec<
             *ty = checker.known.resolve(ty, true);
         }
     }
-    let checked = Checked {
+    let checked = CheckedExpression {
         ast: checker.ast,
         types: checker.types,
         overloads: checker.overloads,
@@ -78,7 +78,7 @@ pub(crate) fn check(environment: &Environment, ast: Ast) -> Result<Checked, Vec<
     }
 }
 
-struct Checker<'e> {
+struct TypeChecker<'e> {
     environment: &'e Environment,
     ast: Ast,
     types: Vec<Type>,
@@ -87,13 +87,13 @@ struct Checker<'e> {
     type_names: Vec<(Id, Type)>,
     /// The variables of loops around.
     scope: Vec<(Arc<str>, Type)>,
-    known: Known,
+    known: InferredTypes,
     /// How many unknown types there are.
     unknown: u32,
     issues: Vec<Issue>,
 }
 
-impl Checker<'_> {
+impl TypeChecker<'_> {
     fn issue(&mut self, offset: u32, message: String) {
         self.issues.push(Issue {
             offset: Some(offset),

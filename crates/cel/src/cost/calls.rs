@@ -18,7 +18,7 @@ use crate::{
 const LONGEST_FORMAT: f64 = 128.0;
 const LONGEST_FORMAT_NAME: u64 = 64;
 
-type Answer = (CostEstimate, Option<CostEstimate>);
+type CallEstimate = (CostEstimate, Option<CostEstimate>);
 
 /// What a call costs with its arguments, and how large what it gives is.
 pub(super) fn call(
@@ -28,7 +28,7 @@ pub(super) fn call(
     overload: &str,
     target: Option<&Arg>,
     args: &[Arg],
-) -> Answer {
+) -> CallEstimate {
     let given = args
         .iter()
         .fold(CostEstimate::NOTHING, |sum, arg| sum.plus(arg.cost));
@@ -48,7 +48,12 @@ fn number(estimator: &Estimator<'_>, arg: &Arg, or: u64) -> u64 {
     }
 }
 
-fn lists(estimator: &Estimator<'_>, overload: &str, target: Option<&Arg>, args: &[Arg]) -> Option<Answer> {
+fn lists(
+    estimator: &Estimator<'_>,
+    overload: &str,
+    target: Option<&Arg>,
+    args: &[Arg],
+) -> Option<CallEstimate> {
     let made = |size: CostEstimate, factor: f64| {
         Some((
             size.scaled(factor).plus(CostEstimate::fixed(1 + LIST)),
@@ -86,7 +91,7 @@ fn lists(estimator: &Estimator<'_>, overload: &str, target: Option<&Arg>, args: 
     }
 }
 
-fn sorted(keys: &Arg, overload: &str) -> Answer {
+fn sorted(keys: &Arg, overload: &str) -> CallEstimate {
     let texts = overload.starts_with("list_string_") || overload.starts_with("list_bytes_");
     let size = keys.size().times(keys.size());
     let factor = if texts { 2.0 + TEXT } else { 2.0 };
@@ -102,7 +107,7 @@ fn library(
     overload: &str,
     target: Option<&Arg>,
     args: &[Arg],
-) -> Option<Answer> {
+) -> Option<CallEstimate> {
     let only = |cost: CostEstimate| Some((cost, None));
     match (function, target, args) {
         ("check", ..) => only(CostEstimate::fixed(AUTHORIZER_CHECK)),
@@ -198,7 +203,7 @@ fn library(
 }
 
 /// What functions of addresses, amounts, versions and formats cost.
-fn opaque(function: &str, overload: &str, args: &[Arg]) -> Option<Answer> {
+fn opaque(function: &str, overload: &str, args: &[Arg]) -> Option<CallEstimate> {
     let address = CostEstimate { min: 4, max: 16 };
     let only = |cost: CostEstimate| Some((cost, None));
     match (function, args) {
@@ -299,7 +304,7 @@ fn standard(
     target: Option<&Arg>,
     args: &[Arg],
     given: CostEstimate,
-) -> Answer {
+) -> CallEstimate {
     let with = |cost: CostEstimate, size: Option<CostEstimate>| (cost.plus(given), size);
     match (overload, target, args) {
         ("string_format", Some(target), _) => with(traversed(target.size()), None),

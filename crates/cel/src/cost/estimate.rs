@@ -9,7 +9,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{CostEstimate, TEXT, calls};
 use crate::{
-    check::Checked,
+    check::CheckedExpression,
     decl::{DeclType, Shape},
     environment::Environment,
     syntax::ast::{Comprehension, Id, Kind, Literal},
@@ -17,16 +17,16 @@ use crate::{
 };
 
 /// The way from a variable to a node. None if there is no such way.
-pub(super) type Path = Option<Arc<Step>>;
+pub(super) type Path = Option<Arc<EstimateStep>>;
 
 /// A step of a way.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum EstimateStep {
     Variable(Arc<str>),
-    Field(Arc<Step>, Arc<str>),
+    Field(Arc<EstimateStep>, Arc<str>),
     /// Items of a list or values of a map.
-    Items(Arc<Step>),
-    Keys(Arc<Step>),
+    Items(Arc<EstimateStep>),
+    Keys(Arc<EstimateStep>),
     Indices,
 }
 
@@ -47,7 +47,7 @@ struct Local {
 }
 
 /// Estimates a checked tree.
-pub(crate) fn estimate(environment: &Environment, checked: &Checked) -> CostEstimate {
+pub(crate) fn estimate(environment: &Environment, checked: &CheckedExpression) -> CostEstimate {
     let mut estimator = Estimator {
         environment,
         checked,
@@ -61,7 +61,7 @@ pub(crate) fn estimate(environment: &Environment, checked: &Checked) -> CostEsti
 
 pub(super) struct Estimator<'c> {
     environment: &'c Environment,
-    pub(super) checked: &'c Checked,
+    pub(super) checked: &'c CheckedExpression,
     paths: HashMap<Id, Path>,
     sizes: HashMap<Id, CostEstimate>,
     inners: HashMap<Id, Inner>,
@@ -102,7 +102,7 @@ impl<'c> Estimator<'c> {
             Kind::Ident(name) => {
                 let path = match self.local(name) {
                     Some(local) => local.path.clone(),
-                    None => Some(Arc::new(Step::Variable(Arc::clone(name)))),
+                    None => Some(Arc::new(EstimateStep::Variable(Arc::clone(name)))),
                 };
                 self.paths.insert(id, path);
                 CostEstimate::ONE
@@ -118,7 +118,7 @@ impl<'c> Estimator<'c> {
                 }
                 let path = self
                     .path(*operand)
-                    .map(|step| Arc::new(Step::Field(step, Arc::clone(field))));
+                    .map(|step| Arc::new(EstimateStep::Field(step, Arc::clone(field))));
                 self.paths.insert(id, path);
                 sum
             }
@@ -205,7 +205,9 @@ impl<'c> Estimator<'c> {
             }
             if matches!(*overload, "index_list" | "index_map") {
                 size = self.inner(args[0].id).map(|inner| inner.value);
-                let path = self.path(args[0].id).map(|step| Arc::new(Step::Items(step)));
+                let path = self
+                    .path(args[0].id)
+                    .map(|step| Arc::new(EstimateStep::Items(step)));
                 self.paths.insert(id, path);
             }
             if size.is_none() {
@@ -237,11 +239,11 @@ impl<'c> Estimator<'c> {
         let path = self.path(it.range);
         let inner = self.inner(it.range);
         let list = inner.map_or_else(|| matches!(self.ty(it.range), Type::List(_)), |inner| inner.list);
-        let items = path.clone().map(|step| Arc::new(Step::Items(step)));
+        let items = path.clone().map(|step| Arc::new(EstimateStep::Items(step)));
         let keys = if list {
-            path.map(|_| Arc::new(Step::Indices))
+            path.map(|_| Arc::new(EstimateStep::Indices))
         } else {
-            path.map(|step| Arc::new(Step::Keys(step)))
+            path.map(|step| Arc::new(EstimateStep::Keys(step)))
         };
         let key = |name: &Arc<str>| Local {
             name: Arc::clone(name),
@@ -372,34 +374,34 @@ impl<'c> Estimator<'c> {
         })
     }
 
-    fn decl(&self, step: &Step) -> Option<&DeclType> {
+    fn decl(&self, step: &EstimateStep) -> Option<&DeclType> {
         match step {
             // What may be absent is as large as when it is there.
-            Step::Variable(name) => self.environment.find(name).map(|decl| match &decl.shape {
+            EstimateStep::Variable(name) => self.environment.find(name).map(|decl| match &decl.shape {
                 Shape::Optional(inner) => inner,
                 _ => decl,
             }),
-            Step::Field(of, field) => match &self.decl(of)?.shape {
+            EstimateStep::Field(of, field) => match &self.decl(of)?.shape {
                 Shape::Object(object) => object.get(field),
                 // Attributes of devices are all of one size, whatever their names.
                 Shape::Map(_, values) if matches!(values.shape, Shape::Dyn) => Some(values),
                 _ => None,
             },
-            Step::Items(of) => match &self.decl(of)?.shape {
+            EstimateStep::Items(of) => match &self.decl(of)?.shape {
                 Shape::List(items, _) | Shape::Map(_, items) => Some(items),
                 _ => None,
             },
-            Step::Keys(of) => match &self.decl(of)?.shape {
+            EstimateStep::Keys(of) => match &self.decl(of)?.shape {
                 Shape::Map(keys, _) => Some(keys),
                 _ => None,
             },
-            Step::Indices => None,
+            EstimateStep::Indices => None,
         }
     }
 
     /// The size of an item of a list.
     pub(super) fn item_size(&self, list: &Arg) -> CostEstimate {
-        let path = list.path.clone().map(|step| Arc::new(Step::Items(step)));
+        let path = list.path.clone().map(|step| Arc::new(EstimateStep::Items(step)));
         self.declared(&path).unwrap_or(CostEstimate::UNKNOWN)
     }
 }
@@ -414,12 +416,14 @@ impl Inner {
     }
 }
 
-impl Step {
+impl EstimateStep {
     fn is_accumulator(&self) -> bool {
         match self {
-            Step::Variable(name) => &**name == crate::syntax::ACCUMULATOR,
-            Step::Field(of, _) | Step::Items(of) | Step::Keys(of) => of.is_accumulator(),
-            Step::Indices => false,
+            EstimateStep::Variable(name) => &**name == crate::syntax::ACCUMULATOR,
+            EstimateStep::Field(of, _) | EstimateStep::Items(of) | EstimateStep::Keys(of) => {
+                of.is_accumulator()
+            }
+            EstimateStep::Indices => false,
         }
     }
 }

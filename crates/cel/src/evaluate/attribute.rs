@@ -8,7 +8,7 @@ use std::{rc::Rc, sync::Arc};
 
 use super::{Evaluation, SELECT};
 use crate::{
-    bindings::Bound,
+    bindings::BoundVariable,
     error::EvalError,
     syntax::ast::{Id, Kind},
     value::{Result, Value},
@@ -159,7 +159,8 @@ impl<'a> Evaluation<'_, '_, 'a> {
         if self.locals.iter().any(|local| *local.name == **name) {
             return None;
         }
-        let Bound::LazyObject(lazy) = self.bindings.find(name.strip_prefix('.').unwrap_or(name))? else {
+        let BoundVariable::LazyObject(lazy) = self.bindings.find(name.strip_prefix('.').unwrap_or(name))?
+        else {
             return None;
         };
         let lazy = Rc::clone(lazy);
@@ -177,8 +178,8 @@ impl<'a> Evaluation<'_, '_, 'a> {
         }
         let name = name.strip_prefix('.').unwrap_or(name);
         match self.bindings.find(name) {
-            Some(Bound::Value(value)) => value.clone(),
-            Some(Bound::LazyObject(_)) => Err(EvalError::no_such_overload()),
+            Some(BoundVariable::Value(value)) => value.clone(),
+            Some(BoundVariable::LazyObject(_)) => Err(EvalError::no_such_overload()),
             None => Err(EvalError::new(format!("no such attribute(s): {name}"))),
         }
     }

@@ -17,7 +17,7 @@ use crate::{
     cost::track,
     error::{ErrorKind, EvalError},
     function::regex as expressions,
-    program::{Call, EvaluationResult, Plan},
+    program::{Call, EvaluationResult, ProgramPlan},
     syntax::ast::{Id, Kind},
     value::{Entries, List, Map, Result, Value, equal},
 };
@@ -31,7 +31,7 @@ const MOST_MADE: usize = 50_000_000;
 
 /// One run of an expression.
 pub(crate) struct Evaluation<'p, 'b, 'a> {
-    plan: &'p Plan,
+    plan: &'p ProgramPlan,
     bindings: &'b Bindings<'a>,
     /// The variables of loops that are under way.
     locals: Vec<Local<'p, 'a>>,
@@ -50,7 +50,7 @@ struct Local<'p, 'a> {
 }
 
 impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
-    pub(crate) fn new(plan: &'p Plan, bindings: &'b Bindings<'a>, limit: u64) -> Self {
+    pub(crate) fn new(plan: &'p ProgramPlan, bindings: &'b Bindings<'a>, limit: u64) -> Self {
         Evaluation {
             plan,
             bindings,

@@ -15,11 +15,11 @@ const MOST_DIGITS: usize = 1100;
 /// The deepest value that is written.
 const DEEPEST: u32 = 64;
 
-type Written = std::result::Result<String, String>;
+type FormatResult = std::result::Result<String, String>;
 
 /// A formatting verb.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Clause {
+pub(crate) enum FormatClause {
     String,
     Decimal,
     Fixed(usize),
@@ -30,9 +30,9 @@ pub(crate) enum Clause {
 }
 
 /// A piece of a format.
-pub(crate) enum Piece<'f> {
+pub(crate) enum FormatPiece<'f> {
     Text(&'f str),
-    Clause(Clause),
+    Clause(FormatClause),
 }
 
 pub(super) fn format<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
@@ -43,8 +43,8 @@ pub(super) fn format<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let mut index = 0;
     for piece in pieces(format, list.len()) {
         match piece.map_err(EvalError::new)? {
-            Piece::Text(piece) => text.push_str(piece),
-            Piece::Clause(clause) => {
+            FormatPiece::Text(piece) => text.push_str(piece),
+            FormatPiece::Clause(clause) => {
                 let value = list
                     .get(index)
                     .ok_or_else(|| EvalError::new(format!("index {index} out of range")))??;
@@ -62,7 +62,7 @@ pub(super) fn format<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 pub(crate) fn pieces(
     format: &str,
     values: usize,
-) -> impl Iterator<Item = std::result::Result<Piece<'_>, String>> {
+) -> impl Iterator<Item = std::result::Result<FormatPiece<'_>, String>> {
     let mut rest = format;
     let mut index = 0;
     std::iter::from_fn(move || {
@@ -73,11 +73,11 @@ pub(crate) fn pieces(
         if percent > 0 {
             let text = &rest[..percent];
             rest = &rest[percent..];
-            return Some(Ok(Piece::Text(text)));
+            return Some(Ok(FormatPiece::Text(text)));
         }
         if rest.starts_with("%%") {
             rest = &rest[2..];
-            return Some(Ok(Piece::Text("%")));
+            return Some(Ok(FormatPiece::Text("%")));
         }
         if index >= values {
             rest = "";
@@ -86,11 +86,11 @@ pub(crate) fn pieces(
         index += 1;
         let read = clause(&rest[1..]);
         rest = read.as_ref().map_or("", |(_, after)| after);
-        Some(read.map(|(clause, _)| Piece::Clause(clause)))
+        Some(read.map(|(clause, _)| FormatPiece::Clause(clause)))
     })
 }
 
-fn clause(text: &str) -> std::result::Result<(Clause, &str), String> {
+fn clause(text: &str) -> std::result::Result<(FormatClause, &str), String> {
     let wrong = |why: String| Err(format!("could not parse formatting clause: {why}"));
     if text.is_empty() {
         return Err("unexpected end of string".to_owned());
@@ -117,22 +117,22 @@ fn clause(text: &str) -> std::result::Result<(Clause, &str), String> {
     }
     let letter = rest.chars().next().unwrap_or_default();
     let clause = match letter {
-        's' => Clause::String,
-        'd' => Clause::Decimal,
-        'f' => Clause::Fixed(precision),
-        'e' => Clause::Scientific,
-        'b' => Clause::Binary,
-        'x' | 'X' => Clause::Hex { upper: letter == 'X' },
-        'o' => Clause::Octal,
+        's' => FormatClause::String,
+        'd' => FormatClause::Decimal,
+        'f' => FormatClause::Fixed(precision),
+        'e' => FormatClause::Scientific,
+        'b' => FormatClause::Binary,
+        'x' | 'X' => FormatClause::Hex { upper: letter == 'X' },
+        'o' => FormatClause::Octal,
         other => return wrong(format!("unrecognized formatting clause \"{other}\"")),
     };
     Ok((clause, &rest[1..]))
 }
 
 /// Whether values of a type can be formatted by a verb; the error otherwise.
-pub(crate) fn mismatch(clause: Clause, ty: &Type) -> Option<String> {
+pub(crate) fn mismatch(clause: FormatClause, ty: &Type) -> Option<String> {
     let fine = match clause {
-        Clause::String => matches!(
+        FormatClause::String => matches!(
             ty,
             Type::List(_)
                 | Type::Map(..)
@@ -147,39 +147,39 @@ pub(crate) fn mismatch(clause: Clause, ty: &Type) -> Option<String> {
                 | Type::Type(_)
                 | Type::Null
         ),
-        Clause::Decimal | Clause::Octal => matches!(ty, Type::Int | Type::Uint),
-        Clause::Fixed(_) | Clause::Scientific => matches!(ty, Type::Double | Type::String),
-        Clause::Binary => matches!(ty, Type::Int | Type::Uint | Type::Bool),
-        Clause::Hex { .. } => matches!(ty, Type::Int | Type::Uint | Type::String | Type::Bytes),
+        FormatClause::Decimal | FormatClause::Octal => matches!(ty, Type::Int | Type::Uint),
+        FormatClause::Fixed(_) | FormatClause::Scientific => matches!(ty, Type::Double | Type::String),
+        FormatClause::Binary => matches!(ty, Type::Int | Type::Uint | Type::Bool),
+        FormatClause::Hex { .. } => matches!(ty, Type::Int | Type::Uint | Type::String | Type::Bytes),
     };
     let what = match clause {
-        Clause::String => {
+        FormatClause::String => {
             "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and \
              timestamps"
         }
-        Clause::Decimal => "decimal clause can only be used on integers",
-        Clause::Octal => "octal clause can only be used on integers",
-        Clause::Fixed(_) => "fixed-point clause can only be used on doubles",
-        Clause::Scientific => "scientific clause can only be used on doubles",
-        Clause::Binary => "only integers and bools can be formatted as binary",
-        Clause::Hex { .. } => "only integers, byte buffers, and strings can be formatted as hex",
+        FormatClause::Decimal => "decimal clause can only be used on integers",
+        FormatClause::Octal => "octal clause can only be used on integers",
+        FormatClause::Fixed(_) => "fixed-point clause can only be used on doubles",
+        FormatClause::Scientific => "scientific clause can only be used on doubles",
+        FormatClause::Binary => "only integers and bools can be formatted as binary",
+        FormatClause::Hex { .. } => "only integers, byte buffers, and strings can be formatted as hex",
     };
     (!fine && !ty.is_dyn()).then(|| format!("{what}, was given {}", type_name(ty)))
 }
 
-fn write(clause: Clause, value: &Value<'_>) -> Written {
+fn write(clause: FormatClause, value: &Value<'_>) -> FormatResult {
     if let Some(why) = mismatch(clause, &value.ty()) {
         return Err(why);
     }
     Ok(match (clause, value) {
-        (Clause::String, value) => return string(value, 0),
-        (Clause::Decimal, value) => value.to_string(),
-        (Clause::Octal, Value::Int(number)) => signed(*number, |number| format!("{number:o}")),
-        (Clause::Octal, Value::Uint(number)) => format!("{number:o}"),
-        (Clause::Binary, Value::Bool(truth)) => u8::from(*truth).to_string(),
-        (Clause::Binary, Value::Int(number)) => signed(*number, |number| format!("{number:b}")),
-        (Clause::Binary, Value::Uint(number)) => format!("{number:b}"),
-        (Clause::Hex { upper }, value) => {
+        (FormatClause::String, value) => return string(value, 0),
+        (FormatClause::Decimal, value) => value.to_string(),
+        (FormatClause::Octal, Value::Int(number)) => signed(*number, |number| format!("{number:o}")),
+        (FormatClause::Octal, Value::Uint(number)) => format!("{number:o}"),
+        (FormatClause::Binary, Value::Bool(truth)) => u8::from(*truth).to_string(),
+        (FormatClause::Binary, Value::Int(number)) => signed(*number, |number| format!("{number:b}")),
+        (FormatClause::Binary, Value::Uint(number)) => format!("{number:b}"),
+        (FormatClause::Hex { upper }, value) => {
             let hex = match value {
                 Value::Int(number) => signed(*number, |number| format!("{number:x}")),
                 Value::Uint(number) => format!("{number:x}"),
@@ -189,11 +189,11 @@ fn write(clause: Clause, value: &Value<'_>) -> Written {
             };
             if upper { hex.to_uppercase() } else { hex }
         }
-        (Clause::Fixed(precision), value) => grouped(&match number(clause, value)? {
+        (FormatClause::Fixed(precision), value) => grouped(&match number(clause, value)? {
             number if number.is_finite() => format!("{number:.precision$}"),
             number => return Ok(special(number)),
         }),
-        (Clause::Scientific, value) => match number(clause, value)? {
+        (FormatClause::Scientific, value) => match number(clause, value)? {
             number if number.is_finite() => scientific(number),
             number => special(number),
         },
@@ -214,7 +214,7 @@ fn bytes(data: &[u8]) -> String {
         .collect()
 }
 
-fn number(clause: Clause, value: &Value<'_>) -> std::result::Result<f64, String> {
+fn number(clause: FormatClause, value: &Value<'_>) -> std::result::Result<f64, String> {
     match value {
         Value::Double(number) => Ok(*number),
         Value::String(text) => match &**text {
@@ -222,7 +222,7 @@ fn number(clause: Clause, value: &Value<'_>) -> std::result::Result<f64, String>
             "Infinity" => Ok(f64::INFINITY),
             "-Infinity" => Ok(f64::NEG_INFINITY),
             _ => {
-                let what = if matches!(clause, Clause::Fixed(_)) {
+                let what = if matches!(clause, FormatClause::Fixed(_)) {
                     "fixed-point"
                 } else {
                     "scientific"
@@ -277,21 +277,21 @@ fn scientific(number: f64) -> String {
     )
 }
 
-fn string(value: &Value<'_>, depth: u32) -> Written {
+fn string(value: &Value<'_>, depth: u32) -> FormatResult {
     match value {
         Value::List(_) | Value::Map(_) => nested(value, depth),
         Value::Null => Ok("null".to_owned()),
         Value::Type(ty) => Ok(type_name(ty)),
         value => match convert::text(value) {
             Ok(Some(text)) => Ok(text.as_str().unwrap_or_default().to_owned()),
-            Ok(None) => Err(mismatch(Clause::String, &value.ty()).unwrap_or_default()),
+            Ok(None) => Err(mismatch(FormatClause::String, &value.ty()).unwrap_or_default()),
             Err(error) => Err(error.to_string()),
         },
     }
 }
 
 /// A value within a list or a map.
-fn nested(value: &Value<'_>, depth: u32) -> Written {
+fn nested(value: &Value<'_>, depth: u32) -> FormatResult {
     if depth > DEEPEST {
         return Err("value nests too deep".to_owned());
     }

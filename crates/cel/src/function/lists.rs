@@ -43,9 +43,13 @@ pub(super) fn contains<'a>(list: &List<'a>, value: &Value<'a>) -> std::result::R
     error.map_or(Ok(false), Err)
 }
 
-type Test<'a> = std::result::Result<bool, EvalError>;
+type TestResult<'a> = std::result::Result<bool, EvalError>;
 
-fn sets<'a>(name: &str, args: &[Value<'a>], test: impl Fn(&List<'a>, &List<'a>) -> Test<'a>) -> Result<'a> {
+fn sets<'a>(
+    name: &str,
+    args: &[Value<'a>],
+    test: impl Fn(&List<'a>, &List<'a>) -> TestResult<'a>,
+) -> Result<'a> {
     match args {
         [Value::List(a), Value::List(b)]
             if a.len().saturating_mul(b.len()) <= MOST_COMPARED * MOST_COMPARED =>
@@ -57,7 +61,7 @@ fn sets<'a>(name: &str, args: &[Value<'a>], test: impl Fn(&List<'a>, &List<'a>) 
     }
 }
 
-fn all_in<'a>(items: &List<'a>, of: &List<'a>) -> Test<'a> {
+fn all_in<'a>(items: &List<'a>, of: &List<'a>) -> TestResult<'a> {
     for item in items.iter() {
         if !contains(of, &item?)? {
             return Ok(false);
@@ -66,7 +70,7 @@ fn all_in<'a>(items: &List<'a>, of: &List<'a>) -> Test<'a> {
     Ok(true)
 }
 
-fn any_in<'a>(items: &List<'a>, of: &List<'a>) -> Test<'a> {
+fn any_in<'a>(items: &List<'a>, of: &List<'a>) -> TestResult<'a> {
     for item in items.iter() {
         if contains(of, &item?).unwrap_or(false) {
             return Ok(true);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{
     ast::{Comprehension, Entry, Id, Init, Kind, Literal},
     parser::Parser,
-    recovery::Stop,
+    recovery::ParseStop,
 };
 
 /// What a loop folds into; no name of a user looks like it.
@@ -25,12 +25,17 @@ pub(crate) struct Macros {
     pub(crate) bind: bool,
 }
 
-type Read<T> = Result<T, Stop>;
+type ParseResult<T> = Result<T, ParseStop>;
 /// The names of a loop's items.
-type Names = (Arc<str>, Option<Arc<str>>);
+type LoopVariables = (Arc<str>, Option<Arc<str>>);
 
 /// What a call of a function becomes, if it is a macro.
-pub(super) fn global(parser: &mut Parser<'_>, offset: u32, name: &str, args: &[Id]) -> Read<Option<Id>> {
+pub(super) fn global(
+    parser: &mut Parser<'_>,
+    offset: u32,
+    name: &str,
+    args: &[Id],
+) -> ParseResult<Option<Id>> {
     if name != "has" || args.len() != 1 {
         return Ok(None);
     }
@@ -57,17 +62,17 @@ pub(super) fn receiver(
     name: &str,
     target: Id,
     args: &[Id],
-) -> Read<Option<Id>> {
-    let mut make = Make { parser, offset };
+) -> ParseResult<Option<Id>> {
+    let mut make = MacroBuilder { parser, offset };
     let loops = match (name, args.len()) {
-        ("all", 2 | 3) => Loop::All,
-        ("exists", 2 | 3) => Loop::Exists,
-        ("exists_one" | "existsOne", 2 | 3) => Loop::ExistsOne,
-        ("filter", 2) => Loop::Filter,
-        ("map", 2 | 3) => Loop::Map,
-        ("transformList", 3 | 4) => Loop::TransformList,
-        ("transformMap", 3 | 4) => Loop::TransformMap,
-        ("transformMapEntry", 3 | 4) => Loop::TransformMapEntry,
+        ("all", 2 | 3) => LoopKind::All,
+        ("exists", 2 | 3) => LoopKind::Exists,
+        ("exists_one" | "existsOne", 2 | 3) => LoopKind::ExistsOne,
+        ("filter", 2) => LoopKind::Filter,
+        ("map", 2 | 3) => LoopKind::Map,
+        ("transformList", 3 | 4) => LoopKind::TransformList,
+        ("transformMap", 3 | 4) => LoopKind::TransformMap,
+        ("transformMapEntry", 3 | 4) => LoopKind::TransformMapEntry,
         ("sortBy", 2) => return make.sort_by(target, args).map(Some),
         ("optMap", 2) => return make.opt_map(target, args, false).map(Some),
         ("optFlatMap", 2) => return make.opt_map(target, args, true).map(Some),
@@ -83,7 +88,7 @@ pub(super) fn receiver(
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Loop {
+enum LoopKind {
     All,
     Exists,
     ExistsOne,
@@ -95,36 +100,36 @@ enum Loop {
 }
 
 /// Makes the nodes of a macro; they all stand where its bracket does.
-struct Make<'p, 's> {
+struct MacroBuilder<'p, 's> {
     parser: &'p mut Parser<'s>,
     offset: u32,
 }
 
-impl Make<'_, '_> {
-    fn node(&mut self, kind: Kind) -> Read<Id> {
+impl MacroBuilder<'_, '_> {
+    fn node(&mut self, kind: Kind) -> ParseResult<Id> {
         self.parser.node(self.offset, kind)
     }
 
-    fn literal(&mut self, literal: Literal) -> Read<Id> {
+    fn literal(&mut self, literal: Literal) -> ParseResult<Id> {
         self.node(Kind::Literal(literal))
     }
 
-    fn ident(&mut self, name: &str) -> Read<Id> {
+    fn ident(&mut self, name: &str) -> ParseResult<Id> {
         self.node(Kind::Ident(name.into()))
     }
 
-    fn accu(&mut self) -> Read<Id> {
+    fn accu(&mut self) -> ParseResult<Id> {
         self.ident(ACCUMULATOR)
     }
 
-    fn list(&mut self, items: Vec<Id>) -> Read<Id> {
+    fn list(&mut self, items: Vec<Id>) -> ParseResult<Id> {
         self.node(Kind::List {
             items,
             optional: Vec::new(),
         })
     }
 
-    fn call(&mut self, name: &str, args: Vec<Id>) -> Read<Id> {
+    fn call(&mut self, name: &str, args: Vec<Id>) -> ParseResult<Id> {
         self.node(Kind::Call {
             function: name.into(),
             target: None,
@@ -132,7 +137,7 @@ impl Make<'_, '_> {
         })
     }
 
-    fn method(&mut self, name: &str, target: Id, args: Vec<Id>) -> Read<Id> {
+    fn method(&mut self, name: &str, target: Id, args: Vec<Id>) -> ParseResult<Id> {
         self.node(Kind::Call {
             function: name.into(),
             target: Some(target),
@@ -140,7 +145,7 @@ impl Make<'_, '_> {
         })
     }
 
-    fn wrong(&mut self, at: Id, message: &str) -> Read<Id> {
+    fn wrong(&mut self, at: Id, message: &str) -> ParseResult<Id> {
         let offset = self.parser.ast.node(at).offset;
         self.parser.wrong(offset, message.to_owned())
     }
@@ -153,7 +158,7 @@ impl Make<'_, '_> {
     }
 
     /// The names of the items, or that there is something wrong with them.
-    fn names(&mut self, args: &[Id], two: bool, not_simple: &str) -> Read<Result<Names, Id>> {
+    fn names(&mut self, args: &[Id], two: bool, not_simple: &str) -> ParseResult<Result<LoopVariables, Id>> {
         let Some(var) = self.simple(args[0]) else {
             return self.wrong(args[0], not_simple).map(Err);
         };
@@ -177,14 +182,14 @@ impl Make<'_, '_> {
         Ok(Ok((var, var2)))
     }
 
-    fn fold(&mut self, loops: Loop, target: Id, args: &[Id]) -> Read<Id> {
+    fn fold(&mut self, loops: LoopKind, target: Id, args: &[Id]) -> ParseResult<Id> {
         // With two variables the predicate is third.
         let two = match loops {
-            Loop::All | Loop::Exists | Loop::ExistsOne => args.len() == 3,
-            Loop::Filter | Loop::Map => false,
+            LoopKind::All | LoopKind::Exists | LoopKind::ExistsOne => args.len() == 3,
+            LoopKind::Filter | LoopKind::Map => false,
             _ => true,
         };
-        let not_simple = if matches!(loops, Loop::Filter | Loop::Map) {
+        let not_simple = if matches!(loops, LoopKind::Filter | LoopKind::Map) {
             "argument is not an identifier"
         } else {
             NOT_SIMPLE
@@ -200,7 +205,7 @@ impl Make<'_, '_> {
         };
         let (init, condition, step) = self.steps(loops, (args[0], &var), asked)?;
         let mut result = self.accu()?;
-        if loops == Loop::ExistsOne {
+        if loops == LoopKind::ExistsOne {
             let one = self.literal(Literal::Int(1))?;
             result = self.call("_==_", vec![result, one])?;
         }
@@ -220,13 +225,13 @@ impl Make<'_, '_> {
     /// What a loop begins with, how long it continues, and what it does with each item.
     fn steps(
         &mut self,
-        loops: Loop,
+        loops: LoopKind,
         (name, var): (Id, &str),
         (filter, asked): (Option<Id>, Id),
-    ) -> Read<(Id, Id, Id)> {
+    ) -> ParseResult<(Id, Id, Id)> {
         let accu = self.accu()?;
         Ok(match loops {
-            Loop::All => {
+            LoopKind::All => {
                 let init = self.literal(Literal::Bool(true))?;
                 (
                     init,
@@ -234,7 +239,7 @@ impl Make<'_, '_> {
                     self.logical("_&&_", asked)?,
                 )
             }
-            Loop::Exists => {
+            LoopKind::Exists => {
                 let init = self.literal(Literal::Bool(false))?;
                 let not = self.call("!_", vec![accu])?;
                 (
@@ -243,7 +248,7 @@ impl Make<'_, '_> {
                     self.logical("_||_", asked)?,
                 )
             }
-            Loop::ExistsOne => {
+            LoopKind::ExistsOne => {
                 let init = self.literal(Literal::Int(0))?;
                 let one = self.literal(Literal::Int(1))?;
                 let more = self.call("_+_", vec![accu, one])?;
@@ -254,7 +259,7 @@ impl Make<'_, '_> {
                     self.call("_?_:_", vec![asked, more, same])?,
                 )
             }
-            Loop::Filter => {
+            LoopKind::Filter => {
                 let item = self.copy_name(name, var)?;
                 let item = self.list(vec![item])?;
                 let more = self.call("_+_", vec![accu, item])?;
@@ -264,7 +269,7 @@ impl Make<'_, '_> {
                     self.when(Some(asked), more)?,
                 )
             }
-            Loop::Map | Loop::TransformList => {
+            LoopKind::Map | LoopKind::TransformList => {
                 let item = self.list(vec![asked])?;
                 let more = self.call("_+_", vec![accu, item])?;
                 (
@@ -273,7 +278,7 @@ impl Make<'_, '_> {
                     self.when(filter, more)?,
                 )
             }
-            Loop::TransformMap => {
+            LoopKind::TransformMap => {
                 let key = self.ident(var)?;
                 let more = self.call("cel.@mapInsert", vec![accu, key, asked])?;
                 (
@@ -282,7 +287,7 @@ impl Make<'_, '_> {
                     self.when(filter, more)?,
                 )
             }
-            Loop::TransformMapEntry => {
+            LoopKind::TransformMapEntry => {
                 let more = self.call("cel.@mapInsert", vec![accu, asked])?;
                 (
                     self.node(Kind::Map(Vec::new()))?,
@@ -293,17 +298,17 @@ impl Make<'_, '_> {
         })
     }
 
-    fn logical(&mut self, name: &str, asked: Id) -> Read<Id> {
+    fn logical(&mut self, name: &str, asked: Id) -> ParseResult<Id> {
         let accu = self.accu()?;
         self.call(name, vec![accu, asked])
     }
 
-    fn copy_name(&mut self, like: Id, name: &str) -> Read<Id> {
+    fn copy_name(&mut self, like: Id, name: &str) -> ParseResult<Id> {
         let offset = self.parser.ast.node(like).offset;
         self.parser.node(offset, Kind::Ident(name.into()))
     }
 
-    fn when(&mut self, filter: Option<Id>, more: Id) -> Read<Id> {
+    fn when(&mut self, filter: Option<Id>, more: Id) -> ParseResult<Id> {
         let Some(filter) = filter else {
             return Ok(more);
         };
@@ -312,7 +317,7 @@ impl Make<'_, '_> {
     }
 
     /// A name for a value: a loop over nothing whose first value is the result's.
-    fn named(&mut self, name: Arc<str>, init: Id, result: Id) -> Read<Id> {
+    fn named(&mut self, name: Arc<str>, init: Id, result: Id) -> ParseResult<Id> {
         let range = self.list(Vec::new())?;
         let condition = self.literal(Literal::Bool(false))?;
         let step = self.ident(&name)?;
@@ -329,14 +334,14 @@ impl Make<'_, '_> {
         self.node(Kind::Comprehension(Box::new(it)))
     }
 
-    fn bind(&mut self, args: &[Id]) -> Read<Id> {
+    fn bind(&mut self, args: &[Id]) -> ParseResult<Id> {
         let Some(name) = self.simple(args[0]) else {
             return self.wrong(args[0], "cel.bind() variable names must be simple identifiers");
         };
         self.named(name, args[1], args[2])
     }
 
-    fn opt_map(&mut self, target: Id, args: &[Id], flat: bool) -> Read<Id> {
+    fn opt_map(&mut self, target: Id, args: &[Id], flat: bool) -> ParseResult<Id> {
         let Some(name) = self.simple(args[0]) else {
             let macro_name = if flat { "optFlatMap" } else { "optMap" };
             return self.wrong(
@@ -355,7 +360,7 @@ impl Make<'_, '_> {
         self.call("_?_:_", vec![there, mapped, none])
     }
 
-    fn sort_by(&mut self, target: Id, args: &[Id]) -> Read<Id> {
+    fn sort_by(&mut self, target: Id, args: &[Id]) -> ParseResult<Id> {
         const INPUT: &str = "@__sortBy_input__";
         if !matches!(
             self.parser.ast.kind(target),
@@ -370,7 +375,7 @@ impl Make<'_, '_> {
             return self.wrong(target, message);
         }
         let range = self.ident(INPUT)?;
-        let keys = self.fold(Loop::Map, range, args)?;
+        let keys = self.fold(LoopKind::Map, range, args)?;
         if matches!(self.parser.ast.kind(keys), Kind::Broken) {
             return Ok(keys);
         }
@@ -380,7 +385,7 @@ impl Make<'_, '_> {
     }
 
     /// A copy at the same offsets.
-    fn copy(&mut self, id: Id) -> Read<Id> {
+    fn copy(&mut self, id: Id) -> ParseResult<Id> {
         let offset = self.parser.ast.node(id).offset;
         let kind = match self.parser.ast.kind(id) {
             Kind::Broken => Kind::Broken,
@@ -433,7 +438,7 @@ impl Make<'_, '_> {
                             optional,
                         })
                     })
-                    .collect::<Read<_>>()?;
+                    .collect::<ParseResult<_>>()?;
                 Kind::Map(copy)
             }
             Kind::Struct { name, fields } => {
@@ -452,7 +457,7 @@ impl Make<'_, '_> {
                             optional,
                         })
                     })
-                    .collect::<Read<_>>()?;
+                    .collect::<ParseResult<_>>()?;
                 Kind::Struct { name, fields: copy }
             }
             Kind::Comprehension(it) => {
@@ -476,7 +481,7 @@ impl Make<'_, '_> {
         self.parser.node(offset, kind)
     }
 
-    fn copies(&mut self, ids: &[Id]) -> Read<Vec<Id>> {
+    fn copies(&mut self, ids: &[Id]) -> ParseResult<Vec<Id>> {
         ids.iter().map(|id| self.copy(*id)).collect()
     }
 }

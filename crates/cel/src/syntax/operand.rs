@@ -7,29 +7,29 @@ use std::sync::Arc;
 use super::{
     ast::{Entry, Id, Init, Kind, Literal},
     macros,
-    parser::{ACCESS, EXPR, NAMES, OPT_EXPR, PRIMARY, Parser, Read},
-    recovery::{Failure, Rule, Stop},
+    parser::{ACCESS, EXPR, NAMES, OPT_EXPR, PRIMARY, ParseResult, Parser},
+    recovery::{GrammarRule, ParseFailure, ParseStop},
     token::{Set, Token},
     unescape,
 };
 use crate::escape::is_reserved;
 
 impl Parser<'_> {
-    pub(super) fn primary(&mut self) -> Read<Id> {
-        self.tokens.enter(Rule::Primary, ACCESS, true)?;
+    pub(super) fn primary(&mut self) -> ParseResult<Id> {
+        self.tokens.enter(GrammarRule::Primary, ACCESS, true)?;
         let result = self.operand();
-        match self.tokens.leave(Rule::Primary, result)? {
+        match self.tokens.leave(GrammarRule::Primary, result)? {
             Some(id) => Ok(id),
             None => self.broken(),
         }
     }
 
-    fn operand(&mut self) -> Read<Id> {
+    fn operand(&mut self) -> ParseResult<Id> {
         self.tokens.sync(PRIMARY)?;
         match self.tokens.la() {
             Token::Ident => self.named(0),
             Token::Dot if self.tokens.peek(1) == Token::Ident => self.named(1),
-            Token::Dot => Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1))),
+            Token::Dot => Err(ParseStop::Failed(ParseFailure::NoAlternative(self.tokens.at + 1))),
             Token::LeftParen => {
                 self.tokens.take(Token::LeftParen, Set::NONE)?;
                 let inner = self.expr(Set::of(&[Token::RightParen]), false)?;
@@ -39,12 +39,12 @@ impl Parser<'_> {
             Token::LeftBracket => self.list(),
             Token::LeftBrace => self.map(),
             token if PRIMARY.has(token) => self.literal(),
-            _ => Err(Stop::Failed(Failure::NoAlternative(self.tokens.at))),
+            _ => Err(ParseStop::Failed(ParseFailure::NoAlternative(self.tokens.at))),
         }
     }
 
     /// A name, a call of a function, or a message; `dots` before it.
-    fn named(&mut self, dots: usize) -> Read<Id> {
+    fn named(&mut self, dots: usize) -> ParseResult<Id> {
         let start = self.tokens.offset();
         let mut end = dots + 1;
         while self.tokens.peek(end) == Token::Dot && self.tokens.peek(end + 1) == Token::Ident {
@@ -85,7 +85,7 @@ impl Parser<'_> {
         self.node(offset, Kind::Ident(name.into()))
     }
 
-    fn list(&mut self) -> Read<Id> {
+    fn list(&mut self) -> ParseResult<Id> {
         let offset = self.tokens.take(Token::LeftBracket, Set::NONE)?;
         self.tokens
             .sync(OPT_EXPR.with(Set::of(&[Token::Comma, Token::RightBracket])))?;
@@ -93,7 +93,7 @@ impl Parser<'_> {
         let mut optional = Vec::new();
         if OPT_EXPR.has(self.tokens.la()) {
             self.tokens.enter(
-                Rule::ListInit,
+                GrammarRule::ListInit,
                 Set::of(&[Token::Comma, Token::RightBracket]),
                 false,
             )?;
@@ -106,7 +106,7 @@ impl Parser<'_> {
                 }
                 self.tokens.take(Token::Comma, Set::NONE)?;
             }
-            self.tokens.leave(Rule::ListInit, Ok(()))?;
+            self.tokens.leave(GrammarRule::ListInit, Ok(()))?;
         }
         self.trailing(Token::RightBracket)?;
         if !optional.contains(&true) {
@@ -120,7 +120,7 @@ impl Parser<'_> {
         self.tokens.la() == Token::Comma && something.has(self.tokens.peek(1))
     }
 
-    fn trailing(&mut self, closing: Token) -> Read<()> {
+    fn trailing(&mut self, closing: Token) -> ParseResult<()> {
         self.tokens.sync(Set::of(&[Token::Comma, closing]))?;
         if self.tokens.la() == Token::Comma {
             self.tokens.take(Token::Comma, Set::NONE)?;
@@ -128,34 +128,37 @@ impl Parser<'_> {
         self.close(closing)
     }
 
-    fn opt_expr(&mut self, follow: Set, open: bool) -> Read<(Id, bool)> {
-        self.tokens.enter(Rule::OptExpr, follow, open)?;
+    fn opt_expr(&mut self, follow: Set, open: bool) -> ParseResult<(Id, bool)> {
+        self.tokens.enter(GrammarRule::OptExpr, follow, open)?;
         let result = self.tokens.sync(OPT_EXPR).and_then(|()| {
             let optional = self.question()?;
             Ok((self.expr(Set::NONE, true)?, optional))
         });
-        match self.tokens.leave(Rule::OptExpr, result)? {
+        match self.tokens.leave(GrammarRule::OptExpr, result)? {
             Some(read) => Ok(read),
             None => Ok((self.broken()?, false)),
         }
     }
 
-    fn map(&mut self) -> Read<Id> {
+    fn map(&mut self) -> ParseResult<Id> {
         let offset = self.tokens.take(Token::LeftBrace, Set::NONE)?;
         self.tokens
             .sync(OPT_EXPR.with(Set::of(&[Token::Comma, Token::RightBrace])))?;
         let mut entries = Vec::new();
         if OPT_EXPR.has(self.tokens.la()) {
-            self.tokens
-                .enter(Rule::MapInit, Set::of(&[Token::Comma, Token::RightBrace]), false)?;
+            self.tokens.enter(
+                GrammarRule::MapInit,
+                Set::of(&[Token::Comma, Token::RightBrace]),
+                false,
+            )?;
             let result = self.entries(&mut entries);
-            self.tokens.leave(Rule::MapInit, result)?;
+            self.tokens.leave(GrammarRule::MapInit, result)?;
         }
         self.trailing(Token::RightBrace)?;
         self.node(offset, Kind::Map(entries))
     }
 
-    fn entries(&mut self, entries: &mut Vec<Entry>) -> Read<()> {
+    fn entries(&mut self, entries: &mut Vec<Entry>) -> ParseResult<()> {
         loop {
             let (key, optional) = self.opt_expr(Set::of(&[Token::Colon]), false)?;
             self.tokens.take(Token::Colon, EXPR)?;
@@ -168,7 +171,7 @@ impl Parser<'_> {
         }
     }
 
-    fn message(&mut self, name: Arc<str>) -> Read<Id> {
+    fn message(&mut self, name: Arc<str>) -> ParseResult<Id> {
         let offset = self.tokens.take(Token::LeftBrace, Set::NONE)?;
         let start = NAMES.with(Set::of(&[Token::Question]));
         self.tokens
@@ -176,26 +179,26 @@ impl Parser<'_> {
         let mut fields = Vec::new();
         if start.has(self.tokens.la()) {
             self.tokens.enter(
-                Rule::FieldInit,
+                GrammarRule::FieldInit,
                 Set::of(&[Token::Comma, Token::RightBrace]),
                 false,
             )?;
             let result = self.inits(start, &mut fields);
-            self.tokens.leave(Rule::FieldInit, result)?;
+            self.tokens.leave(GrammarRule::FieldInit, result)?;
         }
         self.trailing(Token::RightBrace)?;
         self.node(offset, Kind::Struct { name, fields })
     }
 
-    fn inits(&mut self, start: Set, fields: &mut Vec<Init>) -> Read<()> {
+    fn inits(&mut self, start: Set, fields: &mut Vec<Init>) -> ParseResult<()> {
         loop {
             self.tokens
-                .enter(Rule::OptField, Set::of(&[Token::Colon]), false)?;
+                .enter(GrammarRule::OptField, Set::of(&[Token::Colon]), false)?;
             let result = self.tokens.sync(start).and_then(|()| {
                 let optional = self.question()?;
                 Ok((self.name(Set::NONE)?, optional))
             });
-            let field = self.tokens.leave(Rule::OptField, result)?;
+            let field = self.tokens.leave(GrammarRule::OptField, result)?;
             let offset = self.tokens.take(Token::Colon, EXPR)?;
             let value = self.expr(Set::of(&[Token::Comma]), true)?;
             if let Some((Some(field), optional)) = field {
@@ -213,21 +216,21 @@ impl Parser<'_> {
         }
     }
 
-    fn literal(&mut self) -> Read<Id> {
-        self.tokens.enter(Rule::Literal, Set::NONE, true)?;
+    fn literal(&mut self) -> ParseResult<Id> {
+        self.tokens.enter(GrammarRule::Literal, Set::NONE, true)?;
         let result = self.constant();
-        match self.tokens.leave(Rule::Literal, result)? {
+        match self.tokens.leave(GrammarRule::Literal, result)? {
             Some(id) => Ok(id),
             None => self.broken(),
         }
     }
 
-    fn constant(&mut self) -> Read<Id> {
+    fn constant(&mut self) -> ParseResult<Id> {
         let offset = self.tokens.offset();
         let negative = self.tokens.la() == Token::Minus;
         if negative {
             if !matches!(self.tokens.peek(1), Token::Int | Token::Float) {
-                return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1)));
+                return Err(ParseStop::Failed(ParseFailure::NoAlternative(self.tokens.at + 1)));
             }
             self.tokens.take(Token::Minus, Set::NONE)?;
         }

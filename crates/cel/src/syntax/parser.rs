@@ -10,7 +10,7 @@ use super::{
     ast::{Ast, Id, Kind, Literal},
     lexer,
     macros::{self, Macros},
-    recovery::{Failure, MAX_RECURSION_DEPTH, Rule, Stop, Tokens},
+    recovery::{GrammarRule, MAX_RECURSION_DEPTH, ParseFailure, ParseStop, Tokens},
     token::{Set, Token},
 };
 use crate::source::{Issue, Source};
@@ -63,7 +63,7 @@ pub(super) const EXPR: Set = PRIMARY.with(Set::of(&[Token::Not]));
 pub(super) const OPT_EXPR: Set = EXPR.with(Set::of(&[Token::Question]));
 pub(super) const NAMES: Set = Set::of(&[Token::Ident, Token::EscapedIdent]);
 
-pub(super) type Read<T> = Result<T, Stop>;
+pub(super) type ParseResult<T> = Result<T, ParseStop>;
 
 /// Reads a source with the macros of an environment.
 pub(crate) fn parse(source: &Source, macros: Macros) -> Result<Ast, Vec<Issue>> {
@@ -104,11 +104,11 @@ pub(super) struct Parser<'s> {
 
 impl Parser<'_> {
     /// Adds a node; its children are there already.
-    pub(super) fn node(&mut self, offset: u32, kind: Kind) -> Read<Id> {
+    pub(super) fn node(&mut self, offset: u32, kind: Kind) -> ParseResult<Id> {
         self.weighed(offset, kind, 0)
     }
 
-    fn weighed(&mut self, offset: u32, kind: Kind, weight: u32) -> Read<Id> {
+    fn weighed(&mut self, offset: u32, kind: Kind, weight: u32) -> ParseResult<Id> {
         let mut height = (0, 0);
         each_child(&kind, |child| {
             let (operators, nodes) = self.heights[child as usize];
@@ -123,34 +123,34 @@ impl Parser<'_> {
         Ok(id)
     }
 
-    pub(super) fn broken(&mut self) -> Read<Id> {
+    pub(super) fn broken(&mut self) -> ParseResult<Id> {
         self.node(0, Kind::Broken)
     }
 
     /// A node for something that is wrong.
-    pub(super) fn wrong(&mut self, offset: u32, message: String) -> Read<Id> {
+    pub(super) fn wrong(&mut self, offset: u32, message: String) -> ParseResult<Id> {
         self.tokens.issue(Some(offset), message);
         self.node(offset, Kind::Broken)
     }
 
-    fn start(&mut self) -> Read<Id> {
-        self.tokens.enter(Rule::Start, Set::NONE, false)?;
+    fn start(&mut self) -> ParseResult<Id> {
+        self.tokens.enter(GrammarRule::Start, Set::NONE, false)?;
         let root = self.expr(Set::of(&[Token::Eof]), false)?;
         let end = self.tokens.take(Token::Eof, Set::NONE).map(|_| ());
-        self.tokens.leave(Rule::Start, end)?;
+        self.tokens.leave(GrammarRule::Start, end)?;
         Ok(root)
     }
 
-    pub(super) fn expr(&mut self, follow: Set, open: bool) -> Read<Id> {
-        self.tokens.enter(Rule::Expr, follow, open)?;
+    pub(super) fn expr(&mut self, follow: Set, open: bool) -> ParseResult<Id> {
+        self.tokens.enter(GrammarRule::Expr, follow, open)?;
         let result = self.conditional();
-        match self.tokens.leave(Rule::Expr, result)? {
+        match self.tokens.leave(GrammarRule::Expr, result)? {
             Some(id) => Ok(id),
             None => self.broken(),
         }
     }
 
-    fn conditional(&mut self) -> Read<Id> {
+    fn conditional(&mut self) -> ParseResult<Id> {
         let condition = self.logic(Set::of(&[Token::Question]), true)?;
         if self.tokens.la() != Token::Question {
             return Ok(condition);
@@ -162,7 +162,13 @@ impl Parser<'_> {
         self.operator(offset, "_?_:_", vec![condition, yes, no], 1)
     }
 
-    pub(super) fn operator(&mut self, offset: u32, name: &str, args: Vec<Id>, weight: u32) -> Read<Id> {
+    pub(super) fn operator(
+        &mut self,
+        offset: u32,
+        name: &str,
+        args: Vec<Id>,
+        weight: u32,
+    ) -> ParseResult<Id> {
         self.weighed(
             offset,
             Kind::Call {
@@ -175,10 +181,13 @@ impl Parser<'_> {
     }
 
     /// Terms joined by `||`, each of them joined by `&&`.
-    fn logic(&mut self, follow: Set, open: bool) -> Read<Id> {
+    fn logic(&mut self, follow: Set, open: bool) -> ParseResult<Id> {
         // These two rules never fail by themselves; what may follow them is all that is kept of them.
-        self.tokens
-            .enter(Rule::Start, follow.with(Set::of(&[Token::Or, Token::And])), open)?;
+        self.tokens.enter(
+            GrammarRule::Start,
+            follow.with(Set::of(&[Token::Or, Token::And])),
+            open,
+        )?;
         let mut ors = Vec::new();
         let mut or_offsets = Vec::new();
         loop {
@@ -194,12 +203,12 @@ impl Parser<'_> {
             }
             or_offsets.push(self.tokens.take(Token::Or, Set::NONE)?);
         }
-        self.tokens.leave(Rule::Start, Ok(()))?;
+        self.tokens.leave(GrammarRule::Start, Ok(()))?;
         self.balanced("_||_", &ors, &or_offsets)
     }
 
     /// A tree of terms that is as flat as can be.
-    fn balanced(&mut self, name: &str, terms: &[Id], offsets: &[u32]) -> Read<Id> {
+    fn balanced(&mut self, name: &str, terms: &[Id], offsets: &[u32]) -> ParseResult<Id> {
         if offsets.is_empty() {
             return Ok(terms[0]);
         }
@@ -209,8 +218,8 @@ impl Parser<'_> {
         self.operator(offsets[middle], name, vec![left, right], 0)
     }
 
-    fn relation(&mut self, right: bool) -> Read<Id> {
-        self.tokens.enter(Rule::Relation, RELATIONS, true)?;
+    fn relation(&mut self, right: bool) -> ParseResult<Id> {
+        self.tokens.enter(GrammarRule::Relation, RELATIONS, true)?;
         let mut left = self.calc(0)?;
         while !right && RELATIONS.has(self.tokens.la()) {
             let name = match self.tokens.la() {
@@ -226,13 +235,13 @@ impl Parser<'_> {
             let operand = self.relation(true)?;
             left = self.operator(offset, name, vec![left, operand], 1)?;
         }
-        self.tokens.leave(Rule::Relation, Ok(()))?;
+        self.tokens.leave(GrammarRule::Relation, Ok(()))?;
         Ok(left)
     }
 
     /// Sums, or products if `level` is one, or one operand.
-    fn calc(&mut self, level: u8) -> Read<Id> {
-        self.tokens.enter(Rule::Calc, CALCULATIONS, true)?;
+    fn calc(&mut self, level: u8) -> ParseResult<Id> {
+        self.tokens.enter(GrammarRule::Calc, CALCULATIONS, true)?;
         let mut left = self.unary()?;
         loop {
             let (name, right) = match self.tokens.la() {
@@ -247,34 +256,36 @@ impl Parser<'_> {
             let operand = self.calc(right)?;
             left = self.operator(offset, name, vec![left, operand], 1)?;
         }
-        self.tokens.leave(Rule::Calc, Ok(()))?;
+        self.tokens.leave(GrammarRule::Calc, Ok(()))?;
         Ok(left)
     }
 
-    fn unary(&mut self) -> Read<Id> {
-        self.tokens.enter(Rule::Unary, Set::NONE, true)?;
+    fn unary(&mut self) -> ParseResult<Id> {
+        self.tokens.enter(GrammarRule::Unary, Set::NONE, true)?;
         let result = self.signed();
-        match self.tokens.leave(Rule::Unary, result)? {
+        match self.tokens.leave(GrammarRule::Unary, result)? {
             Some(id) => Ok(id),
             None => self.broken(),
         }
     }
 
-    fn signed(&mut self) -> Read<Id> {
+    fn signed(&mut self) -> ParseResult<Id> {
         self.tokens.sync(EXPR)?;
         let (sign, name, expected) = match (self.tokens.la(), self.tokens.peek(1)) {
             (Token::Not, _) => (Token::Not, "!_", EXPR),
             (Token::Minus, Token::Int | Token::Float) => return self.member(),
             (Token::Minus, next) if PRIMARY.has(next) => (Token::Minus, "-_", PRIMARY),
-            (Token::Minus, _) => return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1))),
+            (Token::Minus, _) => {
+                return Err(ParseStop::Failed(ParseFailure::NoAlternative(self.tokens.at + 1)));
+            }
             (token, _) if PRIMARY.has(token) => return self.member(),
-            _ => return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at))),
+            _ => return Err(ParseStop::Failed(ParseFailure::NoAlternative(self.tokens.at))),
         };
         let offset = self.tokens.offset();
         let mut odd = false;
         while self.tokens.la() == sign {
             if sign == Token::Minus && !PRIMARY.has(self.tokens.peek(1)) {
-                return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1)));
+                return Err(ParseStop::Failed(ParseFailure::NoAlternative(self.tokens.at + 1)));
             }
             self.tokens.take(sign, Set::NONE)?;
             odd = !odd;
@@ -288,16 +299,16 @@ impl Parser<'_> {
         }
     }
 
-    fn member(&mut self) -> Read<Id> {
-        self.tokens.enter(Rule::Member, Set::NONE, true)?;
+    fn member(&mut self) -> ParseResult<Id> {
+        self.tokens.enter(GrammarRule::Member, Set::NONE, true)?;
         let result = self.accesses();
-        match self.tokens.leave(Rule::Member, result)? {
+        match self.tokens.leave(GrammarRule::Member, result)? {
             Some(id) => Ok(id),
             None => self.broken(),
         }
     }
 
-    fn accesses(&mut self) -> Read<Id> {
+    fn accesses(&mut self) -> ParseResult<Id> {
         let mut operand = self.primary()?;
         loop {
             operand = match (self.tokens.la(), self.tokens.peek(1), self.tokens.peek(2)) {
@@ -305,14 +316,16 @@ impl Parser<'_> {
                 (Token::Dot, Token::Question | Token::Ident | Token::EscapedIdent, _) => {
                     self.select(operand)?
                 }
-                (Token::Dot, ..) => return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at + 1))),
+                (Token::Dot, ..) => {
+                    return Err(ParseStop::Failed(ParseFailure::NoAlternative(self.tokens.at + 1)));
+                }
                 (Token::LeftBracket, ..) => self.index(operand)?,
                 _ => return Ok(operand),
             };
         }
     }
 
-    fn method(&mut self, target: Id) -> Read<Id> {
+    fn method(&mut self, target: Id) -> ParseResult<Id> {
         self.tokens.take(Token::Dot, Set::NONE)?;
         let name = self.word()?;
         let offset = self.tokens.take(Token::LeftParen, Set::NONE)?;
@@ -336,7 +349,7 @@ impl Parser<'_> {
         )
     }
 
-    fn select(&mut self, operand: Id) -> Read<Id> {
+    fn select(&mut self, operand: Id) -> ParseResult<Id> {
         let offset = self.tokens.take(Token::Dot, Set::NONE)?;
         let optional = self.question()?;
         let at = self.tokens.offset();
@@ -358,7 +371,7 @@ impl Parser<'_> {
         )
     }
 
-    fn index(&mut self, operand: Id) -> Read<Id> {
+    fn index(&mut self, operand: Id) -> ParseResult<Id> {
         let offset = self.tokens.take(Token::LeftBracket, Set::NONE)?;
         self.tokens.sync(OPT_EXPR)?;
         let optional = self.question()?;
@@ -372,7 +385,7 @@ impl Parser<'_> {
         )
     }
 
-    pub(super) fn question(&mut self) -> Read<bool> {
+    pub(super) fn question(&mut self) -> ParseResult<bool> {
         let there = self.tokens.la() == Token::Question;
         if there {
             self.tokens.take(Token::Question, Set::NONE)?;
@@ -381,25 +394,25 @@ impl Parser<'_> {
     }
 
     /// A bracket at the end of an operand.
-    pub(super) fn close(&mut self, token: Token) -> Read<()> {
+    pub(super) fn close(&mut self, token: Token) -> ParseResult<()> {
         let after = self.tokens.following(ACCESS.with(OPERATORS));
         self.tokens.take(token, after).map(|_| ())
     }
 
-    pub(super) fn word(&mut self) -> Read<Arc<str>> {
+    pub(super) fn word(&mut self) -> ParseResult<Arc<str>> {
         let lexeme = self.tokens.lexeme(self.tokens.at);
         self.tokens.take(Token::Ident, Set::NONE)?;
         Ok(self.tokens.source.text(lexeme.start, lexeme.end).into())
     }
 
     /// A name, perhaps in backquotes.
-    pub(super) fn name(&mut self, follow: Set) -> Read<Option<Arc<str>>> {
-        self.tokens.enter(Rule::EscapeIdent, follow, true)?;
+    pub(super) fn name(&mut self, follow: Set) -> ParseResult<Option<Arc<str>>> {
+        self.tokens.enter(GrammarRule::EscapeIdent, follow, true)?;
         let result = self.tokens.sync(NAMES).and_then(|()| {
             let lexeme = self.tokens.lexeme(self.tokens.at);
             let quote = u32::from(lexeme.token == Token::EscapedIdent);
             if !NAMES.has(lexeme.token) {
-                return Err(Stop::Failed(Failure::NoAlternative(self.tokens.at)));
+                return Err(ParseStop::Failed(ParseFailure::NoAlternative(self.tokens.at)));
             }
             self.tokens.take(lexeme.token, Set::NONE)?;
             Ok(self
@@ -408,22 +421,22 @@ impl Parser<'_> {
                 .text(lexeme.start + quote, lexeme.end - quote)
                 .into())
         });
-        self.tokens.leave(Rule::EscapeIdent, result)
+        self.tokens.leave(GrammarRule::EscapeIdent, result)
     }
 
     /// The rest of a call after its bracket.
-    pub(super) fn arguments(&mut self) -> Read<Vec<Id>> {
+    pub(super) fn arguments(&mut self) -> ParseResult<Vec<Id>> {
         self.tokens.sync(EXPR.with(Set::of(&[Token::RightParen])))?;
         let mut args = Vec::new();
         if EXPR.has(self.tokens.la()) {
             self.tokens
-                .enter(Rule::ExprList, Set::of(&[Token::RightParen]), false)?;
+                .enter(GrammarRule::ExprList, Set::of(&[Token::RightParen]), false)?;
             args.push(self.expr(Set::of(&[Token::Comma]), true)?);
             while self.tokens.la() == Token::Comma {
                 self.tokens.take(Token::Comma, Set::NONE)?;
                 args.push(self.expr(Set::of(&[Token::Comma]), true)?);
             }
-            self.tokens.leave(Rule::ExprList, Ok(()))?;
+            self.tokens.leave(GrammarRule::ExprList, Ok(()))?;
         }
         self.close(Token::RightParen)?;
         Ok(args)

@@ -20,16 +20,16 @@ const MOST_SKIPPED: u32 = 256;
 
 /// Why a rule could not be read to its end.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum ParseStop {
     /// The rule failed; what called it continues.
-    Failed(Failure),
+    Failed(ParseFailure),
     /// Nothing continues.
     Halt,
 }
 
 /// How a rule failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum ParseFailure {
     /// Another token was expected at the current location.
     Mismatch(Set),
     /// No alternative begins with the tokens from the current location up to this one.
@@ -39,7 +39,7 @@ pub(super) enum Failure {
 /// Where in the grammar a failure is recovered from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Rule {
+pub(super) enum GrammarRule {
     Start,
     Expr,
     Relation,
@@ -129,7 +129,7 @@ impl<'s> Tokens<'s> {
     }
 
     /// Begins a rule.
-    pub(super) fn enter(&mut self, rule: Rule, follow: Set, open: bool) -> Result<(), Stop> {
+    pub(super) fn enter(&mut self, rule: GrammarRule, follow: Set, open: bool) -> Result<(), ParseStop> {
         self.follows.push((follow, open));
         let depth = &mut self.depths[rule as usize];
         *depth += 1;
@@ -142,15 +142,19 @@ impl<'s> Tokens<'s> {
     }
 
     /// Ends a rule. A failure of it is reported and got over; then there is nothing to give back.
-    pub(super) fn leave<T>(&mut self, rule: Rule, result: Result<T, Stop>) -> Result<Option<T>, Stop> {
+    pub(super) fn leave<T>(
+        &mut self,
+        rule: GrammarRule,
+        result: Result<T, ParseStop>,
+    ) -> Result<Option<T>, ParseStop> {
         let result = match result {
             Ok(value) => Some(value),
-            Err(Stop::Failed(failure)) => {
+            Err(ParseStop::Failed(failure)) => {
                 self.report(&failure)?;
                 self.recover(rule)?;
                 None
             }
-            Err(Stop::Halt) => return Err(Stop::Halt),
+            Err(ParseStop::Halt) => return Err(ParseStop::Halt),
         };
         self.depths[rule as usize] -= 1;
         self.follows.pop();
@@ -158,7 +162,7 @@ impl<'s> Tokens<'s> {
     }
 
     /// Takes the current token if it is this one, or repairs. `after` is what can follow it.
-    pub(super) fn take(&mut self, token: Token, after: Set) -> Result<u32, Stop> {
+    pub(super) fn take(&mut self, token: Token, after: Set) -> Result<u32, ParseStop> {
         let offset = self.offset();
         if self.la() == token {
             self.matched();
@@ -180,7 +184,7 @@ impl<'s> Tokens<'s> {
             }
             return Ok(offset);
         }
-        Err(Stop::Failed(Failure::Mismatch(Set::of(&[token]))))
+        Err(ParseStop::Failed(ParseFailure::Mismatch(Set::of(&[token]))))
     }
 
     /// What can follow the current rule, through all that may end with it.
@@ -205,7 +209,7 @@ impl<'s> Tokens<'s> {
     }
 
     /// Looks whether the current token can stand here; one wrong token before a right one is dropped.
-    pub(super) fn sync(&mut self, expected: Set) -> Result<(), Stop> {
+    pub(super) fn sync(&mut self, expected: Set) -> Result<(), ParseStop> {
         if self.recovering || expected.has(self.la()) {
             return Ok(());
         }
@@ -215,11 +219,11 @@ impl<'s> Tokens<'s> {
             self.recovering = false;
             return Ok(());
         }
-        Err(Stop::Failed(Failure::Mismatch(expected)))
+        Err(ParseStop::Failed(ParseFailure::Mismatch(expected)))
     }
 
     /// The same between the rounds of a loop: all wrong tokens are dropped.
-    pub(super) fn sync_loop(&mut self, expected: Set) -> Result<(), Stop> {
+    pub(super) fn sync_loop(&mut self, expected: Set) -> Result<(), ParseStop> {
         if self.recovering || expected.has(self.la()) {
             return Ok(());
         }
@@ -228,7 +232,7 @@ impl<'s> Tokens<'s> {
         self.skip(until, None)
     }
 
-    fn unwanted(&mut self, expected: Set) -> Result<(), Stop> {
+    fn unwanted(&mut self, expected: Set) -> Result<(), ParseStop> {
         if self.recovering {
             return Ok(());
         }
@@ -237,17 +241,17 @@ impl<'s> Tokens<'s> {
         self.syntax(offset, &format!("extraneous input {shown} expecting {expected}"))
     }
 
-    fn report(&mut self, failure: &Failure) -> Result<(), Stop> {
+    fn report(&mut self, failure: &ParseFailure) -> Result<(), ParseStop> {
         if self.recovering {
             return Ok(());
         }
         self.recovering = true;
         match failure {
-            Failure::Mismatch(expected) => {
+            ParseFailure::Mismatch(expected) => {
                 let (offset, shown) = self.shown(self.at);
                 self.syntax(offset, &format!("mismatched input {shown} expecting {expected}"))
             }
-            Failure::NoAlternative(end) => {
+            ParseFailure::NoAlternative(end) => {
                 let offending = self.lexeme(*end);
                 let text = if self.la() == Token::Eof {
                     "<EOF>".to_owned()
@@ -277,7 +281,7 @@ impl<'s> Tokens<'s> {
             .collect()
     }
 
-    fn recover(&mut self, rule: Rule) -> Result<(), Stop> {
+    fn recover(&mut self, rule: GrammarRule) -> Result<(), ParseStop> {
         self.count_recovery()?;
         let mut skipped = 0;
         let state = 1 << rule as u8;
@@ -297,7 +301,7 @@ impl<'s> Tokens<'s> {
             .fold(Set::NONE, |set, (follow, _)| set.with(*follow))
     }
 
-    fn skip(&mut self, until: Set, limited: Option<u32>) -> Result<(), Stop> {
+    fn skip(&mut self, until: Set, limited: Option<u32>) -> Result<(), ParseStop> {
         let mut skipped = limited;
         while self.la() != Token::Eof && !until.has(self.la()) {
             if let Some(skipped) = &mut skipped {
@@ -313,20 +317,20 @@ impl<'s> Tokens<'s> {
         Ok(())
     }
 
-    fn count_recovery(&mut self) -> Result<(), Stop> {
+    fn count_recovery(&mut self) -> Result<(), ParseStop> {
         if self.recoveries == MOST_RECOVERIES {
             let offset = self.offset();
             self.syntax(
                 offset,
                 &format!("error recovery attempt limit exceeded: {MOST_RECOVERIES}"),
             )?;
-            return Err(Stop::Halt);
+            return Err(ParseStop::Halt);
         }
         self.recoveries += 1;
         Ok(())
     }
 
-    fn syntax(&mut self, offset: u32, message: &str) -> Result<(), Stop> {
+    fn syntax(&mut self, offset: u32, message: &str) -> Result<(), ParseStop> {
         let full = self.reports >= MOST_REPORTS;
         let message = if full {
             format!("More than {MOST_REPORTS} syntax errors")
@@ -335,13 +339,13 @@ impl<'s> Tokens<'s> {
         };
         self.reports += 1;
         self.issue(Some(offset), format!("Syntax error: {message}"));
-        if full { Err(Stop::Halt) } else { Ok(()) }
+        if full { Err(ParseStop::Halt) } else { Ok(()) }
     }
 
     /// Something that ends reading.
-    pub(super) fn halt(&mut self, message: String) -> Result<(), Stop> {
+    pub(super) fn halt(&mut self, message: String) -> Result<(), ParseStop> {
         self.issue(None, message);
-        Err(Stop::Halt)
+        Err(ParseStop::Halt)
     }
 
     pub(super) fn issue(&mut self, offset: Option<u32>, message: String) {

@@ -1,40 +1,43 @@
-//! `k3 api-resources`: what kinds there are.
+//! `k3 api-resources`: prints the API resources of the server.
 
 use std::{collections::HashSet, io::Write, str::FromStr};
 
 use clap::{Args, ValueEnum};
 
-use crate::{connection::ConnectFlags, failed::Failed, resource::Resource, session::Session, table::Table};
+use crate::{
+    api_resource::ApiResource, connection::ConnectFlags, error::ClientError, session::CommandSession,
+    table::Table,
+};
 
-/// Display the kinds of objects that the server has
+/// Print the API resources that the server supports
 #[derive(Debug, Args)]
 pub struct ApiResourcesFlags {
-    /// Only those of this group; an empty one is that of pods
+    /// Limit to resources of this API group; an empty string is the core group
     #[arg(long, value_name = "GROUP")]
     api_group: Option<String>,
 
-    /// Only those in namespaces, or only those that are not
+    /// Limit to namespaced resources, or with `=false` to cluster-scoped resources
     #[arg(long, value_name = "BOOL", default_missing_value = "true", num_args = 0..=1, require_equals = true,
         value_parser = bool::from_str)]
     namespaced: Option<bool>,
 
-    /// Only those with all of these verbs
+    /// Limit to resources that support all of these verbs
     #[arg(long, value_name = "VERBS", value_delimiter = ',')]
     verbs: Vec<String>,
 
-    /// Only those of all of these categories
+    /// Limit to resources that belong to all of these categories
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     categories: Vec<String>,
 
-    /// Order
-    #[arg(long, value_name = "WHAT")]
-    sort_by: Option<By>,
+    /// Sort by this field
+    #[arg(long, value_name = "FIELD")]
+    sort_by: Option<ApiResourcesSortKey>,
 
-    /// `wide` shows verbs and categories, `name` names alone
-    #[arg(short, long, value_name = "FORM")]
-    output: Option<Form>,
+    /// Output format: `wide` adds verbs and categories, `name` prints names only
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<ApiResourcesOutput>,
 
-    /// No line of headers
+    /// Do not print the header line
     #[arg(long)]
     no_headers: bool,
 
@@ -43,13 +46,13 @@ pub struct ApiResourcesFlags {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum By {
+enum ApiResourcesSortKey {
     Name,
     Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum ApiResourcesOutput {
     Wide,
     Name,
 }
@@ -57,28 +60,30 @@ enum Form {
 // --- ApiResourcesFlags ---
 
 impl ApiResourcesFlags {
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
         let mut resources = session.discovery.lock().await.all(&session.api).await?;
-        // Of several versions the preferred one is shown, which comes first.
+        // A resource is listed once, in its preferred version, which discovery returns first.
         let mut seen = HashSet::new();
         resources.retain(|resource| {
             let is_new = seen.insert((resource.group.clone(), resource.plural.clone()));
-            is_new && self.is_wanted(resource)
+            is_new && self.matches(resource)
         });
         match self.sort_by {
-            Some(By::Name) => resources.sort_by(|left, right| left.plural.cmp(&right.plural)),
-            Some(By::Kind) => resources.sort_by(|left, right| left.kind.cmp(&right.kind)),
+            Some(ApiResourcesSortKey::Name) => {
+                resources.sort_by(|left, right| left.plural.cmp(&right.plural));
+            }
+            Some(ApiResourcesSortKey::Kind) => resources.sort_by(|left, right| left.kind.cmp(&right.kind)),
             None => resources
                 .sort_by(|left, right| (&left.group, &left.plural).cmp(&(&right.group, &right.plural))),
         }
-        if self.output == Some(Form::Name) {
+        if self.output == Some(ApiResourcesOutput::Name) {
             return session.show(|screen| {
                 resources
                     .iter()
                     .try_for_each(|resource| writeln!(screen, "{}", resource.plural_noun()))
             });
         }
-        let is_wide = self.output == Some(Form::Wide);
+        let is_wide = self.output == Some(ApiResourcesOutput::Wide);
         let mut header = vec!["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"];
         header.extend(is_wide.then_some(["VERBS", "CATEGORIES"]).into_iter().flatten());
         let mut table = Table::new(&header);
@@ -101,7 +106,7 @@ impl ApiResourcesFlags {
         session.show(|screen| table.print(screen, !self.no_headers))
     }
 
-    fn is_wanted(&self, resource: &Resource) -> bool {
+    fn matches(&self, resource: &ApiResource) -> bool {
         self.api_group
             .as_ref()
             .is_none_or(|group| *group == resource.group)

@@ -1,12 +1,12 @@
-//! `k3 api-versions`: in which versions there are kinds.
+//! `k3 api-versions`: prints the API groups and versions of the server.
 
 use std::{collections::BTreeSet, io::Write};
 
 use clap::Args;
 
-use crate::{connection::ConnectFlags, failed::Failed, session::Session};
+use crate::{connection::ConnectFlags, error::ClientError, session::CommandSession};
 
-/// Display the groups and versions that the server has
+/// Print the API versions that the server supports, as group/version
 #[derive(Debug, Args)]
 pub struct ApiVersionsFlags {
     #[command(flatten)]
@@ -16,7 +16,7 @@ pub struct ApiVersionsFlags {
 // --- ApiVersionsFlags ---
 
 impl ApiVersionsFlags {
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
         let resources = session.discovery.lock().await.all(&session.api).await?;
         let versions: BTreeSet<String> = resources.iter().map(|resource| resource.api_version()).collect();
         session.show(|screen| {

@@ -1,8 +1,8 @@
-//! `k3 apply`: objects become as files say, by server-side apply.
+//! `k3 apply`: server-side apply of manifests.
 //!
-//! Promises: nothing is sent while some document cannot be read or is of a kind that neither the server knows nor another
-//! document defines. What somebody else set is not taken over unless that is asked for; what `k3 scale` and `k3 edit` set
-//! is one's own.
+//! Nothing is sent while a document is unreadable, or has a kind that neither the server has nor another document defines.
+//! Fields of other managers stay unless `--force-conflicts` is given. Fields that `k3 scale` and `k3 edit` set belong to the
+//! same manager and are overwritten.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,45 +11,45 @@ use http::Method;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::get::report;
+use super::get::report_all;
 use crate::{
     api::{APPLY, MANAGER},
+    api_resource::{ApiResource, with_query},
     connection::ConnectFlags,
-    documents::Document,
-    failed::Failed,
-    output::Output,
-    pick::{FileFlags, Pick},
-    resource::{Resource, with_query},
-    session::Session,
+    error::ClientError,
+    manifests::ManifestDocument,
+    output::OutputFormat,
+    resource_builder::{FileFlags, ResourceInfo},
+    session::CommandSession,
 };
 
-/// How long a kind that was just defined may take to be served.
-const DEFINED_WITHIN: Duration = Duration::from_secs(30);
+/// How long the server may take to serve a kind after its `CustomResourceDefinition` was created.
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Make objects as files say
+/// Apply a configuration to resources by file name or stdin
 #[derive(Debug, Args)]
 pub struct ApplyFlags {
     #[command(flatten)]
     files: FileFlags,
 
-    /// Take over fields that others manage
+    /// Take ownership of conflicting fields from other managers
     #[arg(long)]
     force_conflicts: bool,
 
-    /// Only say what would be done: as the server would (server), or without asking it (client)
-    #[arg(long, value_name = "WHO", default_value = "none", num_args = 0..=1, default_missing_value = "client",
+    /// `client` prints the object without sending it, `server` sends it without persisting it, `none` applies it
+    #[arg(long, value_name = "STRATEGY", default_value = "none", num_args = 0..=1, default_missing_value = "client",
         require_equals = true)]
     dry_run: DryRun,
 
-    /// Name under which the fields are managed
+    /// Name of the manager that owns the applied fields
     #[arg(long, value_name = "NAME", default_value = MANAGER)]
     field_manager: String,
 
-    /// Form of the output: json, yaml, name or jsonpath=TEMPLATE
-    #[arg(short, long, value_name = "FORM")]
-    output: Option<Output>,
+    /// Output format: json, yaml, name or jsonpath=TEMPLATE
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<OutputFormat>,
 
-    /// Always so; here for who writes it for kubectl
+    /// Accepted for kubectl compatibility; apply is always server-side
     #[arg(long, hide = true)]
     server_side: bool,
 
@@ -57,7 +57,8 @@ pub struct ApplyFlags {
     pub(crate) connection: ConnectFlags,
 }
 
-/// Who tries what would be done.
+// upstream: staging/src/k8s.io/kubectl/pkg/cmd/util/helpers.go DryRunStrategy
+/// Where a dry run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DryRun {
     None,
@@ -68,12 +69,12 @@ pub(crate) enum DryRun {
 // --- DryRun ---
 
 impl DryRun {
-    /// What is added to the query of a write.
+    /// The `dryRun` query parameter of a write.
     pub(crate) fn query(self) -> Option<String> {
         (self != Self::None).then(|| "All".to_owned())
     }
 
-    /// What is added to what is said.
+    /// The suffix of kubectl's messages.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
@@ -86,22 +87,24 @@ impl DryRun {
 // --- ApplyFlags ---
 
 impl ApplyFlags {
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
         if self.files.files.is_empty() {
-            return Err(Failed::usage("must specify one of -f FILE, -f FOLDER or -f -"));
+            return Err(ClientError::usage(
+                "must specify one of -f FILE, -f DIRECTORY or -f -",
+            ));
         }
         let documents = self.files.read()?;
         let mut resources = Vec::new();
         for document in &documents {
-            let (api_version, kind) = document.kind()?;
+            let (api_version, kind) = document.type_meta()?;
             let found = session
                 .discovery
                 .lock()
                 .await
-                .of_kind(&session.api, api_version, kind)
+                .find_kind(&session.api, api_version, kind)
                 .await?;
             if found.is_none() && !documents.iter().any(|other| defines(other, api_version, kind)) {
-                return Err(document.unknown());
+                return Err(document.no_match_error());
             }
             resources.push(found);
         }
@@ -114,26 +117,26 @@ impl ApplyFlags {
                 failures.push(failed);
             }
         }
-        report(failures)
+        report_all(failures)
     }
 
     async fn apply(
         &self,
-        session: &Session,
-        document: &Document,
-        resource: Option<Arc<Resource>>,
-    ) -> Result<(), Failed> {
+        session: &CommandSession,
+        document: &ManifestDocument,
+        resource: Option<Arc<ApiResource>>,
+    ) -> Result<(), ClientError> {
         let resource = match resource {
             Some(resource) => resource,
-            None => defined(session, document).await?,
+            None => wait_until_served(session, document).await?,
         };
-        let pick = session.pick_of(document, resource)?;
-        let doing = |failed: Failed| pick.told(failed, "applying patch to");
-        let before = session.api.find(&pick.path()).await.map_err(doing)?;
+        let info = session.resolve_document(document, resource)?;
+        let doing = |failed: ClientError| info.add_source(failed, "applying patch to");
+        let before = session.api.find(&info.path()).await.map_err(doing)?;
         let after = if self.dry_run == DryRun::Client {
             document.object.clone()
         } else {
-            self.patch(session, &pick, document).await.map_err(doing)?
+            self.patch(session, &info, document).await.map_err(doing)?
         };
         let word = match &before {
             None => "created",
@@ -142,32 +145,37 @@ impl ApplyFlags {
         };
         match &self.output {
             Some(output) => session.show(|screen| output.print(screen, &after, true)),
-            None => session.say(format_args!("{} {word}{}", pick.title(), self.dry_run.suffix())),
+            None => session.print_line(format_args!("{} {word}{}", info.title(), self.dry_run.suffix())),
         }
     }
 
-    async fn patch(&self, session: &Session, pick: &Pick, document: &Document) -> Result<Value, Failed> {
-        match self.send(session, pick, document, self.force_conflicts).await {
+    async fn patch(
+        &self,
+        session: &CommandSession,
+        info: &ResourceInfo,
+        document: &ManifestDocument,
+    ) -> Result<Value, ClientError> {
+        match self.send(session, info, document, self.force_conflicts).await {
             Err(failed) if is_own_conflict(&failed, &self.field_manager) => {
-                self.send(session, pick, document, true).await
+                self.send(session, info, document, true).await
             }
-            answer => answer,
+            result => result,
         }
     }
 
     async fn send(
         &self,
-        session: &Session,
-        pick: &Pick,
-        document: &Document,
+        session: &CommandSession,
+        info: &ResourceInfo,
+        document: &ManifestDocument,
         is_forced: bool,
-    ) -> Result<Value, Failed> {
+    ) -> Result<Value, ClientError> {
         let query = [
             ("fieldManager", Some(self.field_manager.clone())),
             ("force", Some(is_forced.to_string())),
             ("dryRun", self.dry_run.query()),
         ];
-        let path = with_query(&pick.path(), &query);
+        let path = with_query(&info.path(), &query);
         Ok(session
             .api
             .write(Method::PATCH, &path, APPLY, &document.object)
@@ -176,9 +184,9 @@ impl ApplyFlags {
     }
 }
 
-/// Whether two states of an object differ in nothing but who manages it.
+/// Whether two states of an object differ in `managedFields` and `resourceVersion` only.
 fn is_same(before: &Value, after: &Value) -> bool {
-    let bare = |object: &Value| {
+    let without_tracking = |object: &Value| {
         let mut object = object.clone();
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.remove("managedFields");
@@ -186,11 +194,11 @@ fn is_same(before: &Value, after: &Value) -> bool {
         }
         object
     };
-    bare(before) == bare(after)
+    without_tracking(before) == without_tracking(after)
 }
 
-/// Whether a conflict is with nothing but other writes under the same name, such as those of `k3 scale`.
-fn is_own_conflict(failed: &Failed, manager: &str) -> bool {
+/// Whether all conflicts are with other operations of the same manager, such as those of `k3 scale`.
+fn is_own_conflict(failed: &ClientError, manager: &str) -> bool {
     let own = format!("conflict with {manager:?}");
     let causes = failed
         .status()
@@ -206,8 +214,8 @@ fn is_own_conflict(failed: &Failed, manager: &str) -> bool {
     })
 }
 
-/// Whether a document defines a kind.
-fn defines(document: &Document, api_version: &str, kind: &str) -> bool {
+/// Whether a document is the `CustomResourceDefinition` of a kind.
+fn defines(document: &ManifestDocument, api_version: &str, kind: &str) -> bool {
     let Some((group, _)) = api_version.split_once('/') else {
         return false;
     };
@@ -217,19 +225,22 @@ fn defines(document: &Document, api_version: &str, kind: &str) -> bool {
         && object["spec"]["names"]["kind"] == kind
 }
 
-/// The resource of a kind that was defined a moment ago.
-async fn defined(session: &Session, document: &Document) -> Result<Arc<Resource>, Failed> {
-    let (api_version, kind) = document.kind()?;
-    let deadline = Instant::now() + DEFINED_WITHIN;
+/// Waits until the server serves a kind whose `CustomResourceDefinition` was just applied.
+async fn wait_until_served(
+    session: &CommandSession,
+    document: &ManifestDocument,
+) -> Result<Arc<ApiResource>, ClientError> {
+    let (api_version, kind) = document.type_meta()?;
+    let deadline = Instant::now() + ESTABLISH_TIMEOUT;
     loop {
         let mut discovery = session.discovery.lock().await;
-        discovery.forget();
-        if let Some(resource) = discovery.of_kind(&session.api, api_version, kind).await? {
+        discovery.invalidate();
+        if let Some(resource) = discovery.find_kind(&session.api, api_version, kind).await? {
             return Ok(resource);
         }
         drop(discovery);
         if Instant::now() > deadline {
-            return Err(document.unknown());
+            return Err(document.no_match_error());
         }
         sleep(Duration::from_millis(20)).await;
     }
@@ -242,13 +253,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_conflicts_with_oneself_are_overruled() {
+    fn forces_only_conflicts_with_the_same_manager() {
         let conflict = |managers: &[&str]| {
             let causes: Vec<Value> = managers
                 .iter()
                 .map(|manager| json!({"message": format!("conflict with {manager:?} using apps/v1"), "field": ".a"}))
                 .collect();
-            Failed::server(
+            ClientError::server(
                 json!({"code": 409, "reason": "Conflict", "details": {"causes": causes}}),
                 None,
             )
@@ -256,6 +267,6 @@ mod tests {
         assert!(is_own_conflict(&conflict(&["k3"]), "k3"));
         assert!(!is_own_conflict(&conflict(&["k3", "helm"]), "k3"));
         assert!(!is_own_conflict(&conflict(&[]), "k3"));
-        assert!(!is_own_conflict(&Failed::new("x"), "k3"));
+        assert!(!is_own_conflict(&ClientError::new("x"), "k3"));
     }
 }

@@ -1,4 +1,4 @@
-//! `k3 delete`: objects go, and are seen to be gone.
+//! `k3 delete`: deletes objects and waits until they are removed.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{apply::DryRun, get::report};
+use super::{apply::DryRun, get::report_all};
 use crate::{
     age::duration_argument,
     api::JSON,
     connection::ConnectFlags,
-    failed::Failed,
-    output::Output,
-    pick::{ChosenFlags, Pick},
-    session::Session,
-    watch::until,
+    error::ClientError,
+    output::OutputFormat,
+    resource_builder::{ResourceInfo, SelectionFlags},
+    session::CommandSession,
+    watch::wait_until,
 };
 
-/// Delete objects
+/// Delete resources
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -27,45 +27,45 @@ use crate::{
 )]
 pub struct DeleteFlags {
     #[command(flatten)]
-    chosen: ChosenFlags,
+    selection: SelectionFlags,
 
-    /// Seconds that pods get to end; 0 with --force, 1 with --now
+    /// Seconds for the resource to terminate gracefully; defaults to 0 with --force and to 1 with --now
     #[arg(long, value_name = "SECONDS")]
     grace_period: Option<u32>,
 
-    /// Give pods a second to end
+    /// Signal resources for immediate shutdown (same as --grace-period=1)
     #[arg(long, conflicts_with = "grace_period")]
     now: bool,
 
-    /// Do not wait for what runs to end
+    /// Delete immediately and bypass graceful termination
     #[arg(long)]
     force: bool,
 
-    /// What happens to what the objects own
-    #[arg(long, value_name = "HOW", default_value = "background")]
+    /// Deletion strategy for dependents
+    #[arg(long, value_name = "STRATEGY", default_value = "background")]
     cascade: Cascade,
 
-    /// Wait until the objects are gone
+    /// Wait until the resources are removed
     #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
         require_equals = true, action = clap::ArgAction::Set)]
     wait: bool,
 
-    /// Wait no longer than this; 0 is for ever
+    /// How long to wait for the removal; 0 waits forever
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration_argument)]
     timeout: Duration,
 
-    /// What is not there is no failure
+    /// Do not fail when a resource does not exist
     #[arg(long)]
     ignore_not_found: bool,
 
-    /// Only say what would be done
-    #[arg(long, value_name = "WHO", default_value = "none", num_args = 0..=1, default_missing_value = "client",
+    /// `client` only prints the resource, `server` sends the request without persisting it, `none` deletes it
+    #[arg(long, value_name = "STRATEGY", default_value = "none", num_args = 0..=1, default_missing_value = "client",
         require_equals = true)]
     dry_run: DryRun,
 
-    /// `name` prints names alone
-    #[arg(short, long, value_name = "FORM")]
-    output: Option<Output>,
+    /// Output format; `name` prints names only
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<OutputFormat>,
 
     #[command(flatten)]
     pub(crate) connection: ConnectFlags,
@@ -78,48 +78,52 @@ enum Cascade {
     Orphan,
 }
 
-/// An object on its way out.
-struct Leaving {
-    pick: Pick,
+/// An object that the server accepted for deletion.
+struct TerminatingObject {
+    info: ResourceInfo,
     uid: Value,
 }
 
 // --- DeleteFlags ---
 
 impl DeleteFlags {
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
-        let picks = self.chosen.picks(session, None).await?;
-        if picks.is_empty() {
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
+        let infos = self.selection.resolve(session, None).await?;
+        if infos.is_empty() {
             eprintln!("No resources found");
             return Ok(());
         }
-        let mut leaving = Vec::new();
+        let mut terminating = Vec::new();
         let mut failures = Vec::new();
-        for pick in picks {
-            match self.delete(session, &pick).await {
+        for info in infos {
+            match self.delete(session, &info).await {
                 Ok(uid) => {
-                    self.say(session, &pick)?;
-                    leaving.extend(uid.map(|uid| Leaving { pick, uid }));
+                    self.print_deleted(session, &info)?;
+                    terminating.extend(uid.map(|uid| TerminatingObject { info, uid }));
                 }
                 Err(failed) if failed.is_not_found() && self.ignore_not_found => {}
-                Err(failed) => failures.push(pick.told(failed, "deleting")),
+                Err(failed) => failures.push(info.add_source(failed, "deleting")),
             }
         }
         if self.wait && self.dry_run == DryRun::None {
-            let gone = see_gone(session, &leaving);
+            let removed = wait_for_removal(session, &terminating);
             if self.timeout.is_zero() {
-                gone.await?;
-            } else if timeout(self.timeout, gone).await.is_err() {
-                failures.push(Failed::new("timed out waiting for the condition"));
+                removed.await?;
+            } else if timeout(self.timeout, removed).await.is_err() {
+                failures.push(ClientError::new("timed out waiting for the condition"));
             }
         }
-        report(failures)
+        report_all(failures)
     }
 
-    /// Deletes an object; the uid of what is still there to be waited for.
-    async fn delete(&self, session: &Session, pick: &Pick) -> Result<Option<Value>, Failed> {
+    /// Deletes an object. Returns its uid, to wait for its removal, or `None` after a client dry run.
+    async fn delete(
+        &self,
+        session: &CommandSession,
+        info: &ResourceInfo,
+    ) -> Result<Option<Value>, ClientError> {
         if self.dry_run == DryRun::Client {
-            session.api.get(&pick.path()).await?;
+            session.api.get(&info.path()).await?;
             return Ok(None);
         }
         let grace = match (self.grace_period, self.now, self.force) {
@@ -136,52 +140,56 @@ impl DeleteFlags {
         if let Some(seconds) = grace {
             options["gracePeriodSeconds"] = seconds.into();
         }
-        if let Some(who) = self.dry_run.query() {
-            options["dryRun"] = json!([who]);
+        if let Some(stage) = self.dry_run.query() {
+            options["dryRun"] = json!([stage]);
         }
-        let (_, answer) = session
+        let (_, response) = session
             .api
-            .write(Method::DELETE, &pick.path(), JSON, &options)
+            .write(Method::DELETE, &info.path(), JSON, &options)
             .await?;
-        // The object while it goes, or a status with the uid when it is gone.
-        let uid = match answer["metadata"].get("uid") {
+        // The response is the terminating object, or a Status with the uid when the object was removed at once.
+        let uid = match response["metadata"].get("uid") {
             Some(uid) => uid.clone(),
-            None => answer["details"]["uid"].clone(),
+            None => response["details"]["uid"].clone(),
         };
         Ok(Some(uid))
     }
 
-    fn say(&self, session: &Session, pick: &Pick) -> Result<(), Failed> {
-        if matches!(self.output, Some(Output::Name)) {
-            return session.say(pick.title());
+    fn print_deleted(&self, session: &CommandSession, info: &ResourceInfo) -> Result<(), ClientError> {
+        if matches!(self.output, Some(OutputFormat::Name)) {
+            return session.print_line(info.title());
         }
-        let word = if self.force && self.grace_period.unwrap_or(0) == 0 {
+        let action = if self.force && self.grace_period.unwrap_or(0) == 0 {
             "force deleted"
         } else {
             "deleted"
         };
         let suffix = self.dry_run.suffix();
-        session.say(format_args!(
-            "{} {:?} {word}{suffix}",
-            pick.resource.noun(),
-            pick.name()
+        session.print_line(format_args!(
+            "{} {:?} {action}{suffix}",
+            info.resource.noun(),
+            info.name()
         ))
     }
 }
 
-/// Waits until objects are gone, or others are in their place.
-async fn see_gone(session: &Session, leaving: &[Leaving]) -> Result<(), Failed> {
-    for Leaving { pick, uid } in leaving {
-        let is_gone = |object: Option<&Value>| {
-            let is_there = object.is_some_and(|object| uid.is_null() || object["metadata"]["uid"] == *uid);
-            Ok((!is_there).then_some(()))
+// upstream: staging/src/k8s.io/kubectl/pkg/cmd/wait/delete.go IsDeleted
+/// Waits until objects are removed or replaced by objects with another uid.
+async fn wait_for_removal(
+    session: &CommandSession,
+    terminating: &[TerminatingObject],
+) -> Result<(), ClientError> {
+    for TerminatingObject { info, uid } in terminating {
+        let is_removed = |object: Option<&Value>| {
+            let exists = object.is_some_and(|object| uid.is_null() || object["metadata"]["uid"] == *uid);
+            Ok((!exists).then_some(()))
         };
-        match until(&session.api, &pick.collection(), pick.name(), is_gone).await {
-            // Whoever may delete need not be allowed to look.
+        match wait_until(&session.api, &info.collection(), info.name(), is_removed).await {
+            // A user who may delete the object may lack permission to get or watch it.
             Err(failed) if failed.http_code() == Some(403) || failed.http_code() == Some(405) => {}
-            // With a definition go its objects, and the place where they were.
+            // With a CustomResourceDefinition its collection is removed too.
             Err(failed) if failed.is_not_found() => {}
-            answer => answer?,
+            result => result?,
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `k3 edit`: an object in the editor, and back.
+//! `k3 edit`: edits objects in an editor.
 
 use std::{env, fs, io::Write, process::Command};
 
@@ -7,14 +7,14 @@ use http::Method;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use super::get::strip;
+use super::get::remove_managed_fields;
 use crate::{
     api::{JSON, MANAGER},
+    api_resource::with_query,
     connection::ConnectFlags,
-    failed::Failed,
-    pick::{FileFlags, Pick},
-    resource::with_query,
-    session::Session,
+    error::ClientError,
+    resource_builder::{FileFlags, ResourceInfo},
+    session::CommandSession,
     yaml,
 };
 
@@ -25,10 +25,10 @@ const HEADER: &str = "\
 #
 ";
 
-/// Edit an object in the editor that `$KUBE_EDITOR` or `$EDITOR` names
+/// Edit a resource with the editor in `$KUBE_EDITOR` or `$EDITOR`
 #[derive(Debug, Args)]
 pub struct EditFlags {
-    /// What to edit: `deployment web`, `svc/db`
+    /// Resources to edit: `deployment web`, `svc/db`
     #[arg(value_name = "TYPE[/NAME]")]
     what: Vec<String>,
 
@@ -42,66 +42,68 @@ pub struct EditFlags {
 // --- EditFlags ---
 
 impl EditFlags {
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
-        for pick in session.pick_named(&self.what, &self.files).await? {
-            edit(session, &pick).await?;
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
+        for info in session.resolve_named(&self.what, &self.files).await? {
+            edit(session, &info).await?;
         }
         Ok(())
     }
 }
 
-async fn edit(session: &Session, pick: &Pick) -> Result<(), Failed> {
-    let mut object = session.api.get(&pick.path()).await?;
-    strip(&mut object);
+async fn edit(session: &CommandSession, info: &ResourceInfo) -> Result<(), ClientError> {
+    let mut object = session.api.get(&info.path()).await?;
+    remove_managed_fields(&mut object);
     let original = yaml::write(&object);
     let mut shown = format!("{HEADER}{original}");
     let file = tempfile::Builder::new()
         .prefix("k3-edit-")
         .suffix(".yaml")
         .tempfile()?;
-    let path = with_query(&pick.path(), &[("fieldManager", Some(MANAGER.to_owned()))]);
+    let path = with_query(&info.path(), &[("fieldManager", Some(MANAGER.to_owned()))]);
     loop {
-        let edited = open(&file, &shown)?;
+        let edited = run_editor(&file, &shown)?;
         let content = uncommented(&edited);
         if content.trim().is_empty() {
-            return Err(Failed::new("Edit cancelled, saved file was empty."));
+            return Err(ClientError::new("Edit cancelled, saved file was empty."));
         }
         if content == uncommented(&shown) {
             if content == uncommented(&original) {
-                return session.say("Edit cancelled, no changes made.");
+                return session.print_line("Edit cancelled, no changes made.");
             }
-            // The same mistake twice: what was written is not lost.
-            let kept = file
+            // The user saved the same invalid text again: stop, and keep a copy of the text.
+            let copy = file
                 .into_temp_path()
                 .keep()
-                .map_err(|error| Failed::new(error.error))?;
-            return Err(Failed::new(format!(
+                .map_err(|error| ClientError::new(error.error))?;
+            return Err(ClientError::new(format!(
                 "Edit cancelled, no valid changes were saved; a copy of them is in {}",
-                kept.display()
+                copy.display()
             )));
         }
         let failed = match yaml::read(&edited) {
-            Ok(changed) if changed == object => return session.say("Edit cancelled, no changes made."),
+            Ok(changed) if changed == object => {
+                return session.print_line("Edit cancelled, no changes made.");
+            }
             Ok(changed) => match put(session, &path, &changed).await {
-                Ok(()) => return session.say(format_args!("{} edited", pick.title())),
+                Ok(()) => return session.print_line(format_args!("{} edited", info.title())),
                 Err(failed) => failed.to_string(),
             },
             Err(error) => format!("error: {error}"),
         };
         eprintln!("{failed}");
-        let told: String = failed
+        let comment: String = failed
             .lines()
-            .fold(String::new(), |told, line| told + "# " + line + "\n");
-        shown = format!("{HEADER}{told}#\n{content}");
+            .fold(String::new(), |comment, line| comment + "# " + line + "\n");
+        shown = format!("{HEADER}{comment}#\n{content}");
     }
 }
 
-async fn put(session: &Session, path: &str, object: &Value) -> Result<(), Failed> {
+async fn put(session: &CommandSession, path: &str, object: &Value) -> Result<(), ClientError> {
     session.api.write(Method::PUT, path, JSON, object).await.map(drop)
 }
 
-/// Lets the user change a text.
-fn open(file: &NamedTempFile, text: &str) -> Result<String, Failed> {
+/// Opens `text` in the editor and returns the saved text.
+fn run_editor(file: &NamedTempFile, text: &str) -> Result<String, ClientError> {
     let mut writer = fs::File::create(file.path())?;
     writer.write_all(text.as_bytes())?;
     drop(writer);
@@ -109,7 +111,7 @@ fn open(file: &NamedTempFile, text: &str) -> Result<String, Failed> {
     let editor = set("KUBE_EDITOR")
         .or_else(|| set("EDITOR"))
         .unwrap_or_else(|| "vi".to_owned());
-    // An editor may come with arguments, so a shell reads the line, as kubectl has it.
+    // The variable may contain arguments, so a shell splits it, as in kubectl.
     let status = Command::new("sh")
         .arg("-c")
         .arg(format!("{editor} \"$1\""))
@@ -118,10 +120,10 @@ fn open(file: &NamedTempFile, text: &str) -> Result<String, Failed> {
         .status();
     match status {
         Ok(status) if status.success() => Ok(fs::read_to_string(file.path())?),
-        Ok(status) => Err(Failed::new(format!(
+        Ok(status) => Err(ClientError::new(format!(
             "there was a problem with the editor {editor:?}: {status}"
         ))),
-        Err(error) => Err(Failed::new(format!(
+        Err(error) => Err(ClientError::new(format!(
             "cannot start the editor {editor:?}: {error}"
         ))),
     }
@@ -129,5 +131,5 @@ fn open(file: &NamedTempFile, text: &str) -> Result<String, Failed> {
 
 fn uncommented(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines.fold(String::new(), |kept, line| kept + line + "\n")
+    lines.fold(String::new(), |text, line| text + line + "\n")
 }

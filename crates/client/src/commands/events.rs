@@ -1,45 +1,45 @@
-//! `k3 events`: what happened lately.
+//! `k3 events`: lists events.
 
 use clap::Args;
 use serde_json::Value;
 
 use crate::{
     age,
+    api_resource::with_query,
     connection::ConnectFlags,
-    failed::Failed,
-    output::Output,
-    resource::with_query,
-    session::Session,
+    error::ClientError,
+    output::OutputFormat,
+    session::CommandSession,
     table::Table,
-    watch::{Watch, list_of},
+    watch::{ObjectWatch, new_list},
 };
 
-/// Display what happened lately, oldest first
+/// List events, oldest first
 #[derive(Debug, Args)]
 pub struct EventsFlags {
-    /// In all namespaces
+    /// List events of all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
 
-    /// Only those about one object, such as `pod/web`
+    /// Only events of this resource, such as `pod/web`
     #[arg(long = "for", value_name = "TYPE/NAME")]
     about: Option<String>,
 
-    /// Only those of these types: Normal, Warning
+    /// Only events of these types: Normal, Warning
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
     types: Vec<String>,
 
-    /// Go on, and show what happens
+    /// After listing the events, watch for more
     #[arg(short, long)]
     watch: bool,
 
-    /// No line of headers
+    /// Do not print the header line
     #[arg(long)]
     no_headers: bool,
 
-    /// Form of the output: json, yaml, name or jsonpath=TEMPLATE
-    #[arg(short, long, value_name = "FORM")]
-    output: Option<Output>,
+    /// Output format: json, yaml, name or jsonpath=TEMPLATE
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<OutputFormat>,
 
     #[command(flatten)]
     pub(crate) connection: ConnectFlags,
@@ -48,7 +48,7 @@ pub struct EventsFlags {
 // --- EventsFlags ---
 
 impl EventsFlags {
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
         let resource = session
             .discovery
             .lock()
@@ -63,18 +63,18 @@ impl EventsFlags {
             Value::Array(items) => items,
             _ => Vec::new(),
         };
-        events.retain(|event| self.is_wanted(event));
+        events.retain(|event| self.has_wanted_type(event));
         events.sort_by_cached_key(|event| last_seen(event).unwrap_or_default().to_owned());
         if let Some(output) = self
             .output
             .as_ref()
-            .filter(|output| !matches!(output, Output::Wide))
+            .filter(|output| !matches!(output, OutputFormat::Wide))
         {
-            let completed = events
+            let events = events
                 .into_iter()
-                .map(|event| resource.completed(event))
+                .map(|event| resource.with_type_meta(event))
                 .collect();
-            let list = list_of(completed);
+            let list = new_list(events);
             return session.show(|screen| output.print(screen, &list, !self.no_headers));
         }
         if events.is_empty() && !self.watch {
@@ -97,14 +97,14 @@ impl EventsFlags {
             .to_owned();
         loop {
             let mut watch =
-                Watch::begin(&session.api, &collection, &query, &revision, crate::api::JSON).await?;
-            while let Some(happening) = watch.next().await? {
-                let event = happening.object;
+                ObjectWatch::start(&session.api, &collection, &query, &revision, crate::api::JSON).await?;
+            while let Some(watch_event) = watch.next().await? {
+                let event = watch_event.object;
                 event["metadata"]["resourceVersion"]
                     .as_str()
                     .unwrap_or_default()
                     .clone_into(&mut revision);
-                if happening.kind != "DELETED" && self.is_wanted(&event) {
+                if watch_event.kind != "DELETED" && self.has_wanted_type(&event) {
                     let rows = [self.row(&event)];
                     session.show(|screen| layout.print(screen, &table.header, &rows, false))?;
                 }
@@ -112,21 +112,25 @@ impl EventsFlags {
         }
     }
 
-    async fn fields(&self, session: &Session) -> Result<Option<String>, Failed> {
+    async fn fields(&self, session: &CommandSession) -> Result<Option<String>, ClientError> {
         let Some(about) = &self.about else {
             return Ok(None);
         };
-        let pick = session.pick_one(std::slice::from_ref(about)).await?;
+        let info = session.resolve_one(std::slice::from_ref(about)).await?;
         Ok(Some(format!(
             "involvedObject.kind={},involvedObject.name={}",
-            pick.resource.kind,
-            pick.name()
+            info.resource.kind,
+            info.name()
         )))
     }
 
-    fn is_wanted(&self, event: &Value) -> bool {
+    fn has_wanted_type(&self, event: &Value) -> bool {
         let kind = event["type"].as_str().unwrap_or_default();
-        self.types.is_empty() || self.types.iter().any(|wanted| wanted.eq_ignore_ascii_case(kind))
+        self.types.is_empty()
+            || self
+                .types
+                .iter()
+                .any(|allowed| allowed.eq_ignore_ascii_case(kind))
     }
 
     fn table(&self) -> Table {
@@ -153,7 +157,7 @@ impl EventsFlags {
     }
 }
 
-/// When something happened last.
+/// Returns the time of the last occurrence.
 fn last_seen(event: &Value) -> Option<&str> {
     event["series"]["lastObservedTime"]
         .as_str()
@@ -162,7 +166,8 @@ fn last_seen(event: &Value) -> Option<&str> {
         .or_else(|| event["metadata"]["creationTimestamp"].as_str())
 }
 
-/// How long ago, and how often: `5m (x3 over 10m)`.
+// upstream: staging/src/k8s.io/kubectl/pkg/cmd/events/event_printer.go getInterval
+/// Formats the age of an event with its count: `5m (x3 over 10m)`.
 pub(crate) fn when(event: &Value) -> String {
     let since = |time: Option<&str>| {
         time.and_then(age::seconds)

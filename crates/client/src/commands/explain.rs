@@ -1,27 +1,29 @@
-//! `k3 explain`: what fields mean, from the documents that the server publishes.
+//! `k3 explain`: documentation of fields from the server's OpenAPI documents.
 
 use std::io::Write;
 
 use clap::Args;
 use serde_json::Value;
 
-use crate::{connection::ConnectFlags, failed::Failed, resource::Resource, session::Session};
+use crate::{
+    api_resource::ApiResource, connection::ConnectFlags, error::ClientError, session::CommandSession,
+};
 
-/// Letters in a line of prose.
-const LINE: usize = 76;
+/// Maximum characters of a line of a description.
+const LINE_WIDTH: usize = 76;
 
-/// Describe the fields of a kind
+/// Get documentation for a resource
 #[derive(Debug, Args)]
 pub struct ExplainFlags {
-    /// Kind, and fields within it: `pods`, `deployment.spec.template`
+    /// Resource type with an optional field path: `pods`, `deployment.spec.template`
     #[arg(value_name = "TYPE[.FIELD...]")]
     what: String,
 
-    /// All fields within fields, without their descriptions
+    /// Print the fields of the fields, without descriptions
     #[arg(long)]
     recursive: bool,
 
-    /// Version of the API, such as `apps/v1` [default: the preferred one]
+    /// API version to use, such as `apps/v1` [default: the preferred version]
     #[arg(long, value_name = "GROUP/VERSION")]
     api_version: Option<String>,
 
@@ -29,15 +31,15 @@ pub struct ExplainFlags {
     pub(crate) connection: ConnectFlags,
 }
 
-/// The schemas of a group and version.
-struct Book {
+/// The OpenAPI v3 document of a group version.
+struct OpenApiDocument {
     document: Value,
 }
 
 // --- ExplainFlags ---
 
 impl ExplainFlags {
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
         let (word, path) = self.split(session).await?;
         let mut resource = session
             .discovery
@@ -51,18 +53,19 @@ impl ExplainFlags {
                 .discovery
                 .lock()
                 .await
-                .of_kind(&session.api, version, &kind)
+                .find_kind(&session.api, version, &kind)
                 .await?;
-            resource = found
-                .ok_or_else(|| Failed::new(format!("couldn't find resource for {version:?}, Kind={kind}")))?;
+            resource = found.ok_or_else(|| {
+                ClientError::new(format!("couldn't find resource for {version:?}, Kind={kind}"))
+            })?;
         }
-        let book = Book::open(session, &resource).await?;
-        let text = book.explain(&resource, &path, self.recursive)?;
+        let document = OpenApiDocument::fetch(session, &resource).await?;
+        let text = document.explain(&resource, &path, self.recursive)?;
         session.show(|screen| screen.write_all(text.as_bytes()))
     }
 
-    /// The kind, which may have dots in its name (`certificates.example.com.spec`), and the fields.
-    async fn split(&self, session: &Session) -> Result<(String, Vec<String>), Failed> {
+    /// Splits the argument into the resource type, whose group may contain dots, and the field path.
+    async fn split(&self, session: &CommandSession) -> Result<(String, Vec<String>), ClientError> {
         let parts: Vec<&str> = self.what.split('.').filter(|part| !part.is_empty()).collect();
         let all = session.discovery.lock().await.all(&session.api).await?;
         for length in (2..=parts.len()).rev() {
@@ -70,7 +73,7 @@ impl ExplainFlags {
             if all.iter().any(|resource| {
                 !resource.group.is_empty() && word.ends_with(&resource.group) && {
                     let name = word[..word.len() - resource.group.len()].trim_end_matches('.');
-                    resource.is_called(name)
+                    resource.has_name(name)
                 }
             }) {
                 return Ok((
@@ -79,7 +82,9 @@ impl ExplainFlags {
                 ));
             }
         }
-        let (first, rest) = parts.split_first().ok_or_else(|| Failed::usage("name a kind"))?;
+        let (first, rest) = parts
+            .split_first()
+            .ok_or_else(|| ClientError::usage("specify a resource type"))?;
         Ok((
             (*first).to_owned(),
             rest.iter().map(|&part| part.to_owned()).collect(),
@@ -87,10 +92,10 @@ impl ExplainFlags {
     }
 }
 
-// --- Book ---
+// --- OpenApiDocument ---
 
-impl Book {
-    async fn open(session: &Session, resource: &Resource) -> Result<Self, Failed> {
+impl OpenApiDocument {
+    async fn fetch(session: &CommandSession, resource: &ApiResource) -> Result<Self, ClientError> {
         let index = session.api.get("/openapi/v3").await?;
         let name = if resource.group.is_empty() {
             format!("api/{}", resource.version)
@@ -98,20 +103,26 @@ impl Book {
             format!("apis/{}/{}", resource.group, resource.version)
         };
         let address = index["paths"][&name]["serverRelativeURL"].as_str();
-        let address =
-            address.ok_or_else(|| Failed::new(format!("the server publishes nothing about {name}")))?;
+        let address = address.ok_or_else(|| {
+            ClientError::new(format!("the server publishes no OpenAPI document for {name}"))
+        })?;
         let document = session.api.get(address).await?;
         Ok(Self { document })
     }
 
-    fn explain(&self, resource: &Resource, path: &[String], is_recursive: bool) -> Result<String, Failed> {
-        let mut schema = self.root(resource)?;
+    fn explain(
+        &self,
+        resource: &ApiResource,
+        path: &[String],
+        is_recursive: bool,
+    ) -> Result<String, ClientError> {
+        let mut schema = self.kind_schema(resource)?;
         let mut field = schema;
         for name in path {
-            let inner = self.inner(schema);
+            let inner = self.element_schema(schema);
             field = inner["properties"]
                 .get(name)
-                .ok_or_else(|| Failed::new(format!("field {name:?} does not exist")))?;
+                .ok_or_else(|| ClientError::new(format!("field {name:?} does not exist")))?;
             schema = field;
         }
         let mut text = String::new();
@@ -133,18 +144,18 @@ impl Book {
             }
             text.push('\n');
         }
-        let inner = self.inner(field);
+        let inner = self.element_schema(field);
         text += "DESCRIPTION:\n";
         let own = field["description"].as_str().unwrap_or_default();
         let of_type = inner["description"]
             .as_str()
-            .filter(|words| *words != own)
+            .filter(|text| *text != own)
             .unwrap_or_default();
         if own.is_empty() && of_type.is_empty() {
             text += "    <empty>\n";
         }
-        for words in [own, of_type].iter().filter(|words| !words.is_empty()) {
-            prose(&mut text, words, 4);
+        for description in [own, of_type].iter().filter(|text| !text.is_empty()) {
+            wrap(&mut text, description, 4);
         }
         text += "    \n";
         let has_fields = inner["properties"]
@@ -152,20 +163,20 @@ impl Book {
             .is_some_and(|fields| !fields.is_empty());
         if has_fields {
             text += "FIELDS:\n";
-            let mut within = Vec::new();
-            self.fields(&mut text, inner, 2, is_recursive, &mut within);
+            let mut ancestors = Vec::new();
+            self.fields(&mut text, inner, 2, is_recursive, &mut ancestors);
         }
         text.push('\n');
         Ok(text)
     }
 
-    /// The schema of a kind.
-    fn root(&self, resource: &Resource) -> Result<&Value, Failed> {
+    /// Returns the schema of a kind.
+    fn kind_schema(&self, resource: &ApiResource) -> Result<&Value, ClientError> {
         let schemas = self.document["components"]["schemas"]
             .as_object()
             .into_iter()
             .flatten();
-        let is_meant = |schema: &Value| {
+        let has_kind = |schema: &Value| {
             let kinds = schema["x-kubernetes-group-version-kind"]
                 .as_array()
                 .into_iter()
@@ -178,10 +189,10 @@ impl Book {
         };
         let mut found = schemas
             .map(|(_, schema)| schema)
-            .filter(|schema| is_meant(schema));
+            .filter(|schema| has_kind(schema));
         found
             .next()
-            .ok_or_else(|| Failed::new(format!("the server publishes nothing about {}", resource.kind)))
+            .ok_or_else(|| ClientError::new(format!("the server publishes no schema for {}", resource.kind)))
     }
 
     fn fields<'a>(
@@ -190,7 +201,7 @@ impl Book {
         schema: &'a Value,
         depth: usize,
         is_recursive: bool,
-        within: &mut Vec<&'a Value>,
+        ancestors: &mut Vec<&'a Value>,
     ) {
         let required: Vec<&str> = schema["required"]
             .as_array()
@@ -209,51 +220,50 @@ impl Book {
             if let Some(values) = enumerated(field) {
                 text.extend([&indent, "enum: ", &values.join(", "), "\n"]);
             }
-            let inner = self.inner(field);
+            let inner = self.element_schema(field);
             if is_recursive {
-                // A type may have itself within.
-                if !within.iter().any(|outer| std::ptr::eq(*outer, inner)) {
-                    within.push(inner);
-                    self.fields(text, inner, depth + 2, is_recursive, within);
-                    within.pop();
+                // A type may contain itself, as JSONSchemaProps does.
+                if !ancestors.iter().any(|outer| std::ptr::eq(*outer, inner)) {
+                    ancestors.push(inner);
+                    self.fields(text, inner, depth + 2, is_recursive, ancestors);
+                    ancestors.pop();
                 }
             } else {
                 let own = field["description"]
                     .as_str()
                     .or_else(|| inner["description"].as_str());
-                prose(text, own.unwrap_or("<no description>"), depth + 2);
+                wrap(text, own.unwrap_or("<no description>"), depth + 2);
                 text.push('\n');
             }
         }
     }
 
-    /// What is within a field: the items of lists, the values of maps, the type it refers to.
-    fn inner<'a>(&'a self, schema: &'a Value) -> &'a Value {
-        if let Some(target) = self.target(schema) {
-            return self.inner(target);
+    /// Returns the schema of a field's values: the items of a list, the values of a map, or the referenced type.
+    fn element_schema<'a>(&'a self, schema: &'a Value) -> &'a Value {
+        if let Some(target) = self.resolve_reference(schema) {
+            return self.element_schema(target);
         }
         if schema.get("items").is_some() {
-            return self.inner(&schema["items"]);
+            return self.element_schema(&schema["items"]);
         }
         if schema["additionalProperties"].is_object() {
-            return self.inner(&schema["additionalProperties"]);
+            return self.element_schema(&schema["additionalProperties"]);
         }
         schema
     }
 
-    /// What a reference leads to.
-    fn target<'a>(&'a self, schema: &'a Value) -> Option<&'a Value> {
+    fn resolve_reference<'a>(&'a self, schema: &'a Value) -> Option<&'a Value> {
         let name = reference(schema)?;
         self.document["components"]["schemas"].get(name)
     }
 
-    /// `string`, `[]Container`, `map[string]string`.
+    /// Returns the type of a field: `string`, `[]Container`, `map[string]string`.
     fn type_of(&self, schema: &Value) -> String {
         if let Some(name) = reference(schema) {
-            // A text under a name, such as a time, is a text.
-            let named = &self.document["components"]["schemas"][name];
-            if named["type"].as_str().is_some_and(|kind| kind != "object") {
-                return self.type_of(named);
+            // A named scalar type, such as a time, is shown as the scalar.
+            let target = &self.document["components"]["schemas"][name];
+            if target["type"].as_str().is_some_and(|kind| kind != "object") {
+                return self.type_of(target);
             }
             return name.rsplit('.').next().unwrap_or(name).to_owned();
         }
@@ -289,19 +299,19 @@ fn enumerated(field: &Value) -> Option<Vec<String>> {
     )
 }
 
-/// Writes words in lines that are not too long.
-fn prose(text: &mut String, words: &str, depth: usize) {
+/// Writes text with line breaks between words.
+fn wrap(text: &mut String, description: &str, depth: usize) {
     let indent = " ".repeat(depth);
-    for paragraph in words.lines() {
+    for paragraph in description.lines() {
         let mut line = String::new();
         let mut gap = 0;
         for word in paragraph.split(' ') {
             if word.is_empty() {
-                // Several spaces stay several.
+                // Consecutive spaces are kept.
                 gap += 1;
                 continue;
             }
-            if !line.is_empty() && line.len() + gap + word.len() > LINE {
+            if !line.is_empty() && line.len() + gap + word.len() > LINE_WIDTH {
                 text.extend([&indent, line.as_str(), "\n"]);
                 line.clear();
             }
@@ -321,42 +331,42 @@ mod tests {
 
     use super::*;
 
-    fn book() -> (Book, Resource) {
+    fn test_document() -> (OpenApiDocument, ApiResource) {
         let document = json!({"components": {"schemas": {
             "a.b.Pod": {"description": "A pod.", "x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Pod"}],
-                "properties": {"spec": {"description": "The wish.", "allOf": [{"$ref": "#/components/schemas/a.b.Spec"}]}}},
-            "a.b.Spec": {"description": "What is wished.", "required": ["names"], "properties": {
+                "properties": {"spec": {"description": "Desired state.", "allOf": [{"$ref": "#/components/schemas/a.b.Spec"}]}}},
+            "a.b.Spec": {"description": "The specification of a pod.", "required": ["names"], "properties": {
                 "names": {"type": "array", "items": {"type": "string"}, "description": "All names."},
                 "labels": {"type": "object", "additionalProperties": {"type": "string"}},
                 "policy": {"type": "string", "enum": ["A", "B"]},
                 "self": {"allOf": [{"$ref": "#/components/schemas/a.b.Spec"}]}}}}}});
-        let resource = Resource {
+        let resource = ApiResource {
             version: "v1".to_owned(),
             kind: "Pod".to_owned(),
-            ..Resource::default()
+            ..ApiResource::default()
         };
-        (Book { document }, resource)
+        (OpenApiDocument { document }, resource)
     }
 
     #[test]
-    fn fields_are_told_with_their_types() {
-        let (book, pod) = book();
-        let text = book.explain(&pod, &["spec".to_owned()], false).unwrap();
+    fn prints_fields_with_their_types() {
+        let (document, pod) = test_document();
+        let text = document.explain(&pod, &["spec".to_owned()], false).unwrap();
         for part in [
-            "KIND:       Pod\nVERSION:    v1\n\nFIELD: spec <Spec>\n\n\nDESCRIPTION:\n    The wish.\n    What is wished.\n",
+            "KIND:       Pod\nVERSION:    v1\n\nFIELD: spec <Spec>\n\n\nDESCRIPTION:\n    Desired state.\n    The specification of a pod.\n",
             "  names\t<[]string> -required-\n    All names.\n",
             "  labels\t<map[string]string>\n    <no description>\n",
             "  policy\t<string>\n  enum: A, B\n",
         ] {
             assert!(text.contains(part), "{part}\nis not in\n{text}");
         }
-        assert!(book.explain(&pod, &["nothing".to_owned()], false).is_err());
+        assert!(document.explain(&pod, &["nothing".to_owned()], false).is_err());
     }
 
     #[test]
-    fn a_type_within_itself_ends() {
-        let (book, pod) = book();
-        let text = book.explain(&pod, &[], true).unwrap();
+    fn stops_at_recursive_types() {
+        let (document, pod) = test_document();
+        let text = document.explain(&pod, &[], true).unwrap();
         assert!(
             text.contains("  spec\t<Spec>\n    labels\t<map[string]string>\n"),
             "{text}"

@@ -1,4 +1,4 @@
-//! `k3 logs`: what containers print.
+//! `k3 logs`: prints container logs.
 
 use std::{io::Write, time::Duration};
 
@@ -8,88 +8,88 @@ use serde_json::Value;
 
 use crate::{
     age::duration_argument,
+    api_resource::{escape, with_query},
     connection::ConnectFlags,
-    failed::Failed,
-    resource::{escape, with_query},
-    session::Session,
+    error::ClientError,
+    session::CommandSession,
 };
 
-/// So many logs are followed at once, unless it is said otherwise.
-const FOLLOWED: usize = 5;
+/// Default of `--max-log-requests`.
+const MAX_LOG_REQUESTS: usize = 5;
 
-/// Print what containers print
+/// Print the logs of containers
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a switch of the command line"
 )]
 pub struct LogsFlags {
-    /// Pod, or what has pods: `web-1`, `deployment/web`, `job/once`
+    /// Pod, or a resource that selects pods: `web-1`, `deployment/web`, `job/once`
     #[arg(value_name = "POD|TYPE/NAME", required_unless_present = "selector")]
     what: Option<String>,
 
-    /// Container [default: the first, or the one that the pod's annotation names]
+    /// Container name [default: the kubectl.kubernetes.io/default-container annotation, or the first container]
     #[arg(value_name = "CONTAINER", conflicts_with = "container")]
     second: Option<String>,
 
-    /// Pods with these labels
+    /// Label selector for pods
     #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "what")]
     selector: Option<String>,
 
-    /// Container [default: the first, or the one that the pod's annotation names]
+    /// Container name [default: the kubectl.kubernetes.io/default-container annotation, or the first container]
     #[arg(short, long, value_name = "NAME")]
     container: Option<String>,
 
-    /// All containers of the pods
+    /// Print the logs of all containers of the pods
     #[arg(long, conflicts_with_all = ["container", "second"])]
     all_containers: bool,
 
-    /// All pods of a Deployment or its like, not only one
+    /// Print the logs of all pods of the resource instead of one
     #[arg(long)]
     all_pods: bool,
 
-    /// Go on, and print what comes
+    /// Stream the logs
     #[arg(short, long)]
     follow: bool,
 
-    /// What the container before this one printed
+    /// Print the logs of the previous instance of the container
     #[arg(short, long)]
     previous: bool,
 
-    /// Only so many lines from the end [default: all; 10 with -l]
+    /// Lines of recent log to print [default: all; 10 with a selector]
     #[arg(long, value_name = "LINES", allow_hyphen_values = true)]
     tail: Option<i64>,
 
-    /// Only what is not older than this
+    /// Only logs newer than this
     #[arg(long, value_name = "DURATION", value_parser = duration_argument, conflicts_with = "since_time")]
     since: Option<Duration>,
 
-    /// Only what came after this time, such as 2026-01-02T03:04:05Z
+    /// Only logs after this time (RFC 3339), such as 2026-01-02T03:04:05Z
     #[arg(long, value_name = "TIME")]
     since_time: Option<String>,
 
-    /// Only so many bytes
+    /// Maximum bytes of logs to print
     #[arg(long, value_name = "BYTES")]
     limit_bytes: Option<u64>,
 
-    /// Begin each line with its time
+    /// Prefix each line with its timestamp
     #[arg(long)]
     timestamps: bool,
 
-    /// Begin each line with its pod and container
+    /// Prefix each line with its pod and container
     #[arg(long)]
     prefix: bool,
 
-    /// Follow so many logs at once
-    #[arg(long, value_name = "COUNT", default_value_t = FOLLOWED)]
+    /// Maximum number of log streams to follow at once
+    #[arg(long, value_name = "COUNT", default_value_t = MAX_LOG_REQUESTS)]
     max_log_requests: usize,
 
     #[command(flatten)]
     pub(crate) connection: ConnectFlags,
 }
 
-/// A log.
-struct Source {
+/// The container whose log is printed.
+struct LogSource {
     namespace: String,
     pod: String,
     container: String,
@@ -98,7 +98,7 @@ struct Source {
 // --- LogsFlags ---
 
 impl LogsFlags {
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
         let sources = self.sources(session).await?;
         if !self.follow {
             for source in &sources {
@@ -107,7 +107,7 @@ impl LogsFlags {
             return Ok(());
         }
         if sources.len() > self.max_log_requests {
-            return Err(Failed::new(format!(
+            return Err(ClientError::new(format!(
                 "you are attempting to follow {} log streams, but maximum allowed concurrency is {}, use --max-log-requests to \
                  increase the limit",
                 sources.len(),
@@ -118,7 +118,7 @@ impl LogsFlags {
         Ok(())
     }
 
-    async fn sources(&self, session: &Session) -> Result<Vec<Source>, Failed> {
+    async fn sources(&self, session: &CommandSession) -> Result<Vec<LogSource>, ClientError> {
         let mut pods = match (&self.what, &self.selector) {
             (Some(what), _) => session.pods_of(what).await?,
             (None, selector) => {
@@ -131,7 +131,7 @@ impl LogsFlags {
             eprintln!("No resources found in {} namespace.", session.namespace);
         }
         if self.what.is_some() && pods.len() > 1 && !self.all_pods {
-            // The one most likely to have something to say.
+            // A running pod is the most likely one to have logs.
             pods.sort_by_key(|pod| pod["status"]["phase"] != "Running");
             let name = pods[0]["metadata"]["name"].as_str().unwrap_or_default();
             eprintln!("Found {} pods, using pod/{name}", pods.len());
@@ -144,9 +144,9 @@ impl LogsFlags {
         Ok(sources)
     }
 
-    fn sources_of(&self, pod: &Value) -> Result<Vec<Source>, Failed> {
+    fn sources_of(&self, pod: &Value) -> Result<Vec<LogSource>, ClientError> {
         let text = |name: &str| pod["metadata"][name].as_str().unwrap_or_default().to_owned();
-        let source = |container: String| Source {
+        let source = |container: String| LogSource {
             namespace: text("namespace"),
             pod: text("name"),
             container,
@@ -155,21 +155,21 @@ impl LogsFlags {
             let all = names(pod, "initContainers").chain(names(pod, "containers"));
             return Ok(all.map(source).collect());
         }
-        let wanted = self.container.as_deref().or(self.second.as_deref());
-        Ok(vec![source(container(pod, wanted)?)])
+        let name = self.container.as_deref().or(self.second.as_deref());
+        Ok(vec![source(select_container(pod, name)?)])
     }
 
-    async fn print(&self, session: &Session, source: &Source) -> Result<(), Failed> {
-        let yes = |is_so: bool| is_so.then(|| "true".to_owned());
+    async fn print(&self, session: &CommandSession, source: &LogSource) -> Result<(), ClientError> {
+        let flag = |is_set: bool| is_set.then(|| "true".to_owned());
         let tail = self
             .tail
             .or(self.selector.as_ref().map(|_| 10))
             .filter(|tail| *tail >= 0);
         let query = [
             ("container", Some(source.container.clone())),
-            ("follow", yes(self.follow)),
-            ("previous", yes(self.previous)),
-            ("timestamps", yes(self.timestamps)),
+            ("follow", flag(self.follow)),
+            ("previous", flag(self.previous)),
+            ("timestamps", flag(self.timestamps)),
             ("tailLines", tail.map(|lines| lines.to_string())),
             (
                 "sinceSeconds",
@@ -185,8 +185,8 @@ impl LogsFlags {
         );
         let mut stream = session.api.stream(&with_query(&path, &query), "*/*").await?;
         if !self.prefix {
-            while let Some(piece) = stream.piece().await? {
-                session.show(|screen| screen.write_all(&piece))?;
+            while let Some(chunk) = stream.chunk().await? {
+                session.show(|screen| screen.write_all(&chunk))?;
             }
             return Ok(());
         }
@@ -206,29 +206,30 @@ fn names(pod: &Value, field: &str) -> impl Iterator<Item = String> {
     containers.filter_map(|container| container["name"].as_str().map(str::to_owned))
 }
 
-/// The container that is meant: the wanted one, the one that the pod names, or the first, which is then said.
-pub(crate) fn container(pod: &Value, wanted: Option<&str>) -> Result<String, Failed> {
+// upstream: staging/src/k8s.io/kubectl/pkg/cmd/util/podcmd/podcmd.go FindOrDefaultContainerByName
+/// Returns the container `requested`, the pod's default container, or the first container.
+pub(crate) fn select_container(pod: &Value, requested: Option<&str>) -> Result<String, ClientError> {
     let all: Vec<String> = names(pod, "containers")
         .chain(names(pod, "initContainers"))
         .chain(names(pod, "ephemeralContainers"))
         .collect();
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-    if let Some(wanted) = wanted {
-        return match all.iter().find(|container| *container == wanted) {
+    if let Some(requested) = requested {
+        return match all.iter().find(|container| *container == requested) {
             Some(found) => Ok(found.clone()),
-            None => Err(Failed::new(format!(
-                "container {wanted} is not valid for pod {name}"
+            None => Err(ClientError::new(format!(
+                "container {requested} is not valid for pod {name}"
             ))),
         };
     }
-    let chosen = pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"].as_str();
-    if let Some(chosen) = chosen.filter(|chosen| all.iter().any(|container| container == chosen)) {
-        return Ok(chosen.to_owned());
+    let default = pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"].as_str();
+    if let Some(default) = default.filter(|default| all.iter().any(|container| container == default)) {
+        return Ok(default.to_owned());
     }
     let first = all
         .first()
         .cloned()
-        .ok_or_else(|| Failed::new(format!("pod {name} has no containers")))?;
+        .ok_or_else(|| ClientError::new(format!("pod {name} has no containers")))?;
     if all.len() > 1 {
         eprintln!("Defaulted container {first:?} out of: {}", all.join(", "));
     }
@@ -242,14 +243,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_container_is_the_wanted_the_named_or_the_first() {
+    fn selects_the_requested_the_default_or_the_first_container() {
         let mut pod =
             json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "a"}, {"name": "b"}]}});
-        assert_eq!(container(&pod, None).unwrap(), "a");
-        assert_eq!(container(&pod, Some("b")).unwrap(), "b");
-        let failed = container(&pod, Some("c")).unwrap_err().to_string();
+        assert_eq!(select_container(&pod, None).unwrap(), "a");
+        assert_eq!(select_container(&pod, Some("b")).unwrap(), "b");
+        let failed = select_container(&pod, Some("c")).unwrap_err().to_string();
         assert_eq!(failed, "error: container c is not valid for pod web");
         pod["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/default-container": "b"});
-        assert_eq!(container(&pod, None).unwrap(), "b");
+        assert_eq!(select_container(&pod, None).unwrap(), "b");
     }
 }

@@ -1,4 +1,4 @@
-//! A file or folder a command.
+//! The commands, one module each.
 
 pub(crate) mod api_resources;
 pub(crate) mod api_versions;

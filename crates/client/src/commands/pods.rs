@@ -1,15 +1,15 @@
-//! The pods that something stands for: a pod for itself, a Deployment, Job or Service for those it selects.
+//! The pods of a resource: a pod itself, or those that a Deployment, Job or Service selects.
 
 use serde_json::Value;
 
 use crate::{
-    failed::Failed,
-    pick::{FileFlags, Pick},
-    resource::with_query,
-    session::Session,
+    api_resource::with_query,
+    error::ClientError,
+    resource_builder::{FileFlags, ResourceInfo},
+    session::CommandSession,
 };
 
-/// A selector of an object as a query has it.
+/// Formats a selector as a query parameter.
 pub(crate) fn selector_text(selector: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let is_full = selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some();
@@ -43,45 +43,45 @@ pub(crate) fn selector_text(selector: &Value) -> String {
     parts.join(",")
 }
 
-impl Session {
-    /// The pods of `web`, `pod/web`, `deployment/web` and their like.
-    pub(crate) async fn pods_of(&self, what: &str) -> Result<Vec<Value>, Failed> {
-        let words = if what.contains('/') {
+impl CommandSession {
+    /// Returns the pods of `web`, `pod/web` or `deployment/web`.
+    pub(crate) async fn pods_of(&self, what: &str) -> Result<Vec<Value>, ClientError> {
+        let arguments = if what.contains('/') {
             vec![what.to_owned()]
         } else {
             vec!["pods".to_owned(), what.to_owned()]
         };
-        let picks = self.pick_named(&words, &FileFlags::default()).await?;
-        let Some(pick) = picks.first() else {
-            return Err(Failed::usage("name a pod"));
+        let infos = self.resolve_named(&arguments, &FileFlags::default()).await?;
+        let Some(info) = infos.first() else {
+            return Err(ClientError::usage("specify a pod"));
         };
-        let object = self.api.get(&pick.path()).await?;
-        if pick.resource.kind == "Pod" && pick.resource.group.is_empty() {
+        let object = self.api.get(&info.path()).await?;
+        if info.resource.kind == "Pod" && info.resource.group.is_empty() {
             return Ok(vec![object]);
         }
-        self.selected(pick, &object).await
+        self.selected_pods(info, &object).await
     }
 
-    /// The pods that an object selects.
-    async fn selected(&self, pick: &Pick, object: &Value) -> Result<Vec<Value>, Failed> {
+    /// Returns the pods that an object selects.
+    async fn selected_pods(&self, info: &ResourceInfo, object: &Value) -> Result<Vec<Value>, ClientError> {
         let selector = selector_text(&object["spec"]["selector"]);
         if selector.is_empty() {
-            return Err(Failed::new(format!("{} selects no pods", pick.title())));
+            return Err(ClientError::new(format!("{} selects no pods", info.title())));
         }
-        let pods = self.pods(pick.namespace.as_deref(), Some(selector), None).await?;
+        let pods = self.pods(info.namespace.as_deref(), Some(selector), None).await?;
         if pods.is_empty() {
-            return Err(Failed::new(format!("{} has no pods yet", pick.title())));
+            return Err(ClientError::new(format!("{} has no pods yet", info.title())));
         }
         Ok(pods)
     }
 
-    /// Pods by selectors, oldest names first.
+    /// Lists pods, sorted by name.
     pub(crate) async fn pods(
         &self,
         namespace: Option<&str>,
         labels: Option<String>,
         fields: Option<String>,
-    ) -> Result<Vec<Value>, Failed> {
+    ) -> Result<Vec<Value>, ClientError> {
         let resource = self.discovery.lock().await.find_one(&self.api, "pods").await?;
         let query = [("labelSelector", labels), ("fieldSelector", fields)];
         let mut list = self
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn selectors_are_written_as_queries_have_them() {
+    fn formats_selectors() {
         assert_eq!(
             selector_text(&json!({"app": "web", "tier": "a"})),
             "app=web,tier=a"

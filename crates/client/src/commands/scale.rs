@@ -1,36 +1,36 @@
-//! `k3 scale`: how many of something run.
+//! `k3 scale`: sets the number of replicas.
 
 use clap::Args;
 
 use serde_json::json;
 
-use super::get::report;
+use super::get::report_all;
 use crate::{
     api::MERGE,
     connection::ConnectFlags,
-    failed::Failed,
-    pick::{FileFlags, Pick},
-    session::Session,
+    error::ClientError,
+    resource_builder::{FileFlags, ResourceInfo},
+    session::CommandSession,
 };
 
-/// The API has 32 bits with a sign for it.
+/// `replicas` is an int32 in the API.
 const MAX_REPLICAS: i64 = i32::MAX as i64;
 
-/// Set how many replicas run
+/// Set a new size for a deployment, replica set, replication controller or stateful set
 #[derive(Debug, Args)]
 pub struct ScaleFlags {
-    /// What to scale: `deployment web`, `sts/db`
+    /// Resources to scale: `deployment web`, `sts/db`
     #[arg(value_name = "TYPE[/NAME]")]
     what: Vec<String>,
 
     #[command(flatten)]
     files: FileFlags,
 
-    /// How many
+    /// The new desired number of replicas
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(..=MAX_REPLICAS))]
     replicas: u32,
 
-    /// Only if so many are asked for now
+    /// Precondition: the current number of replicas in the spec
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(..=MAX_REPLICAS))]
     current_replicas: Option<u32>,
 
@@ -41,35 +41,35 @@ pub struct ScaleFlags {
 // --- ScaleFlags ---
 
 impl ScaleFlags {
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
         let mut failures = Vec::new();
-        for pick in session.pick_named(&self.what, &self.files).await? {
-            match self.scale(session, &pick).await {
-                Ok(()) => session.say(format_args!("{} scaled", pick.title()))?,
+        for info in session.resolve_named(&self.what, &self.files).await? {
+            match self.scale(session, &info).await {
+                Ok(()) => session.print_line(format_args!("{} scaled", info.title()))?,
                 Err(failed) => failures.push(failed),
             }
         }
-        report(failures)
+        report_all(failures)
     }
 
-    async fn scale(&self, session: &Session, pick: &Pick) -> Result<(), Failed> {
-        if !pick.resource.subresources.iter().any(|part| part == "scale") {
-            return Err(Failed::new(format!(
-                "{} cannot be scaled",
-                pick.resource.plural_noun()
+    async fn scale(&self, session: &CommandSession, info: &ResourceInfo) -> Result<(), ClientError> {
+        if !info.resource.subresources.iter().any(|part| part == "scale") {
+            return Err(ClientError::new(format!(
+                "{} does not support the scale subresource",
+                info.resource.plural_noun()
             )));
         }
-        let path = format!("{}/scale", pick.path());
+        let path = format!("{}/scale", info.path());
         let mut patch = json!({"spec": {"replicas": self.replicas}});
         if let Some(expected) = self.current_replicas {
             let scale = session.api.get(&path).await?;
             let count = scale["spec"]["replicas"].as_u64().unwrap_or_default();
             if count != u64::from(expected) {
-                return Err(Failed::new(format!(
+                return Err(ClientError::new(format!(
                     "Expected replicas to be {expected}, was {count}"
                 )));
             }
-            // Whoever scales in between makes this one fail.
+            // A concurrent change of the scale makes the patch fail with a conflict.
             patch["metadata"] = json!({"resourceVersion": scale["metadata"]["resourceVersion"]});
         }
         session.api.patch(&path, MERGE, &patch).await.map(drop)

@@ -1,43 +1,43 @@
-//! `k3 top`: what nodes and pods use.
+//! `k3 top`: CPU and memory usage from the metrics API.
 
 use clap::{Args, Subcommand, ValueEnum};
 use k3_quantity::Quantity;
 use serde_json::Value;
 
 use crate::{
+    api_resource::{escape, with_query},
     connection::ConnectFlags,
-    failed::Failed,
-    pick::SelectFlags,
-    resource::{escape, with_query},
-    session::Session,
+    error::ClientError,
+    resource_builder::SelectFlags,
+    session::CommandSession,
     table::Table,
 };
 
 const METRICS: &str = "/apis/metrics.k8s.io/v1beta1";
 
-/// Display what nodes or pods use
+/// Display resource (CPU/memory) usage of nodes or pods
 #[derive(Debug, Args)]
 pub struct TopFlags {
     #[command(subcommand)]
-    what: Top,
+    what: TopCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Top {
-    /// What nodes use
+enum TopCommand {
+    /// Display resource (CPU/memory) usage of nodes
     #[command(visible_aliases = ["nodes", "no"])]
     Node(TopArgs),
-    /// What pods use
+    /// Display resource (CPU/memory) usage of pods
     #[command(visible_aliases = ["pods", "po"])]
     Pod {
         #[command(flatten)]
         args: TopArgs,
 
-        /// Pods of all namespaces
+        /// List pods of all namespaces
         #[arg(short = 'A', long)]
         all_namespaces: bool,
 
-        /// A line for each container
+        /// Print usage per container
         #[arg(long)]
         containers: bool,
     },
@@ -45,17 +45,17 @@ enum Top {
 
 #[derive(Debug, Args)]
 struct TopArgs {
-    /// One of them
+    /// Name of a single node or pod
     name: Option<String>,
 
     #[command(flatten)]
     select: SelectFlags,
 
-    /// Order by what is used most
-    #[arg(long, value_name = "WHAT")]
-    sort_by: Option<By>,
+    /// Sort by usage, highest first
+    #[arg(long, value_name = "FIELD")]
+    sort_by: Option<TopSortKey>,
 
-    /// No line of headers
+    /// Do not print the header line
     #[arg(long)]
     no_headers: bool,
 
@@ -64,29 +64,29 @@ struct TopArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum By {
+enum TopSortKey {
     Cpu,
     Memory,
 }
 
-/// What somebody uses: thousandths of a core, and bytes.
+/// CPU usage in millicores, and memory usage in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Usage {
+struct ResourceUsage {
     cpu: i64,
     memory: i64,
 }
 
-/// A line.
-struct Line {
+struct UsageRow {
     names: Vec<String>,
-    usage: Usage,
+    usage: ResourceUsage,
+    /// The allocatable resources of a node.
     /// Of what there is.
-    limit: Option<Usage>,
+    allocatable: Option<ResourceUsage>,
 }
 
-// --- Usage ---
+// --- ResourceUsage ---
 
-impl Usage {
+impl ResourceUsage {
     fn read(amounts: &Value) -> Self {
         let quantity = |name: &str| Quantity::from_value(&amounts[name]).ok();
         Self {
@@ -106,26 +106,26 @@ impl Usage {
 impl TopFlags {
     pub(crate) fn connection(&self) -> &ConnectFlags {
         match &self.what {
-            Top::Node(args) | Top::Pod { args, .. } => &args.connection,
+            TopCommand::Node(args) | TopCommand::Pod { args, .. } => &args.connection,
         }
     }
 
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
-        let done = match &self.what {
-            Top::Node(args) => nodes(session, args).await,
-            Top::Pod {
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
+        let result = match &self.what {
+            TopCommand::Node(args) => nodes(session, args).await,
+            TopCommand::Pod {
                 args,
                 all_namespaces,
                 containers,
             } => pods(session, args, *all_namespaces, *containers).await,
         };
-        done.map_err(|failed| {
-            // The place where figures are is not there at all.
+        result.map_err(|failed| {
+            // A 404 without a name means that the API itself is missing, not a node or pod.
             let status = failed.status().cloned().unwrap_or_default();
             let is_absent =
                 failed.is_not_found() && status["details"]["name"].as_str().unwrap_or_default().is_empty();
             if is_absent || failed.http_code() == Some(503) {
-                Failed::new("Metrics API not available")
+                ClientError::new("Metrics API not available")
             } else {
                 failed
             }
@@ -133,72 +133,76 @@ impl TopFlags {
     }
 }
 
-async fn nodes(session: &Session, args: &TopArgs) -> Result<(), Failed> {
-    let mut lines = Vec::new();
+async fn nodes(session: &CommandSession, args: &TopArgs) -> Result<(), ClientError> {
+    let mut rows = Vec::new();
     for item in fetch(session, &format!("{METRICS}/nodes"), args).await? {
         let name = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let node = session
             .api
             .find(&format!("/api/v1/nodes/{}", escape(&name)))
             .await?;
-        lines.push(Line {
-            usage: Usage::read(&item["usage"]),
-            limit: node.map(|node| Usage::read(&node["status"]["allocatable"])),
+        rows.push(UsageRow {
+            usage: ResourceUsage::read(&item["usage"]),
+            allocatable: node.map(|node| ResourceUsage::read(&node["status"]["allocatable"])),
             names: vec![name],
         });
     }
     let header = ["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"];
-    print(session, args, Table::new(&header), lines)
+    print(session, args, Table::new(&header), rows)
 }
 
 async fn pods(
-    session: &Session,
+    session: &CommandSession,
     args: &TopArgs,
-    is_everywhere: bool,
+    all_namespaces: bool,
     has_containers: bool,
-) -> Result<(), Failed> {
-    let collection = if is_everywhere {
+) -> Result<(), ClientError> {
+    let collection = if all_namespaces {
         format!("{METRICS}/pods")
     } else {
         format!("{METRICS}/namespaces/{}/pods", escape(&session.namespace))
     };
-    let mut lines = Vec::new();
+    let mut rows = Vec::new();
     for item in fetch(session, &collection, args).await? {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut names = Vec::new();
-        names.extend(is_everywhere.then(|| text(&item["metadata"]["namespace"])));
+        names.extend(all_namespaces.then(|| text(&item["metadata"]["namespace"])));
         names.push(text(&item["metadata"]["name"]));
-        let mut total = Usage::default();
+        let mut total = ResourceUsage::default();
         for container in item["containers"].as_array().into_iter().flatten() {
-            let usage = Usage::read(&container["usage"]);
+            let usage = ResourceUsage::read(&container["usage"]);
             total.add(usage);
             if has_containers {
                 let mut names = names.clone();
                 names.push(text(&container["name"]));
-                lines.push(Line {
+                rows.push(UsageRow {
                     names,
                     usage,
-                    limit: None,
+                    allocatable: None,
                 });
             }
         }
         if !has_containers {
-            lines.push(Line {
+            rows.push(UsageRow {
                 names,
                 usage: total,
-                limit: None,
+                allocatable: None,
             });
         }
     }
     let mut header = Vec::new();
-    header.extend(is_everywhere.then_some("NAMESPACE"));
+    header.extend(all_namespaces.then_some("NAMESPACE"));
     header.push(if has_containers { "POD" } else { "NAME" });
     header.extend(has_containers.then_some("NAME"));
     header.extend(["CPU(cores)", "MEMORY(bytes)"]);
-    print(session, args, Table::new(&header), lines)
+    print(session, args, Table::new(&header), rows)
 }
 
-async fn fetch(session: &Session, collection: &str, args: &TopArgs) -> Result<Vec<Value>, Failed> {
+async fn fetch(
+    session: &CommandSession,
+    collection: &str,
+    args: &TopArgs,
+) -> Result<Vec<Value>, ClientError> {
     if let Some(name) = &args.name {
         let item = session.api.get(&format!("{collection}/{}", escape(name))).await?;
         return Ok(vec![item]);
@@ -213,30 +217,37 @@ async fn fetch(session: &Session, collection: &str, args: &TopArgs) -> Result<Ve
     }
 }
 
-fn print(session: &Session, args: &TopArgs, mut table: Table, mut lines: Vec<Line>) -> Result<(), Failed> {
-    if lines.is_empty() {
+fn print(
+    session: &CommandSession,
+    args: &TopArgs,
+    mut table: Table,
+    mut rows: Vec<UsageRow>,
+) -> Result<(), ClientError> {
+    if rows.is_empty() {
         eprintln!("No resources found");
         return Ok(());
     }
     match args.sort_by {
-        Some(By::Cpu) => lines.sort_by_key(|line| -line.usage.cpu),
-        Some(By::Memory) => lines.sort_by_key(|line| -line.usage.memory),
-        None => lines.sort_by(|left, right| left.names.cmp(&right.names)),
+        Some(TopSortKey::Cpu) => rows.sort_by_key(|row| -row.usage.cpu),
+        Some(TopSortKey::Memory) => rows.sort_by_key(|row| -row.usage.memory),
+        None => rows.sort_by(|left, right| left.names.cmp(&right.names)),
     }
-    let has_shares = table.header.iter().any(|name| name == "CPU(%)");
-    let share = |used: i64, all: Option<i64>| match all {
+    let has_percent = table.header.iter().any(|name| name == "CPU(%)");
+    let percent = |used: i64, all: Option<i64>| match all {
         Some(all) if all > 0 => format!("{}%", used * 100 / all),
         _ => "<unknown>".to_owned(),
     };
-    table.rows = lines
+    table.rows = rows
         .into_iter()
-        .map(|line| {
-            let mut row = line.names;
-            row.push(format!("{}m", line.usage.cpu));
-            row.extend(has_shares.then(|| share(line.usage.cpu, line.limit.map(|limit| limit.cpu))));
-            row.push(format!("{}Mi", line.usage.memory >> 20));
-            row.extend(has_shares.then(|| share(line.usage.memory, line.limit.map(|limit| limit.memory))));
-            row
+        .map(|row| {
+            let mut cells = row.names;
+            cells.push(format!("{}m", row.usage.cpu));
+            cells.extend(has_percent.then(|| percent(row.usage.cpu, row.allocatable.map(|all| all.cpu))));
+            cells.push(format!("{}Mi", row.usage.memory >> 20));
+            cells.extend(
+                has_percent.then(|| percent(row.usage.memory, row.allocatable.map(|all| all.memory))),
+            );
+            cells
         })
         .collect();
     session.show(|screen| table.print(screen, !args.no_headers))

@@ -1,4 +1,4 @@
-//! `k3 wait`: until objects are as they should be.
+//! `k3 wait`: waits for a condition of objects.
 
 use std::{str::FromStr, time::Duration};
 
@@ -6,28 +6,28 @@ use clap::Args;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::get::report;
+use super::get::report_all;
 use crate::{
     age::duration_argument,
     connection::ConnectFlags,
-    failed::Failed,
-    jsonpath::Path,
-    pick::{ChosenFlags, Pick},
-    session::Session,
-    watch::until,
+    error::ClientError,
+    jsonpath::JsonPath,
+    resource_builder::{ResourceInfo, SelectionFlags},
+    session::CommandSession,
+    watch::wait_until,
 };
 
-/// Wait until objects are as they should be
+/// Wait for a condition on one or many resources
 #[derive(Debug, Args)]
 pub struct WaitFlags {
     #[command(flatten)]
-    chosen: ChosenFlags,
+    selection: SelectionFlags,
 
-    /// `condition=NAME[=VALUE]`, `jsonpath=PATH[=VALUE]`, `delete` or `create`
-    #[arg(long = "for", value_name = "WHAT")]
-    wish: Wish,
+    /// The condition: `condition=NAME[=VALUE]`, `jsonpath=PATH[=VALUE]`, `delete` or `create`
+    #[arg(long = "for", value_name = "CONDITION")]
+    condition: WaitCondition,
 
-    /// Give up after this long; 0 looks once
+    /// How long to wait; 0 checks once
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration_argument)]
     timeout: Duration,
 
@@ -35,24 +35,24 @@ pub struct WaitFlags {
     pub(crate) connection: ConnectFlags,
 }
 
-/// How an object should be.
+/// The condition to wait for.
 #[derive(Clone, Debug, PartialEq)]
-enum Wish {
-    Gone,
-    There,
+enum WaitCondition {
+    Deleted,
+    Created,
     Condition { name: String, value: String },
-    Path { path: Path, value: Option<String> },
+    JsonPath { path: JsonPath, value: Option<String> },
 }
 
-// --- Wish ---
+// --- WaitCondition ---
 
-impl FromStr for Wish {
+impl FromStr for WaitCondition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once('=') {
-            None if text.eq_ignore_ascii_case("delete") => Ok(Self::Gone),
-            None if text.eq_ignore_ascii_case("create") => Ok(Self::There),
+            None if text.eq_ignore_ascii_case("delete") => Ok(Self::Deleted),
+            None if text.eq_ignore_ascii_case("create") => Ok(Self::Created),
             Some(("condition", condition)) => {
                 let (name, value) = condition.split_once('=').unwrap_or((condition, "True"));
                 Ok(Self::Condition {
@@ -61,7 +61,7 @@ impl FromStr for Wish {
                 })
             }
             Some(("jsonpath", rest)) => {
-                // The path may have an equals sign of its own in a filter: only one outside of brackets ends it.
+                // A filter of the path may contain an equals sign; only one outside brackets separates the value.
                 let mut depth = 0;
                 let end = rest.char_indices().find_map(|(at, letter)| {
                     match letter {
@@ -72,23 +72,23 @@ impl FromStr for Wish {
                     (letter == '=' && depth == 0).then_some(at)
                 });
                 let (path, value) = end.map_or((rest, None), |at| (&rest[..at], Some(&rest[at + 1..])));
-                let path = Path::parse(path).map_err(|failed| failed.to_string())?;
+                let path = JsonPath::parse(path).map_err(|failed| failed.to_string())?;
                 let value = value.map(|value| value.trim_matches(['\'', '"']).to_owned());
-                Ok(Self::Path { path, value })
+                Ok(Self::JsonPath { path, value })
             }
             _ => Err(format!(
-                "unrecognized condition: {text:?}; write delete, create, condition=NAME[=VALUE] or jsonpath=PATH[=VALUE]"
+                "unrecognized condition: {text:?}; expected delete, create, condition=NAME[=VALUE] or jsonpath=PATH[=VALUE]"
             )),
         }
     }
 }
 
-impl Wish {
-    /// Whether an object is so; nothing stands for one that is not there.
+impl WaitCondition {
+    /// Whether an object meets the condition; `None` is an object that does not exist.
     fn is_met(&self, object: Option<&Value>) -> bool {
         match (self, object) {
-            (Self::Gone, object) => object.is_none(),
-            (Self::There, object) => object.is_some(),
+            (Self::Deleted, object) => object.is_none(),
+            (Self::Created, object) => object.is_some(),
             (_, None) => false,
             (Self::Condition { name, value }, Some(object)) => {
                 let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
@@ -98,26 +98,27 @@ impl Wish {
                     .into_iter()
                     .find(|condition| has_name(&condition["type"]));
                 condition.is_some_and(|condition| {
-                    // What was seen of an older generation says nothing of this one.
-                    let seen = condition["observedGeneration"].as_i64();
-                    let seen = seen.or_else(|| object["status"]["observedGeneration"].as_i64());
-                    let is_old = seen
+                    // upstream: staging/src/k8s.io/kubectl/pkg/cmd/wait/condition.go getObservedGeneration
+                    // A condition of an older generation does not describe the current spec.
+                    let observed = condition["observedGeneration"].as_i64();
+                    let observed = observed.or_else(|| object["status"]["observedGeneration"].as_i64());
+                    let is_outdated = observed
                         .zip(object["metadata"]["generation"].as_i64())
-                        .is_some_and(|(seen, now)| seen < now);
-                    let is_so = condition["status"]
+                        .is_some_and(|(observed, current)| observed < current);
+                    let has_value = condition["status"]
                         .as_str()
                         .is_some_and(|status| status.eq_ignore_ascii_case(value));
-                    is_so && !is_old
+                    has_value && !is_outdated
                 })
             }
-            (Self::Path { path, value }, Some(object)) => match (path.first(object), value) {
+            (Self::JsonPath { path, value }, Some(object)) => match (path.first(object), value) {
                 (None, _) => false,
                 (Some(_), None) => true,
                 (Some(Value::String(found)), Some(value)) => found == value,
+                // Numbers and booleans are compared by their text.
                 (Some(found), Some(value)) => {
-                    // The text of a number or the like: as values they differ.
-                    let told = found.to_string();
-                    told == *value
+                    let text = found.to_string();
+                    text == *value
                 }
             },
         }
@@ -127,74 +128,81 @@ impl Wish {
 // --- WaitFlags ---
 
 impl WaitFlags {
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
         let deadline = Instant::now() + self.timeout;
-        // Whoever waits for the first to be there waits.
-        let patience = (self.wish == Wish::There).then_some(deadline);
-        let picks = self.chosen.picks(session, patience).await?;
-        if picks.is_empty() {
-            // What is not there is gone already.
-            return if self.wish == Wish::Gone {
+        // `--for=create` also waits for the first object of a selector to exist.
+        let create_deadline = (self.condition == WaitCondition::Created).then_some(deadline);
+        let infos = self.selection.resolve(session, create_deadline).await?;
+        if infos.is_empty() {
+            // A selector without objects satisfies `--for=delete`.
+            return if self.condition == WaitCondition::Deleted {
                 Ok(())
             } else {
-                Err(Failed::new("no matching resources found"))
+                Err(ClientError::new("no matching resources found"))
             };
         }
         let mut failures = Vec::new();
-        for pick in picks {
-            match self.wait(session, &pick, deadline).await {
-                Ok(()) => session.say(format_args!("{} condition met", pick.title()))?,
+        for info in infos {
+            match self.wait(session, &info, deadline).await {
+                Ok(()) => session.print_line(format_args!("{} condition met", info.title()))?,
                 Err(failed) => failures.push(failed),
             }
         }
-        report(failures)
+        report_all(failures)
     }
 
-    async fn wait(&self, session: &Session, pick: &Pick, deadline: Instant) -> Result<(), Failed> {
-        let mut was_there = false;
+    async fn wait(
+        &self,
+        session: &CommandSession,
+        info: &ResourceInfo,
+        deadline: Instant,
+    ) -> Result<(), ClientError> {
+        let mut existed = false;
         let mut is_met = |object: Option<&Value>| {
-            if self.wish.is_met(object) {
+            if self.condition.is_met(object) {
                 return Ok(Some(true));
             }
-            let is_gone = object.is_none();
-            if is_gone && self.wish != Wish::There {
-                // Waiting for something to become of what is not there would be for ever.
-                return if was_there {
-                    Err(gone(pick))
+            if object.is_none() && self.condition != WaitCondition::Created {
+                // An object that does not exist never meets the condition.
+                return if existed {
+                    Err(deleted_error(info))
                 } else {
                     Ok(Some(false))
                 };
             }
-            was_there = true;
+            existed = true;
             Ok(self.timeout.is_zero().then_some(false))
         };
-        let late = || {
-            let plural = pick.resource.plural_noun();
-            Failed::new(format!(
+        let timeout_error = || {
+            let plural = info.resource.plural_noun();
+            ClientError::new(format!(
                 "timed out waiting for the condition on {plural}/{}",
-                pick.name()
+                info.name()
             ))
         };
-        let collection = pick.collection();
-        let waited = until(&session.api, &collection, pick.name(), &mut is_met);
-        let answer = if self.timeout.is_zero() {
-            waited.await
+        let collection = info.collection();
+        let result = wait_until(&session.api, &collection, info.name(), &mut is_met);
+        let result = if self.timeout.is_zero() {
+            result.await
         } else {
-            timeout_at(deadline, waited).await.map_err(|_| late())?
+            timeout_at(deadline, result).await.map_err(|_| timeout_error())?
         };
-        if answer? {
+        if result? {
             return Ok(());
         }
-        if !was_there {
-            // The server says it best.
-            session.api.get(&pick.path()).await?;
+        if !existed {
+            // Request the object to report the server's own error.
+            session.api.get(&info.path()).await?;
         }
-        Err(late())
+        Err(timeout_error())
     }
 }
 
-fn gone(pick: &Pick) -> Failed {
-    Failed::new(format!("{} was deleted while it was waited for", pick.title()))
+fn deleted_error(info: &ResourceInfo) -> ClientError {
+    ClientError::new(format!(
+        "{} was deleted before the condition was met",
+        info.title()
+    ))
 }
 
 #[cfg(test)]
@@ -203,15 +211,15 @@ mod tests {
 
     use super::*;
 
-    fn is_met(wish: &str, object: Option<&Value>) -> bool {
-        wish.parse::<Wish>().unwrap().is_met(object)
+    fn is_met(condition: &str, object: Option<&Value>) -> bool {
+        condition.parse::<WaitCondition>().unwrap().is_met(object)
     }
 
     #[test]
-    fn wishes_are_met_by_objects_that_are_so() {
+    fn evaluates_conditions() {
         let pod = json!({"metadata": {"generation": 2}, "status": {"phase": "Running", "n": 3,
             "conditions": [{"type": "Ready", "status": "True"}, {"type": "Old", "status": "True", "observedGeneration": 1}]}});
-        for wish in [
+        for condition in [
             "condition=Ready",
             "condition=ready=true",
             "jsonpath={.status.phase}=Running",
@@ -221,10 +229,10 @@ mod tests {
             r#"jsonpath={.status.conditions[?(@.type=="Ready")].status}=True"#,
             "create",
         ] {
-            let wish = wish.replace('\'', "");
-            assert!(is_met(&wish, Some(&pod)), "{wish}");
+            let condition = condition.replace('\'', "");
+            assert!(is_met(&condition, Some(&pod)), "{condition}");
         }
-        for wish in [
+        for condition in [
             "condition=Ready=False",
             "condition=Old",
             "condition=Other",
@@ -232,15 +240,15 @@ mod tests {
             "jsonpath={.status.none}",
             "delete",
         ] {
-            assert!(!is_met(wish, Some(&pod)), "{wish}");
+            assert!(!is_met(condition, Some(&pod)), "{condition}");
         }
         assert!(is_met("delete", None) && !is_met("create", None) && !is_met("condition=Ready", None));
     }
 
     #[test]
-    fn wishes_that_make_no_sense_are_refused() {
-        for wish in ["", "ready", "condition", "jsonpath={.a", "foo=bar"] {
-            assert!(wish.parse::<Wish>().is_err(), "{wish}");
+    fn rejects_invalid_conditions() {
+        for condition in ["", "ready", "condition", "jsonpath={.a", "foo=bar"] {
+            assert!(condition.parse::<WaitCondition>().is_err(), "{condition}");
         }
     }
 }

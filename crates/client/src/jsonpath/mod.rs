@@ -1,12 +1,12 @@
-//! kubectl's paths: texts with paths in braces, such as `{range .items[*]}{.metadata.name}{"\n"}{end}`.
+//! kubectl's JSONPath templates, such as `{range .items[*]}{.metadata.name}{"\n"}{end}`.
 //!
-//! Promises: what is not there is nothing, not a failure; a template that makes no sense is refused when it is read.
+//! A path without a value yields nothing, not an error. An invalid template is rejected when it is parsed.
 
 mod parse;
 mod path;
 mod template;
 
-pub(crate) use self::{path::Path, template::Template};
+pub(crate) use self::{path::JsonPath, template::JsonPathTemplate};
 
 #[cfg(test)]
 mod tests;

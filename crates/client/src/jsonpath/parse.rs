@@ -1,37 +1,37 @@
-//! Reading templates and paths.
+//! The parser of templates and paths.
 
 use std::{iter::Peekable, str::Chars};
 
 use serde_json::Value;
 
 use super::{
-    path::{Comparison, Filter, Operand, Path, Step},
-    template::{Piece, Template},
+    path::{FilterComparison, FilterOperand, JsonPath, PathFilter, PathStep},
+    template::{JsonPathTemplate, TemplatePiece},
 };
-use crate::failed::Failed;
+use crate::error::ClientError;
 
-/// A text that is read letter by letter.
-struct Reader<'a> {
+/// A cursor over a template.
+struct JsonPathParser<'a> {
     whole: &'a str,
     letters: Peekable<Chars<'a>>,
 }
 
-// --- Template ---
+// --- JsonPathTemplate ---
 
-impl Template {
-    /// Reads a template.
-    pub(crate) fn parse(text: &str) -> Result<Self, Failed> {
-        let mut reader = Reader::new(text);
+impl JsonPathTemplate {
+    /// Parses a template.
+    pub(crate) fn parse(text: &str) -> Result<Self, ClientError> {
+        let mut reader = JsonPathParser::new(text);
         let pieces = reader.pieces(false)?;
         Ok(Self(pieces))
     }
 }
 
-// --- Path ---
+// --- JsonPath ---
 
-impl Path {
-    /// Reads a single path: `{.a.b}`, `.a.b` or `a.b`.
-    pub(crate) fn parse(text: &str) -> Result<Self, Failed> {
+impl JsonPath {
+    /// Parses a single path: `{.a.b}`, `.a.b` or `a.b`.
+    pub(crate) fn parse(text: &str) -> Result<Self, ClientError> {
         let bare = text.trim();
         let bare = bare
             .strip_prefix('{')
@@ -43,21 +43,21 @@ impl Path {
         } else {
             format!(".{bare}")
         };
-        let mut reader = Reader::new(&dotted);
+        let mut reader = JsonPathParser::new(&dotted);
         if dotted.contains(['{', '}']) {
-            return Err(reader.bad("a single path is wanted"));
+            return Err(reader.error("a single path is wanted"));
         }
         let path = reader.path()?;
         match reader.letters.next() {
             None => Ok(path),
-            Some(letter) => Err(reader.bad(&format!("unexpected {letter:?}"))),
+            Some(letter) => Err(reader.error(&format!("unexpected {letter:?}"))),
         }
     }
 }
 
-// --- Reader ---
+// --- JsonPathParser ---
 
-impl<'a> Reader<'a> {
+impl<'a> JsonPathParser<'a> {
     fn new(whole: &'a str) -> Self {
         Self {
             whole,
@@ -65,12 +65,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn bad(&self, why: &str) -> Failed {
-        Failed::usage(format!("error parsing jsonpath {}: {why}", self.whole))
+    fn error(&self, why: &str) -> ClientError {
+        ClientError::usage(format!("error parsing jsonpath {}: {why}", self.whole))
     }
 
-    /// The pieces up to the end of the text, or up to `{end}`.
-    fn pieces(&mut self, is_inner: bool) -> Result<Vec<Piece>, Failed> {
+    /// Parses pieces up to the end of the text, or up to `{end}`.
+    fn pieces(&mut self, is_inner: bool) -> Result<Vec<TemplatePiece>, ClientError> {
         let mut pieces = Vec::new();
         let mut literal = String::new();
         while let Some(letter) = self.letters.next() {
@@ -79,36 +79,36 @@ impl<'a> Reader<'a> {
                 continue;
             }
             if !literal.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut literal)));
+                pieces.push(TemplatePiece::Text(std::mem::take(&mut literal)));
             }
-            if self.inside(&mut pieces)? {
+            if self.content(&mut pieces)? {
                 return if is_inner {
                     Ok(pieces)
                 } else {
-                    Err(self.bad("not in range, nothing to end"))
+                    Err(self.error("not in range, nothing to end"))
                 };
             }
         }
         if is_inner {
-            return Err(self.bad("unterminated range, need {end}"));
+            return Err(self.error("unterminated range, need {end}"));
         }
         if !literal.is_empty() {
-            pieces.push(Piece::Text(literal));
+            pieces.push(TemplatePiece::Text(literal));
         }
         Ok(pieces)
     }
 
-    /// What is in braces; whether it was `end`.
-    fn inside(&mut self, pieces: &mut Vec<Piece>) -> Result<bool, Failed> {
+    /// Parses the content of braces. Returns whether it was `end`.
+    fn content(&mut self, pieces: &mut Vec<TemplatePiece>) -> Result<bool, ClientError> {
         loop {
             self.skip_blanks();
             match self.letters.peek().copied() {
-                None => return Err(self.bad("unclosed action: a } is missing")),
+                None => return Err(self.error("unclosed action: a } is missing")),
                 Some('}') => {
                     self.letters.next();
                     return Ok(false);
                 }
-                Some('"' | '\'') => pieces.push(Piece::Text(self.quoted()?)),
+                Some('"' | '\'') => pieces.push(TemplatePiece::Text(self.quoted()?)),
                 Some(letter) if letter.is_ascii_alphabetic() => {
                     let word = self.word();
                     match word.as_str() {
@@ -121,31 +121,31 @@ impl<'a> Reader<'a> {
                             let path = self.path()?;
                             self.close()?;
                             let inner = self.pieces(true)?;
-                            pieces.push(Piece::Range(path, inner));
+                            pieces.push(TemplatePiece::Range(path, inner));
                             return Ok(false);
                         }
-                        word => return Err(self.bad(&format!("unrecognized identifier {word}"))),
+                        word => return Err(self.error(&format!("unrecognized identifier {word}"))),
                     }
                 }
                 Some(_) => {
                     let path = self.path()?;
-                    pieces.push(Piece::Path(path));
+                    pieces.push(TemplatePiece::JsonPath(path));
                 }
             }
         }
     }
 
-    fn close(&mut self) -> Result<(), Failed> {
+    fn close(&mut self) -> Result<(), ClientError> {
         self.skip_blanks();
         match self.letters.next() {
             Some('}') => Ok(()),
-            _ => Err(self.bad("unclosed action: a } is missing")),
+            _ => Err(self.error("unclosed action: a } is missing")),
         }
     }
 
-    /// A path, as far as it goes.
-    fn path(&mut self) -> Result<Path, Failed> {
-        let mut path = Path::default();
+    /// Parses a path.
+    fn path(&mut self) -> Result<JsonPath, ClientError> {
+        let mut path = JsonPath::default();
         match self.letters.peek() {
             Some('$') => {
                 path.is_rooted = true;
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
                 self.letters.next();
             }
             Some('.' | '[') => {}
-            _ => return Err(self.bad("a path begins with . or [")),
+            _ => return Err(self.error("a path begins with . or [")),
         }
         loop {
             match self.letters.peek() {
@@ -173,12 +173,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What follows a dot.
-    fn dotted(&mut self, path: &mut Path) -> Result<(), Failed> {
+    /// Parses what follows a dot.
+    fn dotted(&mut self, path: &mut JsonPath) -> Result<(), ClientError> {
         match self.letters.peek().copied() {
             Some('.') => {
                 self.letters.next();
-                path.steps.push(Step::Below);
+                path.steps.push(PathStep::Below);
                 if !matches!(self.letters.peek(), Some('[')) {
                     self.field(path)?;
                 }
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn field(&mut self, path: &mut Path) -> Result<(), Failed> {
+    fn field(&mut self, path: &mut JsonPath) -> Result<(), ClientError> {
         let mut name = String::new();
         while let Some(&letter) = self.letters.peek() {
             match letter {
@@ -206,24 +206,24 @@ impl<'a> Reader<'a> {
             }
         }
         match name.as_str() {
-            // `{.}` is everything at hand.
+            // `{.}` is the current value.
             "" if path.steps.is_empty() => {}
-            "" => return Err(self.bad("a name is missing after a dot")),
-            "*" => path.steps.push(Step::Every),
-            _ => path.steps.push(Step::Fields(vec![name])),
+            "" => return Err(self.error("a name is missing after a dot")),
+            "*" => path.steps.push(PathStep::Every),
+            _ => path.steps.push(PathStep::Fields(vec![name])),
         }
         Ok(())
     }
 
-    /// What follows `[`, with its end.
-    fn bracket(&mut self) -> Result<Step, Failed> {
+    /// Parses an index, a union or a filter after `[`, including the closing bracket.
+    fn bracket(&mut self) -> Result<PathStep, ClientError> {
         self.skip_blanks();
         match self.letters.peek() {
             Some('?') => {
                 self.letters.next();
                 let filter = self.filter()?;
                 self.expect(']')?;
-                return Ok(Step::Where(Box::new(filter)));
+                return Ok(PathStep::Where(Box::new(filter)));
             }
             Some('\'' | '"') => {
                 let mut names = vec![self.quoted()?];
@@ -232,48 +232,48 @@ impl<'a> Reader<'a> {
                     names.push(self.quoted()?);
                 }
                 self.expect(']')?;
-                return Ok(Step::Fields(names));
+                return Ok(PathStep::Fields(names));
             }
             _ => {}
         }
-        let mut inside = String::new();
+        let mut content = String::new();
         loop {
             match self.letters.next() {
                 Some(']') => break,
-                Some(letter) => inside.push(letter),
-                None => return Err(self.bad("unterminated array: a ] is missing")),
+                Some(letter) => content.push(letter),
+                None => return Err(self.error("unterminated array: a ] is missing")),
             }
         }
-        self.index(inside.trim())
+        self.index(content.trim())
     }
 
-    fn index(&self, inside: &str) -> Result<Step, Failed> {
+    fn index(&self, content: &str) -> Result<PathStep, ClientError> {
         let number = |text: &str| {
             let text = text.trim();
             text.parse::<i64>()
-                .map_err(|_| self.bad(&format!("invalid array index {text}")))
+                .map_err(|_| self.error(&format!("invalid array index {text}")))
         };
-        if inside == "*" {
-            return Ok(Step::Every);
+        if content == "*" {
+            return Ok(PathStep::Every);
         }
-        if inside.contains(':') {
+        if content.contains(':') {
             let bound = |text: Option<&str>| match text.map(str::trim) {
                 None | Some("") => Ok(None),
                 Some(text) => number(text).map(Some),
             };
-            let mut bounds = inside.split(':');
-            return Ok(Step::Slice {
+            let mut bounds = content.split(':');
+            return Ok(PathStep::Slice {
                 from: bound(bounds.next())?,
                 to: bound(bounds.next())?,
                 step: bound(bounds.next())?,
             });
         }
-        let indices: Result<Vec<i64>, Failed> = inside.split(',').map(number).collect();
-        Ok(Step::Items(indices?))
+        let indices: Result<Vec<i64>, ClientError> = content.split(',').map(number).collect();
+        Ok(PathStep::Items(indices?))
     }
 
     /// `(@.a=="b")`
-    fn filter(&mut self) -> Result<Filter, Failed> {
+    fn filter(&mut self) -> Result<PathFilter, ClientError> {
         self.expect('(')?;
         let left = self.operand()?;
         self.skip_blanks();
@@ -283,27 +283,27 @@ impl<'a> Reader<'a> {
         }
         let comparison = match sign.as_str() {
             "" => None,
-            "=" | "==" => Some(Comparison::Equal),
-            "!=" => Some(Comparison::Unequal),
-            "<" => Some(Comparison::Less),
-            "<=" => Some(Comparison::LessOrEqual),
-            ">" => Some(Comparison::Greater),
-            ">=" => Some(Comparison::GreaterOrEqual),
-            sign => return Err(self.bad(&format!("unrecognized filter operator {sign}"))),
+            "=" | "==" => Some(FilterComparison::Equal),
+            "!=" => Some(FilterComparison::Unequal),
+            "<" => Some(FilterComparison::Less),
+            "<=" => Some(FilterComparison::LessOrEqual),
+            ">" => Some(FilterComparison::Greater),
+            ">=" => Some(FilterComparison::GreaterOrEqual),
+            sign => return Err(self.error(&format!("unrecognized filter operator {sign}"))),
         };
         let test = match comparison {
             None => None,
             Some(comparison) => Some((comparison, self.operand()?)),
         };
         self.expect(')')?;
-        Ok(Filter { left, test })
+        Ok(PathFilter { left, test })
     }
 
-    fn operand(&mut self) -> Result<Operand, Failed> {
+    fn operand(&mut self) -> Result<FilterOperand, ClientError> {
         self.skip_blanks();
         match self.letters.peek().copied() {
-            Some('@' | '$' | '.') => Ok(Operand::Path(self.path()?)),
-            Some('"' | '\'') => Ok(Operand::Value(Value::String(self.quoted()?))),
+            Some('@' | '$' | '.') => Ok(FilterOperand::JsonPath(self.path()?)),
+            Some('"' | '\'') => Ok(FilterOperand::Value(Value::String(self.quoted()?))),
             _ => {
                 let mut word = String::new();
                 while let Some(letter) = self.letters.next_if(|letter| !" )=!<>]".contains(*letter)) {
@@ -311,16 +311,16 @@ impl<'a> Reader<'a> {
                 }
                 let value = serde_json::from_str(&word);
                 value
-                    .map(Operand::Value)
-                    .map_err(|_| self.bad(&format!("cannot read {word:?} in a filter")))
+                    .map(FilterOperand::Value)
+                    .map_err(|_| self.error(&format!("cannot read {word:?} in a filter")))
             }
         }
     }
 
-    /// A text in quotes, with its escapes.
-    fn quoted(&mut self) -> Result<String, Failed> {
+    /// Parses a quoted string with escapes.
+    fn quoted(&mut self) -> Result<String, ClientError> {
         let Some(quote @ ('"' | '\'')) = self.letters.next() else {
-            return Err(self.bad("a text in quotes is wanted"));
+            return Err(self.error("a text in quotes is wanted"));
         };
         let mut text = String::new();
         while let Some(letter) = self.letters.next() {
@@ -336,7 +336,7 @@ impl<'a> Reader<'a> {
                 letter => text.push(letter),
             }
         }
-        Err(self.bad("unterminated quoted string"))
+        Err(self.error("unterminated quoted string"))
     }
 
     fn word(&mut self) -> String {
@@ -347,11 +347,11 @@ impl<'a> Reader<'a> {
         word
     }
 
-    fn expect(&mut self, wanted: char) -> Result<(), Failed> {
+    fn expect(&mut self, wanted: char) -> Result<(), ClientError> {
         self.skip_blanks();
         match self.letters.next() {
             Some(letter) if letter == wanted => Ok(()),
-            _ => Err(self.bad(&format!("a {wanted} is missing"))),
+            _ => Err(self.error(&format!("a {wanted} is missing"))),
         }
     }
 

@@ -1,20 +1,20 @@
-//! Paths into trees.
+//! JSONPath evaluation.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-/// A path, step by step.
+/// A path: a sequence of steps.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Path {
-    /// Whether it begins at the root, whatever is at hand.
+pub(crate) struct JsonPath {
+    /// Whether the path starts at the root (`$`) instead of the current value.
     pub(super) is_rooted: bool,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<PathStep>,
 }
 
-/// A step from some values to others.
+/// A step from values to other values.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     /// `.name`, `['a','b']`
     Fields(Vec<String>),
     /// `.*`, `[*]`
@@ -30,25 +30,25 @@ pub(super) enum Step {
         step: Option<i64>,
     },
     /// `[?(@.a=="b")]`
-    Where(Box<Filter>),
+    Where(Box<PathFilter>),
 }
 
-/// What an item must be like.
+/// A condition on list items.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Filter {
-    pub(super) left: Operand,
-    /// Nothing: that there is something.
-    pub(super) test: Option<(Comparison, Operand)>,
+pub(super) struct PathFilter {
+    pub(super) left: FilterOperand,
+    /// `None` when the filter only requires that the operand exists.
+    pub(super) test: Option<(FilterComparison, FilterOperand)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Operand {
-    Path(Path),
+pub(super) enum FilterOperand {
+    JsonPath(JsonPath),
     Value(Value),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(super) enum FilterComparison {
     Equal,
     Unequal,
     Less,
@@ -57,10 +57,10 @@ pub(super) enum Comparison {
     GreaterOrEqual,
 }
 
-// --- Path ---
+// --- JsonPath ---
 
-impl Path {
-    /// The values it leads to from `here`, in order.
+impl JsonPath {
+    /// Returns the values at the path, starting at `here`, in order.
     pub(crate) fn find<'a>(&self, root: &'a Value, here: &'a Value) -> Vec<&'a Value> {
         let mut found = vec![if self.is_rooted { root } else { here }];
         for step in &self.steps {
@@ -73,15 +73,15 @@ impl Path {
         found
     }
 
-    /// The first of them in an object.
+    /// Returns the first value at the path.
     pub(crate) fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
         self.find(object, object).into_iter().next()
     }
 }
 
-// --- Step ---
+// --- PathStep ---
 
-impl Step {
+impl PathStep {
     fn walk<'a>(&self, root: &'a Value, value: &'a Value, next: &mut Vec<&'a Value>) {
         match self {
             Self::Fields(names) => next.extend(names.iter().filter_map(|name| value.get(name))),
@@ -106,11 +106,11 @@ impl Step {
     }
 }
 
-/// Where an index is that may count from the end.
+/// Resolves an index, which counts from the end when it is negative.
 fn position(index: i64, length: usize) -> usize {
     match usize::try_from(index) {
         Ok(index) => index,
-        // Before the first there is nothing.
+        // An index before the first item selects nothing.
         Err(_) => length
             .checked_sub(usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX))
             .unwrap_or(usize::MAX),
@@ -132,9 +132,9 @@ fn below<'a>(value: &'a Value, next: &mut Vec<&'a Value>) {
     }
 }
 
-// --- Filter ---
+// --- PathFilter ---
 
-impl Filter {
+impl PathFilter {
     fn takes(&self, root: &Value, item: &Value) -> bool {
         let Some((comparison, right)) = &self.test else {
             return self.left.value(root, item).is_some();
@@ -146,20 +146,20 @@ impl Filter {
     }
 }
 
-// --- Operand ---
+// --- FilterOperand ---
 
-impl Operand {
+impl FilterOperand {
     fn value<'a>(&'a self, root: &'a Value, item: &'a Value) -> Option<&'a Value> {
         match self {
-            Self::Path(path) => path.find(root, item).into_iter().next(),
+            Self::JsonPath(path) => path.find(root, item).into_iter().next(),
             Self::Value(value) => Some(value),
         }
     }
 }
 
-// --- Comparison ---
+// --- FilterComparison ---
 
-impl Comparison {
+impl FilterComparison {
     fn holds(self, left: &Value, right: &Value) -> bool {
         let order = match (left, right) {
             (Value::Number(left), Value::Number(right)) => left.as_f64().partial_cmp(&right.as_f64()),

@@ -1,25 +1,25 @@
-//! Texts with paths in them.
+//! Templates: text with paths.
 
 use serde_json::Value;
 
-use super::path::Path;
+use super::path::JsonPath;
 
-/// A template.
+/// A parsed template.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Template(pub(super) Vec<Piece>);
+pub(crate) struct JsonPathTemplate(pub(super) Vec<TemplatePiece>);
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Piece {
+pub(super) enum TemplatePiece {
     Text(String),
-    Path(Path),
-    /// The pieces for each value that the path leads to.
-    Range(Path, Vec<Piece>),
+    JsonPath(JsonPath),
+    /// The pieces to repeat for each value of the path.
+    Range(JsonPath, Vec<TemplatePiece>),
 }
 
-// --- Template ---
+// --- JsonPathTemplate ---
 
-impl Template {
-    /// The text for an object.
+impl JsonPathTemplate {
+    /// Evaluates the template for an object.
     pub(crate) fn fill(&self, object: &Value) -> String {
         let mut text = String::new();
         fill(&self.0, object, object, &mut text);
@@ -27,11 +27,11 @@ impl Template {
     }
 }
 
-fn fill(pieces: &[Piece], root: &Value, here: &Value, text: &mut String) {
+fn fill(pieces: &[TemplatePiece], root: &Value, here: &Value, text: &mut String) {
     for piece in pieces {
         match piece {
-            Piece::Text(literal) => text.push_str(literal),
-            Piece::Path(path) => {
+            TemplatePiece::Text(literal) => text.push_str(literal),
+            TemplatePiece::JsonPath(path) => {
                 for (index, value) in path.find(root, here).into_iter().enumerate() {
                     if index > 0 {
                         text.push(' ');
@@ -39,7 +39,7 @@ fn fill(pieces: &[Piece], root: &Value, here: &Value, text: &mut String) {
                     text.push_str(&shown(value));
                 }
             }
-            Piece::Range(path, pieces) => {
+            TemplatePiece::Range(path, pieces) => {
                 for value in path.find(root, here) {
                     fill(pieces, root, value, text);
                 }
@@ -48,7 +48,7 @@ fn fill(pieces: &[Piece], root: &Value, here: &Value, text: &mut String) {
     }
 }
 
-/// A value without the quotes of texts.
+/// Formats a value; strings have no quotes.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,8 +1,8 @@
-//! What templates make of objects.
+//! Tests of template evaluation.
 
 use serde_json::{Value, json};
 
-use super::{Path, Template};
+use super::{JsonPath, JsonPathTemplate};
 
 fn pods() -> Value {
     json!({"kind": "List", "items": [
@@ -12,12 +12,12 @@ fn pods() -> Value {
     ]})
 }
 
-fn filled(template: &str) -> String {
-    Template::parse(template).unwrap().fill(&pods())
+fn evaluate(template: &str) -> String {
+    JsonPathTemplate::parse(template).unwrap().fill(&pods())
 }
 
 #[test]
-fn paths_are_walked() {
+fn evaluates_paths() {
     for (template, text) in [
         ("{.kind}", "List"),
         ("{$.kind}", "List"),
@@ -37,12 +37,12 @@ fn paths_are_walked() {
         ("{.nothing.there}", ""),
         ("{.items[*]['metadata.name', 'spec.n']}", ""),
     ] {
-        assert_eq!(filled(template), text, "{template}");
+        assert_eq!(evaluate(template), text, "{template}");
     }
 }
 
 #[test]
-fn filters_choose_items() {
+fn filters_select_items() {
     for (template, text) in [
         (
             r#"{.items[0].status.conditions[?(@.type=="Ready")].status}"#,
@@ -57,24 +57,24 @@ fn filters_choose_items() {
         ("{.items[?(@.metadata.labels)].metadata.name}", "a"),
         (r#"{.items[?(@.metadata.name=="b")].spec.n}"#, "2"),
     ] {
-        assert_eq!(filled(template), text, "{template}");
+        assert_eq!(evaluate(template), text, "{template}");
     }
 }
 
 #[test]
-fn ranges_repeat_what_is_in_them() {
+fn ranges_repeat_their_content() {
     assert_eq!(
-        filled(r#"{range .items[*]}{.metadata.name}{"\t"}{.spec.n}{"\n"}{end}done {$.kind}"#),
+        evaluate(r#"{range .items[*]}{.metadata.name}{"\t"}{.spec.n}{"\n"}{end}done {$.kind}"#),
         "a\t1\nb\t2\ndone List"
     );
     assert_eq!(
-        filled("{range .items[*]}{.metadata.name}:{range .status.conditions[*]}{.type},{end};{end}"),
+        evaluate("{range .items[*]}{.metadata.name}:{range .status.conditions[*]}{.type},{end};{end}"),
         "a:Ready,Other,;b:;"
     );
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn rejects_invalid_templates() {
     for template in [
         "{.items",
         "{range .items[*]}x",
@@ -86,7 +86,7 @@ fn what_makes_no_sense_is_refused() {
         "{foo}",
         "{}{",
     ] {
-        let parsed = Template::parse(template);
+        let parsed = JsonPathTemplate::parse(template);
         assert!(parsed.is_err(), "{template}: {parsed:?}");
     }
 }
@@ -100,10 +100,10 @@ fn a_single_path_needs_no_braces() {
         "items[1].metadata.name",
     ] {
         assert_eq!(
-            Path::parse(text).unwrap().first(&pods),
+            JsonPath::parse(text).unwrap().first(&pods),
             Some(&json!("b")),
             "{text}"
         );
     }
-    assert!(Path::parse("{.a}{.b}").is_err());
+    assert!(JsonPath::parse("{.a}{.b}").is_err());
 }

@@ -5,7 +5,7 @@ use std::{os::unix::fs::MetadataExt as _, path::Path};
 /// The modes that let others do anything with a file.
 const OTHERS: u32 = 0o077;
 
-/// Warns if other users have access to a file. One that is not there is reported by whoever reads it.
+/// Warns if other users have access to a file. The reader reports a missing file.
 pub(super) fn warn(path: &Path) {
     let Ok(metadata) = std::fs::metadata(path) else {
         return;

@@ -1,4 +1,4 @@
-//! The file that says what is encrypted, and how.
+//! The `EncryptionConfiguration` file: which resources are encrypted with which providers.
 
 mod exposure;
 mod reader;
@@ -13,12 +13,12 @@ use crate::resource::GroupResource;
 /// An `EncryptionConfiguration` of `apiserver.config.k8s.io/v1` that is valid.
 #[derive(Debug)]
 pub struct EncryptionConfiguration {
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) rules: Vec<ResourceRule>,
 }
 
 /// Some resources and their providers, the one that encrypts first.
 #[derive(Debug)]
-pub(crate) struct Rule {
+pub(crate) struct ResourceRule {
     pub(crate) resources: Vec<GroupResource>,
     pub(crate) providers: Vec<ProviderConfiguration>,
 }

@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use super::{
-    ConfigError, EncryptionConfiguration, KmsConfiguration, NamedKey, ProviderConfiguration, Rule, validate,
+    ConfigError, EncryptionConfiguration, KmsConfiguration, NamedKey, ProviderConfiguration, ResourceRule,
+    validate,
 };
 use crate::resource::GroupResource;
 
@@ -19,11 +20,11 @@ const AES_KEYS: &[usize] = &[16, 24, 32];
 const SECRETBOX_KEYS: &[usize] = &[32];
 
 /// What is wrong so far.
-pub(super) struct Errors(Vec<String>);
+pub(super) struct ConfigErrors(Vec<String>);
 
-// --- Errors ---
+// --- ConfigErrors ---
 
-impl Errors {
+impl ConfigErrors {
     pub(super) fn required(&mut self, path: &str, why: &str) {
         self.0.push(format!("{path}: Required value: {why}"));
     }
@@ -84,7 +85,7 @@ fn join(path: &str, name: &str) -> String {
 
 // upstream: staging/src/k8s.io/apiserver/pkg/server/options/encryptionconfig/config.go loadConfig
 pub(super) fn read(text: &[u8]) -> Result<EncryptionConfiguration, ConfigError> {
-    let decoded = yaml_to_json(text).map_err(|error| ConfigError::Syntax(syntax_place(&error)))?;
+    let decoded = yaml_to_json(text).map_err(|error| ConfigError::Syntax(syntax_error_location(&error)))?;
     let tree = &decoded.value;
     let field = |name: &str| tree.get(name).and_then(Value::as_str).unwrap_or_default();
     if field("kind") != KIND || field("apiVersion") != API_VERSION {
@@ -95,7 +96,7 @@ pub(super) fn read(text: &[u8]) -> Result<EncryptionConfiguration, ConfigError> 
         );
         return Err(ConfigError::Kind(found));
     }
-    let mut errors = Errors(Vec::new());
+    let mut errors = ConfigErrors(Vec::new());
     let rules = read_rules(tree, &mut errors);
     if errors.0.is_empty() {
         validate::check_masks(&rules, &mut errors);
@@ -108,7 +109,7 @@ pub(super) fn read(text: &[u8]) -> Result<EncryptionConfiguration, ConfigError> 
 }
 
 /// Where the text is wrong; what stands there may be a secret.
-fn syntax_place(error: &DecodeError) -> String {
+fn syntax_error_location(error: &DecodeError) -> String {
     let text = match error {
         DecodeError::Yaml(text) => text.as_str(),
         _ => "",
@@ -119,7 +120,7 @@ fn syntax_place(error: &DecodeError) -> String {
     }
 }
 
-fn read_rules(tree: &Value, errors: &mut Errors) -> Vec<Rule> {
+fn read_rules(tree: &Value, errors: &mut ConfigErrors) -> Vec<ResourceRule> {
     let Some(root) = errors.object(tree, "", &["kind", "apiVersion", "resources"]) else {
         return Vec::new();
     };
@@ -154,7 +155,7 @@ fn read_rules(tree: &Value, errors: &mut Errors) -> Vec<Rule> {
             let path = format!("{path_of_providers}[{at}]");
             providers.extend(read_provider(provider, &path, &mut kms_names, errors));
         }
-        rules.push(Rule {
+        rules.push(ResourceRule {
             resources: names.iter().map(|name| GroupResource::parse(name)).collect(),
             providers,
         });
@@ -166,7 +167,7 @@ fn read_provider(
     value: &Value,
     path: &str,
     kms_names: &mut Vec<String>,
-    errors: &mut Errors,
+    errors: &mut ConfigErrors,
 ) -> Option<ProviderConfiguration> {
     const PROVIDERS: [&str; 5] = ["identity", "secretbox", "aesgcm", "aescbc", "kms"];
     let object = errors.object(value, path, &PROVIDERS)?;
@@ -203,7 +204,7 @@ fn read_provider(
 }
 
 // upstream: staging/src/k8s.io/apiserver/pkg/apis/apiserver/validation/validation_encryption.go validateKeys
-fn read_keys(value: &Value, path: &str, lengths: &[usize], errors: &mut Errors) -> Vec<NamedKey> {
+fn read_keys(value: &Value, path: &str, lengths: &[usize], errors: &mut ConfigErrors) -> Vec<NamedKey> {
     let Some(object) = errors.object(value, path, &["keys"]) else {
         return Vec::new();
     };
@@ -252,7 +253,7 @@ fn read_kms(
     value: &Value,
     path: &str,
     names: &mut Vec<String>,
-    errors: &mut Errors,
+    errors: &mut ConfigErrors,
 ) -> Option<KmsConfiguration> {
     let known = ["apiVersion", "name", "cachesize", "endpoint", "timeout"];
     let object = errors.object(value, path, &known)?;

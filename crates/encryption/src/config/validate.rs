@@ -2,15 +2,15 @@
 
 use std::{collections::HashSet, path::PathBuf, time::Duration};
 
-use super::{Rule, reader::Errors};
+use super::{ResourceRule, reader::ConfigErrors};
 use crate::resource::GroupResource;
 
-/// How long a call of a plugin may take unless the configuration says otherwise.
+/// Default timeout of a call to a KMS plugin.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Checks the names in one list of resources.
 // upstream: staging/src/k8s.io/apiserver/pkg/apis/apiserver/validation/validation_encryption.go validateResourceNames
-pub(super) fn check_names(names: &[&str], path: &str, errors: &mut Errors) {
+pub(super) fn check_names(names: &[&str], path: &str, errors: &mut ConfigErrors) {
     if names.is_empty() {
         errors.required(path, &format!("at least one {path} is required"));
     }
@@ -43,7 +43,7 @@ pub(super) fn check_names(names: &[&str], path: &str, errors: &mut Errors) {
 }
 
 // upstream: staging/src/k8s.io/apiserver/pkg/apis/apiserver/validation/validation_encryption.go validateResourceOverlap
-fn check_overlap(names: &[&str], path: &str, errors: &mut Errors) {
+fn check_overlap(names: &[&str], path: &str, errors: &mut ConfigErrors) {
     let resources: Vec<_> = names.iter().map(|name| GroupResource::parse(name)).collect();
     let all: HashSet<_> = resources.iter().collect();
     let shown = names.join(", ");
@@ -76,7 +76,7 @@ fn check_overlap(names: &[&str], path: &str, errors: &mut Errors) {
 
 /// Checks that no rule is masked by an earlier one.
 // upstream: staging/src/k8s.io/apiserver/pkg/server/options/encryptionconfig/config.go getTransformerOverridesAndKMSPluginProbes
-pub(super) fn check_masks(rules: &[Rule], errors: &mut Errors) {
+pub(super) fn check_masks(rules: &[ResourceRule], errors: &mut ConfigErrors) {
     let mut earlier = HashSet::new();
     for (at, rule) in rules.iter().enumerate() {
         for resource in &rule.resources {
@@ -96,7 +96,7 @@ pub(super) fn check_masks(rules: &[Rule], errors: &mut Errors) {
 }
 
 // upstream: staging/src/k8s.io/apiserver/pkg/apis/apiserver/validation/validation_encryption.go validateKMSConfigName
-pub(super) fn check_kms_name(name: &str, path: &str, others: &[String], errors: &mut Errors) {
+pub(super) fn check_kms_name(name: &str, path: &str, others: &[String], errors: &mut ConfigErrors) {
     if name.is_empty() {
         errors.required(path, "name is a mandatory field for a provider");
         return;
@@ -113,7 +113,7 @@ pub(super) fn check_kms_name(name: &str, path: &str, others: &[String], errors: 
 
 /// The socket of a plugin.
 // upstream: staging/src/k8s.io/apiserver/pkg/apis/apiserver/validation/validation_encryption.go validateKMSEndpoint
-pub(super) fn read_endpoint(endpoint: &str, path: &str, errors: &mut Errors) -> Option<PathBuf> {
+pub(super) fn read_endpoint(endpoint: &str, path: &str, errors: &mut ConfigErrors) -> Option<PathBuf> {
     if endpoint.is_empty() {
         errors.invalid(path, "", "endpoint is a mandatory field for a kms");
         return None;
@@ -137,7 +137,7 @@ pub(super) fn read_endpoint(endpoint: &str, path: &str, errors: &mut Errors) -> 
 }
 
 // upstream: staging/src/k8s.io/apiserver/pkg/apis/apiserver/validation/validation_encryption.go validateKMSTimeout
-pub(super) fn read_timeout(text: &str, path: &str, errors: &mut Errors) -> Option<Duration> {
+pub(super) fn read_timeout(text: &str, path: &str, errors: &mut ConfigErrors) -> Option<Duration> {
     if text.is_empty() {
         return Some(TIMEOUT);
     }

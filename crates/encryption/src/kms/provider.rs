@@ -35,7 +35,7 @@ pub(crate) struct KmsProvider {
     prefix: Vec<u8>,
     socket: PathBuf,
     client: KmsClient,
-    current: RwLock<Option<Current>>,
+    current: RwLock<Option<CurrentDek>>,
     /// DEKs by what the plugin was asked to decrypt.
     known: Mutex<HashMap<DekSource, Arc<Dek>>>,
     /// Ends with this.
@@ -44,7 +44,7 @@ pub(crate) struct KmsProvider {
 
 /// What values are encrypted with.
 #[derive(Clone)]
-struct Current {
+struct CurrentDek {
     dek: Arc<Dek>,
     source: Arc<DekSource>,
     expires: Instant,
@@ -123,11 +123,11 @@ impl KmsProvider {
         self.remember((*source).clone(), Arc::clone(&dek));
         tracing::info!(provider = %self.name, "using a new data encryption key of the KMS plugin");
         *self.current.write().unwrap_or_else(PoisonError::into_inner) =
-            Some(Current { dek, source, expires });
+            Some(CurrentDek { dek, source, expires });
         Ok(())
     }
 
-    fn current(&self) -> Option<Current> {
+    fn current(&self) -> Option<CurrentDek> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         current.clone()
     }
@@ -154,7 +154,7 @@ impl KmsProvider {
     }
 
     pub(crate) async fn encrypt(&self, value: &[u8], path: &str) -> Result<Vec<u8>, EncryptError> {
-        let is_usable = |current: &Current| Instant::now() < current.expires;
+        let is_usable = |current: &CurrentDek| Instant::now() < current.expires;
         let mut current = self.current().filter(is_usable);
         if current.is_none() {
             self.probe_once().await.map_err(|why| self.unusable(&why))?;

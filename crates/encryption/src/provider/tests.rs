@@ -105,8 +105,8 @@ fn secretbox_is_that_of_nacl() {
 
 #[tokio::test]
 async fn the_first_key_encrypts_and_all_keys_decrypt() {
-    type Make = fn(Vec<NamedKey>) -> ProviderConfiguration;
-    let cases: [(Make, &str); 3] = [
+    type ProviderConstructor = fn(Vec<NamedKey>) -> ProviderConfiguration;
+    let cases: [(ProviderConstructor, &str); 3] = [
         (ProviderConfiguration::Secretbox, SECRETBOX),
         (ProviderConfiguration::AesGcm, AES_GCM),
         (ProviderConfiguration::AesCbc, AES_CBC),

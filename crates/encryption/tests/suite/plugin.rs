@@ -18,13 +18,13 @@ use tokio::{net::UnixListener, task::JoinHandle};
 /// A plugin that runs until it is dropped.
 pub(crate) struct Plugin {
     pub(crate) socket: PathBuf,
-    pub(crate) state: Arc<Mutex<State>>,
+    pub(crate) state: Arc<Mutex<PluginState>>,
     task: JoinHandle<()>,
 }
 
 /// What a plugin knows.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct PluginState {
     pub(crate) key_id: String,
     /// Plaintexts by ciphertext.
     known: HashMap<Vec<u8>, Vec<u8>>,
@@ -72,7 +72,7 @@ struct DecryptRequest {
 
 impl Plugin {
     /// Starts one with what another knew, or with nothing.
-    pub(crate) fn start(directory: &Path, state: Arc<Mutex<State>>) -> Self {
+    pub(crate) fn start(directory: &Path, state: Arc<Mutex<PluginState>>) -> Self {
         let socket = directory.join("kms.sock");
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket).unwrap();
@@ -107,16 +107,19 @@ impl Drop for Plugin {
 }
 
 /// A plugin's state that encrypts with a key of this name.
-pub(crate) fn state(key_id: &str) -> Arc<Mutex<State>> {
-    Arc::new(Mutex::new(State {
+pub(crate) fn state(key_id: &str) -> Arc<Mutex<PluginState>> {
+    Arc::new(Mutex::new(PluginState {
         key_id: key_id.to_owned(),
-        ..State::default()
+        ..PluginState::default()
     }))
 }
 
-type Answer = Response<http_body_util::combinators::BoxBody<Bytes, Infallible>>;
+type PluginResponse = Response<http_body_util::combinators::BoxBody<Bytes, Infallible>>;
 
-async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Result<Answer, Infallible> {
+async fn answer(
+    request: Request<Incoming>,
+    state: Arc<Mutex<PluginState>>,
+) -> Result<PluginResponse, Infallible> {
     let method = request
         .uri()
         .path()
@@ -146,9 +149,9 @@ async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Result<
     Ok(response.body(body.boxed()).unwrap())
 }
 
-// --- State ---
+// --- PluginState ---
 
-impl State {
+impl PluginState {
     fn answer(&mut self, method: &str, message: Bytes) -> Option<Vec<u8>> {
         let annotations = || [("example.com/a".to_owned(), b"b".to_vec())].into();
         Some(match method {

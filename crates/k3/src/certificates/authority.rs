@@ -1,5 +1,5 @@
-//! The certificate authority of the server: a key that is replaced only on request, and a certificate that is renewed with the
-//! same key and name, so that signed certificates stay valid.
+//! The certificate authority of a cluster. Its key is replaced only on request. Its certificate is renewed with the same key and
+//! name, so that signed certificates stay valid.
 
 use std::{path::Path, sync::Arc};
 
@@ -7,37 +7,37 @@ use k3_pki::{KeyPair, Subject, Template};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::CertificateDer;
 
-use super::{certificates::CertificateError, identity::DAY};
+use super::{certificate_and_key::DAY, certificates::CertificateError};
 use crate::secret_file;
 
 const LIFE_DAYS: i64 = 10 * 365;
-/// It must outlive what it signs, by far.
+/// Long before expiry, because the authority must outlive the certificates that it signs.
 const RENEWAL_DAYS: i64 = 2 * 365;
-/// Clocks differ: what was made now holds for a peer that is behind.
+/// Backdates certificates, so that they are valid for peers whose clock is behind.
 const SKEW: i64 = 60 * 60;
 
-/// An authority that can sign.
-pub(crate) struct Authority {
+/// A certificate authority with its private key.
+pub(crate) struct ClusterAuthority {
     inner: Arc<k3_pki::Authority>,
     pem: String,
 }
 
-/// From when to when a certificate is valid, in seconds since 1970, and the bytes of its number.
-pub(super) struct Period {
+/// The validity of a certificate in seconds since 1970, and its serial number.
+pub(super) struct ValidityPeriod {
     pub(super) from: i64,
     pub(super) to: i64,
     pub(super) serial: [u8; 16],
 }
 
-// --- Authority ---
+// --- ClusterAuthority ---
 
-impl Authority {
-    /// The authority of a directory, made or renewed if need be. The caller holds the directory's lock.
+impl ClusterAuthority {
+    /// Loads the authority of a directory; creates or renews it as needed. The caller holds the lock of the directory.
     pub(super) fn ensure(directory: &Path, now: i64) -> Result<Self, CertificateError> {
         Self::ensure_as(directory, "ca", now)
     }
 
-    /// The one that will take its place, if there is one; see [`super::rotation`].
+    /// Loads the next authority during a rotation; see [`super::rotation`].
     pub(super) fn next(directory: &Path, now: i64) -> Result<Option<Self>, CertificateError> {
         if !directory.join("ca-next.crt").exists() {
             return Ok(None);
@@ -45,7 +45,7 @@ impl Authority {
         Self::ensure_next(directory, now).map(Some)
     }
 
-    /// The one that will take its place, made if need be.
+    /// Loads the next authority, or creates it.
     pub(super) fn ensure_next(directory: &Path, now: i64) -> Result<Self, CertificateError> {
         Self::ensure_as(directory, "ca-next", now)
     }
@@ -59,7 +59,7 @@ impl Authority {
                 path: key_path,
                 source,
             })?,
-            // Another key would make every kubeconfig and certificate out there worthless, unasked.
+            // A new key would invalidate every kubeconfig and certificate of the cluster, so a missing key is an error.
             None if written.is_some() => {
                 return Err(CertificateError::KeyMissing { path: key_path });
             }
@@ -92,14 +92,14 @@ impl Authority {
         Ok(authority)
     }
 
-    /// A new one that is nowhere else.
+    /// Creates an authority in memory.
     pub(super) fn generate(now: i64) -> Result<Self, CertificateError> {
         Self::certified(KeyPair::generate()?, now)
     }
 
-    /// One with this key, and a new certificate for it.
+    /// Creates a certificate for an existing key.
     fn certified(key: KeyPair, now: i64) -> Result<Self, CertificateError> {
-        let period = Period::days(now, LIFE_DAYS)?;
+        let period = ValidityPeriod::days(now, LIFE_DAYS)?;
         let template = Template {
             subject: &Subject::new(&[], NAME),
             names: &[],
@@ -115,29 +115,29 @@ impl Authority {
         })
     }
 
-    /// What signs.
+    /// The signer of certificates.
     pub(crate) fn inner(&self) -> &Arc<k3_pki::Authority> {
         &self.inner
     }
 
-    /// Its certificate.
+    /// The certificate.
     pub(super) fn der(&self) -> &CertificateDer<'static> {
         self.inner.der()
     }
 
-    /// Its certificate in PEM form.
+    /// The certificate in PEM.
     pub(crate) fn pem(&self) -> &str {
         &self.pem
     }
 }
 
-/// The authority's name. It stays, or what was signed under it would be of another authority.
+/// The subject. It must not change, or existing certificates would have an unknown issuer.
 const NAME: &str = "k3-ca";
 
-// --- Period ---
+// --- ValidityPeriod ---
 
-impl Period {
-    /// So many days from now, and a number that no other certificate has.
+impl ValidityPeriod {
+    /// A validity of `days` from now, with a random serial number.
     pub(super) fn days(now: i64, days: i64) -> Result<Self, CertificateError> {
         let mut serial = [0; 16];
         SystemRandom::new()
@@ -161,13 +161,13 @@ mod tests {
     };
 
     use super::{
-        super::{Identity, identity::Purpose},
+        super::{CertificateAndKey, certificate_and_key::CertificatePurpose},
         *,
     };
 
     const NOW: i64 = 1_795_000_000;
 
-    /// As earlier versions did, with another library.
+    /// Creates a certificate with the library of earlier versions.
     fn params(name: &str, days: i64) -> CertificateParams {
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_earlier_versions_made_is_kept() {
+    fn keeps_authorities_of_earlier_versions() {
         let directory = tempfile::tempdir().unwrap();
         let key = rcgen::KeyPair::generate().unwrap();
         let mut authority = params(NAME, LIFE_DAYS);
@@ -200,20 +200,20 @@ mod tests {
             .push(DnType::OrganizationName, "system:masters");
         admin.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         admin.use_authority_key_identifier_extension = true;
-        let admin = Identity {
+        let admin = CertificateAndKey {
             certificate: admin.signed_by(&own, &issuer).unwrap().pem(),
             key: own.serialize_pem(),
         };
-        let read = Authority::ensure(directory.path(), NOW).unwrap();
+        let read = ClusterAuthority::ensure(directory.path(), NOW).unwrap();
         assert_eq!(read.pem(), pem);
-        let purpose = Purpose::Client {
+        let purpose = CertificatePurpose::Client {
             name: "kubernetes-admin",
             groups: &["system:masters"],
         };
         assert_eq!(admin.flaw(&read, &purpose, NOW), None);
-        // What is made now is of the same authority, also after its certificate was renewed.
+        // A new certificate verifies against the authority before and after its renewal.
         let later = NOW + (LIFE_DAYS - RENEWAL_DAYS) * DAY + DAY;
-        let renewed = Authority::ensure(directory.path(), later).unwrap();
+        let renewed = ClusterAuthority::ensure(directory.path(), later).unwrap();
         assert_ne!(renewed.pem(), pem);
         assert_eq!(admin.flaw(&renewed, &purpose, NOW + DAY), None);
         let old = read_certificates(pem.as_bytes()).unwrap().remove(0);

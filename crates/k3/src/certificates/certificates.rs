@@ -1,4 +1,4 @@
-//! All that a server needs, from its directory.
+//! The certificates and keys of a server, loaded from its directory.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,112 +11,110 @@ use k3_storage::Clock;
 use rustls::pki_types::CertificateDer;
 
 use super::{
-    Identity, Names, authority::Authority, directory::protect_tls_directory, identity::Purpose, rotation,
+    CertificateAndKey, SubjectAltNames, authority::ClusterAuthority, certificate_and_key::CertificatePurpose,
+    directory::protect_tls_directory, rotation,
 };
 use crate::secret_file::{self, FileError};
 
 /// Lock file for changes of the directory.
 pub(super) const LOCK: &str = ".lock";
-/// The names of certificates and of their keys, without endings.
+/// File names of certificates and their keys, without extension.
 pub(super) const SERVER: &str = "server";
 pub(super) const ADMIN: &str = "admin";
 pub(super) const KUBELET_CLIENT: &str = "apiserver-kubelet-client";
 pub(super) const SIGNING_KEY: &str = "service-account.key";
 
-const ADMIN_PURPOSE: Purpose<'_> = Purpose::Client {
+const ADMIN_PURPOSE: CertificatePurpose<'_> = CertificatePurpose::Client {
     name: "kubernetes-admin",
     groups: &["system:masters"],
 };
-/// Without groups: its role allows access to nodes, and nothing at API servers.
-const KUBELET_CLIENT_PURPOSE: Purpose<'_> = Purpose::Client {
+/// No groups: a role allows this user access to nodes only.
+const KUBELET_CLIENT_PURPOSE: CertificatePurpose<'_> = CertificatePurpose::Client {
     name: NODE_CLIENT_USER,
     groups: &[],
 };
 
 /// The certificates and keys of a server.
-pub(crate) struct Certificates {
-    /// The certificates of the authorities that are to be trusted, in PEM form: one, or two while one takes the place of the
-    /// other.
+pub(crate) struct ServerCertificates {
+    /// Trusted authorities in PEM: one, or two during a rotation.
     pub(crate) authority: String,
-    /// The authorities whose certificates users show, in PEM form: that one, unless others are given.
+    /// Authorities of client certificates in PEM: the trusted authorities, unless configured.
     pub(crate) clients: String,
-    /// What the server shows, and what is between it and the authority.
-    pub(crate) server: Identity,
-    /// What its first user shows.
-    pub(crate) admin: Identity,
-    /// What the server shows when it asks a node.
-    pub(crate) kubelet_client: Identity,
-    /// The key that service-account tokens are signed with: ECDSA P-256, PKCS#8 DER.
+    /// The serving certificate, with intermediate certificates.
+    pub(crate) server: CertificateAndKey,
+    /// The client certificate of the administrator.
+    pub(crate) admin: CertificateAndKey,
+    /// The client certificate for requests to nodes.
+    pub(crate) kubelet_client: CertificateAndKey,
+    /// The signing key of service account tokens: ECDSA P-256, PKCS#8 DER.
     pub(crate) signing_key: Vec<u8>,
     /// Earlier signing keys whose tokens are still accepted.
     pub(crate) old_signing_keys: Vec<PublicKey>,
-    /// What signs certificates for others.
-    pub(crate) issuer: Arc<Authority>,
+    /// The authority that signs certificates for nodes.
+    pub(crate) issuer: Arc<ClusterAuthority>,
 }
 
-/// Why there are no certificates.
+/// Why certificates could not be loaded or created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CertificateError {
-    /// A file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A key file holds something else.
-    #[error("{} holds no key in PEM form", .path.display())]
+    /// A key file contains no key.
+    #[error("{} contains no private key in PEM", .path.display())]
     Key {
         path: PathBuf,
         #[source]
         source: KeyError,
     },
     /// The authority's key is missing.
-    #[error("{} is missing, but the certificate beside it is there", .path.display())]
+    #[error("the private key {} is missing, but its certificate exists", .path.display())]
     KeyMissing { path: PathBuf },
-    /// The authority's certificate is not for its key.
-    #[error("{} is not the certificate for the key beside it", .path.display())]
+    /// The authority's certificate does not match its key.
+    #[error("the certificate {} does not match its private key", .path.display())]
     AuthorityUnfit { path: PathBuf },
-    /// A file of public keys holds something else.
-    #[error("{} holds no public keys in PEM form", .path.display())]
+    /// A file of public keys is malformed.
+    #[error("{} contains no public keys in PEM", .path.display())]
     PublicKeys { path: PathBuf },
-    /// A file cannot be put in the place of another.
+    /// A rename failed.
     #[error("cannot replace {}", .path.display())]
     Replace {
         path: PathBuf,
         #[source]
         source: std::io::Error,
     },
-    /// There is nothing that could be replaced.
+    /// There are no certificates to replace.
     #[error("there are no certificates in {}", .directory.display())]
     Nothing { directory: PathBuf },
-    /// One authority is already taking the place of the other.
-    #[error("a rotation of the authority is under way")]
+    /// A rotation was started and not finished.
+    #[error("a rotation of the certificate authority is in progress")]
     UnderWay,
     /// The clock shows a time before 1970.
     #[error("the machine's clock is not set")]
     Clock,
-    /// The machine has no randomness.
-    #[error("the machine gives no random bytes")]
+    /// The system returned no random bytes.
+    #[error("the system returned no random bytes")]
     Random,
-    /// A certificate or key could not be made.
-    #[error("cannot make a certificate")]
+    /// Signing failed.
+    #[error("cannot create a certificate")]
     Make(#[from] IssueError),
-    /// A key could not be made.
-    #[error("cannot make a key")]
+    /// Key generation failed.
+    #[error("cannot generate a key")]
     MakeKey(#[from] KeyError),
-    /// A file holds no certificate.
-    #[error("cannot read a certificate")]
+    /// A file contains no certificate.
+    #[error("cannot parse a certificate")]
     Pem(#[from] PemError),
     /// A certificate or key is malformed.
-    #[error("cannot read a certificate or a key")]
+    #[error("cannot parse a certificate or key")]
     Read(#[source] ParseError),
-    /// TLS does not take what there is.
-    #[error("the certificates cannot be used")]
+    /// rustls rejects a certificate or key.
+    #[error("TLS rejects the certificates")]
     Tls(#[from] rustls::Error),
 }
 
-// --- Certificates ---
+// --- ServerCertificates ---
 
-impl Certificates {
-    /// The same with another key for tokens than the directory's, if there is one: tokens that the directory's signed are then those
-    /// of somebody else.
+impl ServerCertificates {
+    /// Uses a configured signing key for tokens. Tokens that the key of the directory signed are no longer accepted.
     pub(crate) fn with_signing_key(mut self, key: Option<&[u8]>) -> Self {
         if let Some(key) = key {
             self.signing_key = key.to_vec();
@@ -125,10 +123,10 @@ impl Certificates {
         self
     }
 
-    /// Whether there is nothing to replace.
+    /// Whether both are equal, so that there is nothing to replace.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        // Each field, so that a new one is not forgotten. The key of the issuer comes with its certificate.
-        let Certificates {
+        // Destructured, so that a new field cannot be forgotten. The issuer is compared by its certificate.
+        let ServerCertificates {
             authority,
             clients,
             server,
@@ -148,32 +146,42 @@ impl Certificates {
             && issuer.pem() == other.issuer.pem()
     }
 
-    /// Those of `directory`, made or renewed if need be.
+    /// Loads the certificates of `directory`; creates or renews them as needed.
     pub(crate) fn ensure(
         directory: &Path,
-        names: &Names,
+        names: &SubjectAltNames,
         clock: &dyn Clock,
     ) -> Result<Self, CertificateError> {
         let now = seconds(clock)?;
         protect_tls_directory(directory)?;
-        // Two servers that begin together on one directory must not each sign with a key of their own.
+        // Without the lock, two servers that start together would each generate keys.
         let _lock = secret_file::lock(&directory.join(LOCK))?;
         Self::ensure_locked(directory, names, now)
     }
 
-    /// The same for who has the directory's lock.
-    pub(super) fn ensure_locked(directory: &Path, names: &Names, now: i64) -> Result<Self, CertificateError> {
+    /// Like `ensure`, for callers that hold the lock of the directory.
+    pub(super) fn ensure_locked(
+        directory: &Path,
+        names: &SubjectAltNames,
+        now: i64,
+    ) -> Result<Self, CertificateError> {
         rotation::finish_interrupted_rotation(directory)?;
-        let current = Authority::ensure(directory, now)?;
-        let next = Authority::next(directory, now)?;
-        let server = identity(directory, SERVER, &current, &Purpose::Server(names), now)?;
+        let current = ClusterAuthority::ensure(directory, now)?;
+        let next = ClusterAuthority::next(directory, now)?;
+        let server = identity(
+            directory,
+            SERVER,
+            &current,
+            &CertificatePurpose::Server(names),
+            now,
+        )?;
         let mut authority = current.pem().to_owned();
         if let Some(next) = &next {
             authority.push_str(next.pem());
         }
         let kubelet_client = identity(directory, KUBELET_CLIENT, &current, &KUBELET_CLIENT_PURPOSE, now)?;
-        // The server believes both, so who is known to it by a certificate gets one that will outlast the change. Nodes may
-        // know the old authority alone.
+        // The server trusts both authorities, so client certificates are issued by the next one, which outlasts the rotation. Nodes
+        // may know only the old authority.
         let issuer = next.unwrap_or(current);
         let admin = identity(directory, ADMIN, &issuer, &ADMIN_PURPOSE, now)?;
         Ok(Self {
@@ -188,13 +196,13 @@ impl Certificates {
         })
     }
 
-    /// New ones of a new authority, which are in last_sync alone.
-    pub(crate) fn generate(names: &Names, clock: &dyn Clock) -> Result<Self, CertificateError> {
+    /// Creates certificates of a new authority in memory, without files.
+    pub(crate) fn generate(names: &SubjectAltNames, clock: &dyn Clock) -> Result<Self, CertificateError> {
         let now = seconds(clock)?;
-        let authority = Authority::generate(now)?;
-        let issue = |purpose: Purpose<'_>| Identity::issue(&authority, &purpose, now);
+        let authority = ClusterAuthority::generate(now)?;
+        let issue = |purpose: CertificatePurpose<'_>| CertificateAndKey::issue(&authority, &purpose, now);
         Ok(Self {
-            server: issue(Purpose::Server(names))?,
+            server: issue(CertificatePurpose::Server(names))?,
             admin: issue(ADMIN_PURPOSE)?,
             kubelet_client: issue(KUBELET_CLIENT_PURPOSE)?,
             signing_key: KeyPair::generate()?.to_pkcs8(),
@@ -205,18 +213,18 @@ impl Certificates {
         })
     }
 
-    /// The authorities that are to be trusted as TLS wants them.
+    /// The trusted authorities for rustls.
     pub(crate) fn authorities(&self) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
         Ok(read_certificates(self.authority.as_bytes())?)
     }
 
-    /// The authorities of users as TLS wants them.
+    /// The authorities of client certificates for rustls.
     pub(crate) fn clients_der(&self) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
         Ok(read_certificates(self.clients.as_bytes())?)
     }
 }
 
-/// The time of certificates: seconds since 1970.
+/// The time for certificates, in seconds since 1970.
 pub(super) fn seconds(clock: &dyn Clock) -> Result<i64, CertificateError> {
     let now = clock.now().duration_since(std::time::UNIX_EPOCH);
     now.ok()
@@ -227,10 +235,10 @@ pub(super) fn seconds(clock: &dyn Clock) -> Result<i64, CertificateError> {
 fn identity(
     directory: &Path,
     name: &str,
-    authority: &Authority,
-    purpose: &Purpose<'_>,
+    authority: &ClusterAuthority,
+    purpose: &CertificatePurpose<'_>,
     now: i64,
-) -> Result<Identity, CertificateError> {
+) -> Result<CertificateAndKey, CertificateError> {
     let certificate_path = directory.join(format!("{name}.crt"));
     let key_path = directory.join(format!("{name}.key"));
     let written = (
@@ -238,20 +246,20 @@ fn identity(
         secret_file::read(&key_path)?,
     );
     if let (Some(certificate), Some(key)) = written {
-        let identity = Identity { certificate, key };
+        let identity = CertificateAndKey { certificate, key };
         match identity.flaw(authority, purpose, now) {
             None => return Ok(identity),
             Some(flaw) => tracing::info!("replacing certificate {name}.crt: {flaw}"),
         }
     }
-    let identity = Identity::issue(authority, purpose, now)?;
-    // A crash in between leaves a key of another certificate, which is seen and repaired at the next start.
+    let identity = CertificateAndKey::issue(authority, purpose, now)?;
+    // A crash between the two writes leaves a mismatched pair, which the next start detects and replaces.
     secret_file::write(&key_path, &identity.key)?;
     secret_file::write(&certificate_path, &identity.certificate)?;
     Ok(identity)
 }
 
-/// The signing key of service account tokens. It is replaced only on request: existing tokens depend on it.
+/// Loads the signing key of service account tokens. It is replaced only on request, because existing tokens depend on it.
 fn signing_key(directory: &Path) -> Result<Vec<u8>, CertificateError> {
     let path = directory.join(SIGNING_KEY);
     if let Some(pem) = secret_file::read(&path)? {
@@ -272,13 +280,13 @@ mod tests {
 
     use k3_pki::Certificate;
 
-    use super::{super::identity::DAY, *};
+    use super::{super::certificate_and_key::DAY, *};
 
-    /// A clock that stands still.
+    /// A clock that is fixed to a day.
     #[derive(Debug)]
-    struct Day(u64);
+    struct FixedDay(u64);
 
-    impl Clock for Day {
+    impl Clock for FixedDay {
         fn now(&self) -> SystemTime {
             UNIX_EPOCH + Duration::from_hours(24 * self.0)
         }
@@ -286,22 +294,22 @@ mod tests {
 
     const TODAY: u64 = 20_000;
 
-    fn names(extra: &[&str]) -> Names {
-        let mut names = Names::new([]);
+    fn names(extra: &[&str]) -> SubjectAltNames {
+        let mut names = SubjectAltNames::new([]);
         names.extend(extra.iter().map(|name| name.parse().unwrap()));
         names
     }
 
-    fn ensure(directory: &Path, day: u64) -> Certificates {
-        Certificates::ensure(directory, &names(&[]), &Day(day)).unwrap()
+    fn ensure(directory: &Path, day: u64) -> ServerCertificates {
+        ServerCertificates::ensure(directory, &names(&[]), &FixedDay(day)).unwrap()
     }
 
-    fn read(identity: &Identity) -> Certificate {
+    fn read(identity: &CertificateAndKey) -> Certificate {
         Certificate::from_der(&identity.der().unwrap().0).unwrap()
     }
 
     #[test]
-    fn a_second_start_finds_everything_as_it_was() {
+    fn a_second_start_keeps_all_files() {
         let directory = tempfile::tempdir().unwrap();
         let first = ensure(directory.path(), TODAY);
         let second = ensure(directory.path(), TODAY + 1);
@@ -312,15 +320,15 @@ mod tests {
     }
 
     #[test]
-    fn tls_takes_what_is_made() {
+    fn rustls_accepts_generated_certificates() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(crate::tls::Tls::new(&ensure(directory.path(), TODAY)).is_ok());
-        let fresh = Certificates::generate(&names(&[]), &Day(TODAY)).unwrap();
-        assert!(crate::tls::Tls::new(&fresh).is_ok());
+        assert!(crate::tls::ServerTls::new(&ensure(directory.path(), TODAY)).is_ok());
+        let fresh = ServerCertificates::generate(&names(&[]), &FixedDay(TODAY)).unwrap();
+        assert!(crate::tls::ServerTls::new(&fresh).is_ok());
     }
 
     #[test]
-    fn certificates_live_a_year_and_are_renewed_a_quarter_before_its_end() {
+    fn renews_certificates_before_expiry() {
         let directory = tempfile::tempdir().unwrap();
         let first = ensure(directory.path(), TODAY);
         let end = i64::try_from(TODAY + 365).unwrap() * DAY;
@@ -336,24 +344,25 @@ mod tests {
     }
 
     #[test]
-    fn the_authority_is_renewed_with_its_key_so_that_what_it_signed_stays_good() {
+    fn a_renewed_authority_verifies_existing_certificates() {
         let directory = tempfile::tempdir().unwrap();
         let seconds = |day: u64| i64::try_from(day).unwrap() * DAY;
         let late = seconds(TODAY + 9 * 365);
-        let old = Authority::ensure(directory.path(), seconds(TODAY)).unwrap();
-        let new = Authority::ensure(directory.path(), late).unwrap();
+        let old = ClusterAuthority::ensure(directory.path(), seconds(TODAY)).unwrap();
+        let new = ClusterAuthority::ensure(directory.path(), late).unwrap();
         assert_ne!(old.der(), new.der());
         for (issuer, verifier) in [(&old, &new), (&new, &old)] {
-            let made = Identity::issue(issuer, &ADMIN_PURPOSE, late).unwrap();
+            let made = CertificateAndKey::issue(issuer, &ADMIN_PURPOSE, late).unwrap();
             assert_eq!(made.flaw(verifier, &ADMIN_PURPOSE, late), None);
         }
     }
 
     #[test]
-    fn other_names_make_another_serving_certificate_and_nothing_else() {
+    fn changed_names_replace_only_the_serving_certificate() {
         let directory = tempfile::tempdir().unwrap();
-        let ensure =
-            |extra: &[&str]| Certificates::ensure(directory.path(), &names(extra), &Day(TODAY)).unwrap();
+        let ensure = |extra: &[&str]| {
+            ServerCertificates::ensure(directory.path(), &names(extra), &FixedDay(TODAY)).unwrap()
+        };
         let plain = ensure(&[]);
         let more = ensure(&["k3.example.com", "192.0.2.7"]);
         assert!(read(&more.server).names.hosts().contains(&"192.0.2.7".to_owned()));
@@ -369,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn the_admin_may_do_all() {
+    fn the_admin_is_in_system_masters() {
         let directory = tempfile::tempdir().unwrap();
         let admin = read(&ensure(directory.path(), TODAY).admin);
         assert_eq!(admin.identity.common_name, "kubernetes-admin");
@@ -377,16 +386,18 @@ mod tests {
     }
 
     #[test]
-    fn the_client_of_nodes_has_no_groups_and_that_of_older_versions_is_replaced() {
+    fn replaces_a_client_certificate_with_groups() {
         let directory = tempfile::tempdir().unwrap();
         let first = ensure(directory.path(), TODAY);
-        let authority = Authority::ensure(directory.path(), i64::try_from(TODAY).unwrap() * DAY).unwrap();
-        // As commit 6ea0c3a made it.
-        let older = Purpose::Client {
+        let authority =
+            ClusterAuthority::ensure(directory.path(), i64::try_from(TODAY).unwrap() * DAY).unwrap();
+        // The certificate that commit 6ea0c3a issued.
+        let older = CertificatePurpose::Client {
             name: NODE_CLIENT_USER,
             groups: &["system:masters"],
         };
-        let older = Identity::issue(&authority, &older, i64::try_from(TODAY).unwrap() * DAY).unwrap();
+        let older =
+            CertificateAndKey::issue(&authority, &older, i64::try_from(TODAY).unwrap() * DAY).unwrap();
         fs::write(
             directory.path().join(format!("{KUBELET_CLIENT}.crt")),
             &older.certificate,
@@ -398,7 +409,7 @@ mod tests {
         assert_eq!(shown.identity.common_name, "kube-apiserver-kubelet-client");
         assert!(shown.identity.organizations.is_empty());
         assert!(second.kubelet_client != older);
-        // Nothing else is replaced: nodes and users that know the cluster go on.
+        // The other files are unchanged, so nodes and users are not affected.
         assert_eq!(second.authority, first.authority);
         assert!(second.server == first.server && second.admin == first.admin);
     }
@@ -407,11 +418,11 @@ mod tests {
     fn replaces_a_mismatched_key_pair() {
         let directory = tempfile::tempdir().unwrap();
         let first = ensure(directory.path(), TODAY);
-        // As if the power had gone between the two files.
+        // Simulates a crash between the two writes.
         fs::write(directory.path().join("server.key"), &first.admin.key).unwrap();
         let second = ensure(directory.path(), TODAY);
         assert!(second.server != first.server);
-        assert!(crate::tls::Tls::new(&second).is_ok());
+        assert!(crate::tls::ServerTls::new(&second).is_ok());
     }
 
     #[test]
@@ -435,7 +446,8 @@ mod tests {
     fn rejects_a_lost_or_foreign_authority_key() {
         let directory = tempfile::tempdir().unwrap();
         ensure(directory.path(), TODAY);
-        let again = || Certificates::ensure(directory.path(), &names(&[]), &Day(TODAY)).map(|_| ());
+        let again =
+            || ServerCertificates::ensure(directory.path(), &names(&[]), &FixedDay(TODAY)).map(|_| ());
         let key = directory.path().join("ca.key");
         fs::copy(directory.path().join("admin.key"), &key).unwrap();
         assert!(matches!(again(), Err(CertificateError::AuthorityUnfit { .. })));
@@ -447,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_start_at_once_agree() {
+    fn concurrent_starts_agree_on_the_certificates() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         let made: Vec<_> = thread::scope(|scope| {

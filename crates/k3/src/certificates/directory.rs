@@ -1,4 +1,4 @@
-//! The directory that certificates and keys are in.
+//! The directory of certificates and keys.
 
 use std::{ffi::OsStr, path::Path};
 
@@ -9,12 +9,12 @@ use super::{
 };
 use crate::secret_file::{self, FileError};
 
-/// Creates the directory, or takes the permissions of others away from one that holds nothing else.
+/// Creates the directory, or removes the permissions of other users from one that contains only these files.
 pub(super) fn protect_tls_directory(path: &Path) -> Result<(), FileError> {
     secret_file::protect_directory(path, is_tls_file)
 }
 
-/// Whether this is the name of a file that a server keeps there, or of one that is being written.
+/// Whether a server creates a file with this name, including temporary files.
 fn is_tls_file(name: &OsStr) -> bool {
     const STEMS: [&str; 7] = [
         "ca",
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_own_files_from_those_of_other_programs() {
+    fn distinguishes_own_files_from_files_of_other_programs() {
         for own in [
             "ca.crt",
             "ca-next.key",

@@ -6,27 +6,27 @@ use k3_pki::Certificate;
 use k3_storage::Clock;
 
 use super::{
-    Identity,
+    CertificateAndKey,
+    certificate_and_key::DAY,
     certificates::{ADMIN, CertificateError, KUBELET_CLIENT, SERVER, SIGNING_KEY, seconds},
-    identity::DAY,
     rotation::old_signing_keys,
 };
 use crate::secret_file;
 
-/// A certificate or key that is there.
+/// A certificate or key file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CertificateInfo {
-    /// The file, without its ending.
+    /// The file name without extension.
     pub(crate) name: &'static str,
-    /// What it is for.
+    /// Its use, for people.
     pub(crate) purpose: &'static str,
-    /// When it ends, in seconds since 1970; `None` for what does not.
+    /// Expiry in seconds since 1970; `None` for keys.
     pub(crate) ends: Option<i64>,
-    /// How many days are left until then.
+    /// Days until expiry.
     pub(crate) days_left: Option<i64>,
-    /// Whom it names: names of a server, or a user.
+    /// The names of a serving certificate, or the user of a client certificate.
     pub(crate) names: Vec<String>,
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub(crate) flaw: Option<String>,
 }
 
@@ -41,7 +41,7 @@ const CERTIFICATES: [(&str, &str); 5] = [
     (KUBELET_CLIENT, "client certificate of the server for nodes"),
 ];
 
-/// What is in a directory.
+/// Lists the files of a directory.
 pub(crate) fn list_certificates(
     directory: &Path,
     clock: &dyn Clock,
@@ -57,7 +57,9 @@ pub(crate) fn list_certificates(
         infos.push(match (certificate, key) {
             (None, _) => CertificateInfo::flawed(name, purpose, format!("{name}.crt is missing")),
             (_, None) => CertificateInfo::flawed(name, purpose, format!("{name}.key is missing")),
-            (Some(certificate), Some(key)) => inspect(name, purpose, &Identity { certificate, key }, now),
+            (Some(certificate), Some(key)) => {
+                inspect(name, purpose, &CertificateAndKey { certificate, key }, now)
+            }
         });
     }
     let name = "service-account";
@@ -84,16 +86,21 @@ pub(crate) fn list_certificates(
     Ok(infos)
 }
 
-fn inspect(name: &'static str, purpose: &'static str, identity: &Identity, now: i64) -> CertificateInfo {
+fn inspect(
+    name: &'static str,
+    purpose: &'static str,
+    identity: &CertificateAndKey,
+    now: i64,
+) -> CertificateInfo {
     let Ok(certificate) = Certificate::from_pem(identity.certificate.as_bytes()) else {
-        return CertificateInfo::flawed(name, purpose, format!("{name}.crt is no certificate"));
+        return CertificateInfo::flawed(name, purpose, format!("{name}.crt is not a certificate"));
     };
     let flaw = if !identity.is_pair() {
         Some(format!("{name}.key is not the key of {name}.crt"))
     } else if certificate.not_before > now {
-        Some("it is not valid yet: see the clock".to_owned())
+        Some("it is not valid yet: check the clock".to_owned())
     } else if certificate.not_after <= now {
-        Some("it has ended".to_owned())
+        Some("it has expired".to_owned())
     } else {
         None
     };
@@ -133,18 +140,18 @@ mod tests {
     use k3_storage::SystemClock;
 
     use super::{
-        super::{Certificates, Names},
+        super::{ServerCertificates, SubjectAltNames},
         *,
     };
 
     #[test]
     fn lists_expiry_of_valid_and_flaw_of_invalid_certificates() {
         let directory = tempfile::tempdir().unwrap();
-        Certificates::ensure(directory.path(), &Names::new([]), &SystemClock).unwrap();
+        ServerCertificates::ensure(directory.path(), &SubjectAltNames::new([]), &SystemClock).unwrap();
         let infos = list_certificates(directory.path(), &SystemClock).unwrap();
         assert!(infos.iter().all(|infos| infos.flaw.is_none()), "{infos:?}");
         let server = infos.iter().find(|infos| infos.name == "server").unwrap();
-        // A second may have begun since it was made.
+        // The clock may have advanced by a second since it was created.
         assert!(
             matches!(server.days_left, Some(364 | 365)),
             "{:?}",

@@ -1,13 +1,14 @@
-//! Other keys and certificates in the place of those that are there, while servers and clients go on.
+//! Replaces keys and certificates while servers and clients keep running.
 //!
-//! An authority is replaced in two steps. From the first on there are two, `ca` and `ca-next`: both are trusted and published, the
-//! server still shows a certificate of the old one, and clients get theirs from the new one. So whoever knew the old one
-//! goes on, and learns of the new one from the kubeconfig, or from the config map in its namespace. The second step makes the new one the
-//! only one. A server that showed the new one from the start would be a stranger to every client that has not learned of it yet.
+//! The certificate authority is replaced in two steps. After the first step both authorities, `ca` and `ca-next`, are trusted and
+//! published. The server keeps its certificate of the old authority, and clients get certificates of the new one. Clients
+//! that trust only the old authority keep working, and learn the new one from a new kubeconfig or from the config map of their
+//! namespace. The second step removes the old authority. If the server used a certificate of the new authority at once, every
+//! client that does not know it yet would reject the connection.
 //!
-//! The token signing key is replaced at once: the new one signs, and the old one is trusted until the second step.
+//! The signing key of tokens is replaced at once: the new key signs, and the old one is accepted until the second step.
 //!
-//! Promises: each step survives a crash at any moment; a server that runs notices when [`GENERATION`] changes, which is written last.
+//! Each step survives a crash at any point. A running server notices a change of [`GENERATION`], which is written last.
 
 use std::{fs, io, path::Path};
 
@@ -17,23 +18,23 @@ use k3_pki::{Certificate, KeyPair, read_public_keys};
 use k3_storage::Clock;
 
 use super::{
-    Names,
-    authority::Authority,
+    SubjectAltNames,
+    authority::ClusterAuthority,
     certificates::{
-        ADMIN, CertificateError, Certificates, KUBELET_CLIENT, LOCK, SERVER, SIGNING_KEY, seconds,
+        ADMIN, CertificateError, KUBELET_CLIENT, LOCK, SERVER, SIGNING_KEY, ServerCertificates, seconds,
     },
 };
 use crate::secret_file;
 
-/// The file that changes whenever others here were replaced.
+/// Changed after every replacement of other files.
 pub(crate) const GENERATION: &str = "generation";
-/// The keys that tokens were signed with before.
+/// Earlier signing keys of tokens.
 pub(super) const OLD_SIGNING_KEYS: &str = "service-account-old.pub";
 
-/// What can be replaced.
+/// What to replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RotationTarget {
-    /// The certificate authority, in two steps: this one, and --finish
+    /// The certificate authority; takes two steps, this one and --finish
     Ca,
     /// The serving certificate
     Serving,
@@ -43,19 +44,19 @@ pub(crate) enum RotationTarget {
     ServiceAccount,
 }
 
-/// Replaces parts of what is in a directory.
+/// Replaces certificates or keys of a directory.
 pub(crate) fn rotate(
     directory: &Path,
     parts: &[RotationTarget],
     clock: &dyn Clock,
-) -> Result<Certificates, CertificateError> {
+) -> Result<ServerCertificates, CertificateError> {
     change(directory, clock, |now| {
         if parts.contains(&RotationTarget::Ca) {
             if directory.join("ca-next.crt").exists() {
                 return Err(CertificateError::UnderWay);
             }
-            // One that an earlier attempt has left, without a certificate, was never used.
-            Authority::ensure_next(directory, now)?;
+            // A key without a certificate is left over from an interrupted rotation and was never used.
+            ClusterAuthority::ensure_next(directory, now)?;
         }
         if parts.contains(&RotationTarget::ServiceAccount) {
             replace_signing_key(directory)?;
@@ -65,15 +66,15 @@ pub(crate) fn rotate(
             RotationTarget::Client => &[ADMIN, KUBELET_CLIENT],
             RotationTarget::Ca | RotationTarget::ServiceAccount => &[],
         });
-        // What is not there is made: so that a crash in between is repaired by the next start.
+        // The next start creates missing files, so a crash after the removal is repaired.
         replaced
             .into_iter()
             .try_for_each(|name| remove(directory, &format!("{name}.crt")))
     })
 }
 
-/// The second step: replaced keys are no longer trusted.
-pub(crate) fn finish(directory: &Path, clock: &dyn Clock) -> Result<Certificates, CertificateError> {
+/// Runs the second step: replaced keys are no longer trusted.
+pub(crate) fn finish(directory: &Path, clock: &dyn Clock) -> Result<ServerCertificates, CertificateError> {
     change(directory, clock, |_| {
         if directory.join("ca-next.crt").exists() {
             rename(directory, "ca-next.key", "ca.key")?;
@@ -83,12 +84,12 @@ pub(crate) fn finish(directory: &Path, clock: &dyn Clock) -> Result<Certificates
     })
 }
 
-/// Changes what is in a directory, and makes what is missing then.
+/// Changes a directory under its lock, then creates missing files.
 fn change(
     directory: &Path,
     clock: &dyn Clock,
     change: impl FnOnce(i64) -> Result<(), CertificateError>,
-) -> Result<Certificates, CertificateError> {
+) -> Result<ServerCertificates, CertificateError> {
     let now = seconds(clock)?;
     let nothing = || CertificateError::Nothing {
         directory: directory.to_path_buf(),
@@ -98,16 +99,20 @@ fn change(
     }
     let _lock = secret_file::lock(&directory.join(LOCK))?;
     finish_interrupted_rotation(directory)?;
-    // The names are those of the server, which knows them; the certificate says what they were.
+    // Only the server knows its names; reuse those of the current certificate.
     let pem = secret_file::read(&directory.join(format!("{SERVER}.crt")))?.ok_or_else(nothing)?;
     let certificate = Certificate::from_pem(pem.as_bytes()).map_err(|_| nothing())?;
     change(now)?;
-    let made = Certificates::ensure_locked(directory, &Names::from_hosts(&certificate.names.hosts()), now)?;
+    let made = ServerCertificates::ensure_locked(
+        directory,
+        &SubjectAltNames::from_hosts(&certificate.names.hosts()),
+        now,
+    )?;
     secret_file::write(&directory.join(GENERATION), &format!("{now}\n"))?;
     Ok(made)
 }
 
-/// Ends a second step that was interrupted: between the key of the new authority and its certificate.
+/// Completes an interrupted second step, which renames the key of the new authority before its certificate.
 pub(super) fn finish_interrupted_rotation(directory: &Path) -> Result<(), CertificateError> {
     if directory.join("ca-next.crt").exists() && !directory.join("ca-next.key").exists() {
         rename(directory, "ca-next.crt", "ca.crt")?;
@@ -170,15 +175,15 @@ mod tests {
         RotationTarget::ServiceAccount,
     ];
 
-    fn started() -> (tempfile::TempDir, Certificates) {
+    fn started() -> (tempfile::TempDir, ServerCertificates) {
         let directory = tempfile::tempdir().unwrap();
-        let mut names = Names::new([]);
+        let mut names = SubjectAltNames::new([]);
         names.extend(["k3.example.com".parse().unwrap()]);
-        let made = Certificates::ensure(directory.path(), &names, &SystemClock).unwrap();
+        let made = ServerCertificates::ensure(directory.path(), &names, &SystemClock).unwrap();
         (directory, made)
     }
 
-    fn names(made: &Certificates) -> Vec<String> {
+    fn names(made: &ServerCertificates) -> Vec<String> {
         Certificate::from_der(&made.server.der().unwrap().0)
             .unwrap()
             .names
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_step_trusts_both_authorities_and_the_second_the_new_one_alone() {
+    fn trusts_both_authorities_until_the_second_step() {
         let (directory, old) = started();
         let both = rotate(directory.path(), &ALL, &SystemClock).unwrap();
         assert!(both.authority.starts_with(&old.authority));
@@ -217,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_step_that_was_interrupted_is_ended_by_the_next_start() {
+    fn the_next_start_completes_an_interrupted_second_step() {
         let (directory, old) = started();
         rotate(directory.path(), &[RotationTarget::Ca], &SystemClock).unwrap();
         fs::rename(
@@ -225,15 +230,15 @@ mod tests {
             directory.path().join("ca.key"),
         )
         .unwrap();
-        let names = Names::from_hosts(&names(&old));
-        let new = Certificates::ensure(directory.path(), &names, &SystemClock).unwrap();
+        let names = SubjectAltNames::from_hosts(&names(&old));
+        let new = ServerCertificates::ensure(directory.path(), &names, &SystemClock).unwrap();
         assert_eq!(new.authorities().unwrap().len(), 1);
         assert_ne!(new.authority, old.authority);
-        assert!(crate::tls::Tls::new(&new).is_ok());
+        assert!(crate::tls::ServerTls::new(&new).is_ok());
     }
 
     #[test]
-    fn a_second_rotation_waits_for_the_end_of_the_first_and_nothing_cannot_be_rotated() {
+    fn rejects_a_second_rotation_and_an_empty_directory() {
         let (directory, _) = started();
         rotate(directory.path(), &[RotationTarget::Ca], &SystemClock).unwrap();
         let again = rotate(directory.path(), &[RotationTarget::Ca], &SystemClock).map(drop);

@@ -1,7 +1,7 @@
-//! What all servers of a cluster have in common of their directories, as one value: the authorities, and the keys of tokens.
+//! The keys that all servers of a cluster share, as one value: the certificate authorities and the keys of tokens.
 //!
-//! Promises: it is read and written whole, with the directory to oneself. A directory remembers which value it had in common with the
-//! others last, so that it can be told who has changed it since; and a directory that was half written is known for one.
+//! The value is read and written as a whole under the lock of the directory. A directory records the last shared value, so
+//! that a change is attributed to this directory or to the others. A partly written directory is detected.
 
 use std::{fs, io, path::Path};
 
@@ -10,25 +10,25 @@ use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Names,
-    certificates::{CertificateError, Certificates, LOCK, SIGNING_KEY},
+    SubjectAltNames,
+    certificates::{CertificateError, LOCK, SIGNING_KEY, ServerCertificates},
     directory::protect_tls_directory,
     rotation::{self, OLD_SIGNING_KEYS},
 };
 use crate::secret_file;
 
-/// The file that names the value which the directory had in common with the others last.
+/// The file with the name of the last shared value.
 pub(super) const AGREED: &str = "agreed";
 /// Its content while another value is being written.
 const HALF_WRITTEN: &str = "half written";
 
-/// What servers have in common, in PEM form.
+/// The shared authorities and keys, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SharedKeys {
     authority: String,
     authority_key: String,
     signing_key: String,
-    /// The authority that is taking the place of the other.
+    /// The next authority during a rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     next_authority: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,28 +38,28 @@ pub(crate) struct SharedKeys {
     old_signing_keys: Option<String>,
 }
 
-/// What a directory has, and what it remembers.
+/// The keys of a directory, and the record of the last shared value.
 pub(crate) struct StoredKeys {
-    /// Nothing in a directory that no server has used yet.
+    /// `None` in a directory that no server has used yet.
     pub(crate) keys: Option<SharedKeys>,
     pub(crate) last_sync: LastSync,
 }
 
-/// What a directory remembers of what it had in common with the others.
+/// The record of the last shared value.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LastSync {
-    /// Nothing: it never had anything in common with others.
+    /// No value was ever shared.
     Never,
-    /// The value by this name; see [`SharedKeys::name`].
+    /// The shared value with this name; see [`SharedKeys::name`].
     Value(String),
-    /// That it was to get theirs, and has not got all of it.
+    /// A shared value was not written completely.
     Partial,
 }
 
 // --- SharedKeys ---
 
 impl SharedKeys {
-    /// What is in a directory.
+    /// Reads the keys of a directory.
     pub(crate) fn read(directory: &Path) -> Result<StoredKeys, CertificateError> {
         if !directory.is_dir() {
             return Ok(StoredKeys {
@@ -96,10 +96,10 @@ impl SharedKeys {
         })
     }
 
-    /// New ones, in a directory that has none.
+    /// Generates keys in an empty directory.
     pub(crate) fn create(directory: &Path, clock: &dyn k3_storage::Clock) -> Result<Self, CertificateError> {
-        // The names are put right when the server knows them.
-        Certificates::ensure(directory, &Names::new([]), clock)?;
+        // The names are placeholders: the server replaces the serving certificate with one for its names.
+        ServerCertificates::ensure(directory, &SubjectAltNames::new([]), clock)?;
         Self::read(directory)?
             .keys
             .ok_or_else(|| CertificateError::Nothing {
@@ -107,8 +107,8 @@ impl SharedKeys {
             })
     }
 
-    /// Puts them into a directory, in the place of what is there. What other files there are for another authority is made anew by
-    /// the next [`Certificates::ensure`].
+    /// Writes the keys to a directory and replaces existing ones. The next [`ServerCertificates::ensure`] replaces the certificates
+    /// that another authority signed.
     pub(crate) fn write(&self, directory: &Path) -> Result<(), CertificateError> {
         protect_tls_directory(directory)?;
         let _lock = secret_file::lock(&directory.join(LOCK))?;
@@ -136,26 +136,26 @@ impl SharedKeys {
         Ok(secret_file::write(&directory.join(AGREED), &self.name())?)
     }
 
-    /// Remembers in a directory that these are what all have in common.
+    /// Records in a directory that this is the shared value.
     pub(crate) fn record_sync(&self, directory: &Path) -> Result<(), CertificateError> {
         let _lock = secret_file::lock(&directory.join(LOCK))?;
         Ok(secret_file::write(&directory.join(AGREED), &self.name())?)
     }
 
-    /// A hash that identifies them without revealing them.
+    /// A hash that identifies the value without revealing it.
     pub(crate) fn name(&self) -> String {
-        let bytes = serde_json::to_vec(self).expect("texts can be written");
+        let bytes = serde_json::to_vec(self).expect("strings serialize");
         STANDARD.encode(digest(&SHA256, &bytes))
     }
 
-    /// Whether they are the same but for certificates: what one signs is good for who has the other.
+    /// Whether both have the same keys, regardless of certificates.
     pub(crate) fn has_keys_of(&self, other: &Self) -> bool {
         self.authority_key == other.authority_key
             && self.signing_key == other.signing_key
             && self.next_authority_key == other.next_authority_key
     }
 
-    /// Without the key of an authority that an interrupted rotation has left: without a certificate it was never used.
+    /// Without the key of an unfinished next authority: without a certificate it was never used.
     fn whole(mut self) -> Self {
         if self.next_authority.is_none() || self.next_authority_key.is_none() {
             (self.next_authority, self.next_authority_key) = (None, None);

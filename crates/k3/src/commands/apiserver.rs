@@ -3,10 +3,10 @@
 use clap::Args;
 
 use super::{
-    process::{self, Announce},
+    process::{self, KubeconfigNotice},
     start::ApiFlags,
 };
-use crate::{failure::Failure, server::Settings};
+use crate::{command_error::CommandError, server::ControlPlaneSettings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,12 +26,12 @@ pub(crate) struct ApiserverFlags {
     api: ApiFlags,
 }
 
-pub(super) fn run(flags: ApiserverFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: ApiserverFlags) -> Result<(), CommandError> {
     process::init(&flags.api.log)?;
     // Nodes may join, so usage metrics are served.
-    let settings = Settings {
+    let settings = ControlPlaneSettings {
         has_nodes: true,
         ..flags.api.settings()?
     };
-    process::run(settings, Announce::Kubeconfig)
+    process::run(settings, KubeconfigNotice::Kubeconfig)
 }

@@ -9,8 +9,8 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::command;
 use crate::{
-    config::{self, CommandLineError, Environment, Settings},
-    failure::Failure,
+    command_error::CommandError,
+    config::{self, CommandEnvironment, CommandLineError, EffectiveConfig},
 };
 
 const EXAMPLES: &str = "\
@@ -31,11 +31,11 @@ Exit codes: 0 success, 1 failure, 2 usage error or invalid file.";
 #[command(after_long_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct ConfigFlags {
     #[command(subcommand)]
-    command: Command,
+    command: ConfigCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum ConfigCommand {
     Show(ShowFlags),
     Check(CheckFlags),
     /// Print a configuration file with all keys, their descriptions and defaults
@@ -47,8 +47,8 @@ enum Command {
 #[derive(Debug, Args)]
 struct ShowFlags {
     /// Output format
-    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Output::Yaml)]
-    output: Output,
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = ConfigOutput::Yaml)]
+    output: ConfigOutput,
 }
 
 /// Check whether a configuration file is valid for `k3 run`. Files that it names are read too.
@@ -59,31 +59,31 @@ struct CheckFlags {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
+enum ConfigOutput {
     /// A configuration file, with the sources as comments
     Yaml,
     /// A JSON list
     Json,
 }
 
-pub(super) fn run(flags: &ConfigFlags, settings: &Settings) -> Result<(), Failure> {
+pub(super) fn run(flags: &ConfigFlags, settings: &EffectiveConfig) -> Result<(), CommandError> {
     match &flags.command {
-        Command::Show(flags) => {
+        ConfigCommand::Show(flags) => {
             let args = config::args(&command());
             match flags.output {
-                Output::Yaml => print_line!("{}", settings.yaml(&args)),
-                Output::Json => print_line!("{:#}", settings.json(&args)),
+                ConfigOutput::Yaml => print_line!("{}", settings.yaml(&args)),
+                ConfigOutput::Json => print_line!("{:#}", settings.json(&args)),
             }
         }
-        Command::Check(flags) => check(&flags.file)?,
-        Command::Example => print_text!("{}", config::example(&config::args(&command()))),
+        ConfigCommand::Check(flags) => check(&flags.file)?,
+        ConfigCommand::Example => print_text!("{}", config::example(&config::args(&command()))),
     }
     Ok(())
 }
 
 /// A file is valid if `k3 run` accepts it without other flags or variables.
-fn check(file: &Path) -> Result<(), Failure> {
-    let environment = Environment {
+fn check(file: &Path) -> Result<(), CommandError> {
+    let environment = CommandEnvironment {
         variable: &|_| None,
         variable_names: &Vec::new,
         directory: Path::new(""),
@@ -100,11 +100,11 @@ fn check(file: &Path) -> Result<(), Failure> {
             print_line!("{} is valid", file.display());
             Ok(())
         }
-        Err(CommandLineError::Settings(failure)) => Err(failure),
+        Err(CommandLineError::EffectiveConfig(failure)) => Err(failure),
         Err(CommandLineError::Usage(error, notes)) => {
             let text = error.to_string();
             let what = text.lines().next().unwrap_or_default();
-            Err(Failure::usage(what.trim_start_matches("error: "), notes))
+            Err(CommandError::usage(what.trim_start_matches("error: "), notes))
         }
     }
 }

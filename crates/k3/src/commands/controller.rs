@@ -8,15 +8,15 @@ use kube::Config;
 use kubecontroller::manager::{self, Stop};
 
 use super::{
-    process::{self, Announce},
+    process::{self, KubeconfigNotice},
     remote::ProcessFlags,
 };
 use crate::{
     certificates,
     client_factory::ClientFactory,
+    command_error::CommandError,
     controller_manager::{self, ComponentSelection, ControllerManager},
-    failure::Failure,
-    server::Settings,
+    server::ControlPlaneSettings,
 };
 
 const EXAMPLES: &str = "\
@@ -70,10 +70,10 @@ pub(super) struct LeaderElectionFlags {
     health_address: Option<String>,
 }
 
-pub(super) fn run(flags: &ControllerFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: &ControllerFlags) -> Result<(), CommandError> {
     let components = controller_manager::parse_controllers(&flags.controllers)?;
     if components.is_empty() {
-        return Err(Failure::usage(
+        return Err(CommandError::usage(
             "--controllers selects no controller",
             "use '*' for all; `k3 controllers` lists the names",
         ));
@@ -92,16 +92,16 @@ pub(super) fn run_components(
     components: ComponentSelection,
     leader_election: &LeaderElectionFlags,
     process_flags: &ProcessFlags,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     process::init(&process_flags.log)?;
     match process_flags.own_server(name)? {
         Some(own) => {
-            let settings = Settings {
+            let settings = ControlPlaneSettings {
                 components,
                 manager_config: leader_election.config(),
                 ..own
             };
-            process::run(settings, Announce::Nothing)
+            process::run(settings, KubeconfigNotice::Nothing)
         }
         None => process::block_on(async {
             let mut signals = process::signals()?;
@@ -121,7 +121,7 @@ async fn control(
     components: ComponentSelection,
     leader_election: &LeaderElectionFlags,
     stop: Stop,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let cluster = ClusterConfig {
         authority: authority(&server)?.into(),
         server: identity(&server),
@@ -135,7 +135,7 @@ async fn control(
         leader_election.config(),
     )?;
     control.run(stop).await.map_err(|error| {
-        Failure::new(
+        CommandError::new(
             "controllers failed",
             "check that the API server runs, and start them again",
         )
@@ -172,11 +172,11 @@ fn identity(server: &Config) -> ServerIdentity {
 }
 
 /// The certificate authority for pods: that of the kubeconfig.
-fn authority(server: &Config) -> Result<String, Failure> {
+fn authority(server: &Config) -> Result<String, CommandError> {
     let advice = "use a kubeconfig with certificate-authority-data, such as the admin.kubeconfig in the data directory";
     let known = server.root_cert.as_deref().unwrap_or_default();
     if known.is_empty() {
-        return Err(Failure::new(
+        return Err(CommandError::new(
             "the kubeconfig has no certificate authority",
             advice,
         ));

@@ -8,8 +8,8 @@ use super::{
     table::table,
 };
 use crate::{
+    command_error::CommandError,
     controller_manager::{CONTROLLERS_PATH, LEASE_PATH},
-    failure::Failure,
 };
 
 const EXAMPLES: &str = "\
@@ -37,7 +37,7 @@ pub(crate) struct ControllersFlags {
     server: ServerFlags,
 }
 
-pub(super) fn run(flags: &ControllersFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: &ControllersFlags) -> Result<(), CommandError> {
     server_flags::block_on(async {
         let cluster = ApiClient::connect(&flags.server).await?;
         let report = cluster.request("GET", CONTROLLERS_PATH, None).await?;

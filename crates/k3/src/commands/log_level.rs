@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::server_flags::{self, ApiClient, ServerFlags};
-use crate::{failure::Failure, log::LEVEL_PATH};
+use crate::{command_error::CommandError, log::LEVEL_PATH};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ pub(crate) struct LogLevelFlags {
     server: ServerFlags,
 }
 
-pub(super) fn run(flags: &LogLevelFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: &LogLevelFlags) -> Result<(), CommandError> {
     server_flags::block_on(async {
         let cluster = ApiClient::connect(&flags.server).await?;
         let response = match &flags.levels {

@@ -8,7 +8,7 @@ use std::{
 use clap::{Args, Command};
 use clap_mangen::Man;
 
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,9 +30,9 @@ pub(crate) struct ManFlags {
 }
 
 /// Runs the command.
-pub(super) fn run(flags: &ManFlags, command: Command) -> Result<(), Failure> {
+pub(super) fn run(flags: &ManFlags, command: Command) -> Result<(), CommandError> {
     let unwritten = |error: io::Error| {
-        Failure::new(
+        CommandError::new(
             "failed to write the manual pages",
             "name a directory that this user may write to with --dir",
         )

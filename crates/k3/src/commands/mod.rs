@@ -32,10 +32,10 @@ use std::{env, path::Path};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-pub(crate) use self::envtest::Program;
+pub(crate) use self::envtest::EnvtestProgram;
 use crate::{
-    config::{CommandLineError, Environment, documented, read, read_server_location},
-    failure::Failure,
+    command_error::CommandError,
+    config::{CommandEnvironment, CommandLineError, documented, read, read_server_location},
 };
 
 /// A Kubernetes control plane in one process.
@@ -75,8 +75,8 @@ enum Command {
 }
 
 /// Runs the command in the arguments of the process. A usage error exits with 2.
-pub(crate) fn run() -> Result<(), Failure> {
-    let environment = Environment {
+pub(crate) fn run() -> Result<(), CommandError> {
+    let environment = CommandEnvironment {
         variable: &|name| env::var_os(name),
         variable_names: &|| {
             env::vars_os()
@@ -85,10 +85,10 @@ pub(crate) fn run() -> Result<(), Failure> {
         },
         directory: Path::new(""),
     };
-    let arguments = k3_client::in_order(&command(), env::args_os().collect());
+    let arguments = k3_client::move_connection_flags(&command(), env::args_os().collect());
     let line = match read(&command(), arguments, &environment) {
         Ok(line) => line,
-        Err(CommandLineError::Settings(failure)) => return Err(failure),
+        Err(CommandLineError::EffectiveConfig(failure)) => return Err(failure),
         Err(CommandLineError::Usage(error, notes)) => refuse(&error, &notes),
     };
     let cli = Cli::from_arg_matches(&line.matches).unwrap_or_else(|error| refuse(&error, ""));
@@ -126,11 +126,11 @@ pub(crate) fn run() -> Result<(), Failure> {
 }
 
 /// Validates a command line of `k3 run` without starting anything.
-fn validate_run(matches: &clap::ArgMatches) -> Result<(), Failure> {
+fn validate_run(matches: &clap::ArgMatches) -> Result<(), CommandError> {
     match Cli::from_arg_matches(matches).map(|cli| cli.command) {
         Ok(Command::Run(flags)) => run::validate(*flags),
         Ok(_) => Ok(()),
-        Err(error) => Err(Failure::usage(error.to_string(), "")),
+        Err(error) => Err(CommandError::usage(error.to_string(), "")),
     }
 }
 

@@ -6,15 +6,15 @@ use clap::Args;
 use kubecontroller::manager::Stop;
 
 use super::{
-    process::{self, Announce},
+    process::{self, KubeconfigNotice},
     remote::{ProcessFlags, RemoteFlags},
     start::NodeFlags,
 };
 use crate::{
+    command_error::CommandError,
     data_dir::data_dir,
-    failure::Failure,
     join::{self, JoinMethod, JoinToken},
-    server::{NodeSettings, Settings},
+    server::{ControlPlaneSettings, NodeSettings},
 };
 
 const EXAMPLES: &str = "\
@@ -44,17 +44,17 @@ pub(crate) struct NodeProcessFlags {
     node: NodeFlags,
 }
 
-pub(super) fn run(flags: NodeProcessFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: NodeProcessFlags) -> Result<(), CommandError> {
     process::init(&flags.process_flags.log)?;
     let own = flags.process_flags.own_server("node-server")?;
     let node = flags.node.settings()?;
     match own {
         Some(own) => process::run(
-            Settings {
+            ControlPlaneSettings {
                 node: Some(node),
                 ..own
             },
-            Announce::Nothing,
+            KubeconfigNotice::Nothing,
         ),
         None => join(
             &flags.process_flags.remote,
@@ -65,7 +65,11 @@ pub(super) fn run(flags: NodeProcessFlags) -> Result<(), Failure> {
 }
 
 /// Runs a node of a remote API server.
-pub(super) fn join(remote: &RemoteFlags, node: NodeSettings, data_dir: Option<&Path>) -> Result<(), Failure> {
+pub(super) fn join(
+    remote: &RemoteFlags,
+    node: NodeSettings,
+    data_dir: Option<&Path>,
+) -> Result<(), CommandError> {
     let data_dir = self::data_dir(data_dir)?;
     process::block_on(async {
         let mut signals = process::signals()?;
@@ -83,18 +87,18 @@ pub(super) fn join(remote: &RemoteFlags, node: NodeSettings, data_dir: Option<&P
 }
 
 /// How the node joins, unless it has joined before.
-async fn method(flags: &RemoteFlags) -> Result<JoinMethod, Failure> {
+async fn method(flags: &RemoteFlags) -> Result<JoinMethod, CommandError> {
     if flags.kubeconfig.is_some() || flags.has_authority() {
         return Ok(JoinMethod::Kubeconfig(Box::new(flags.config(None).await?)));
     }
     match (&flags.server, &flags.token) {
         (_, None) => Ok(JoinMethod::Existing),
-        (None, Some(_)) => Err(Failure::usage("--token needs --server", "add --server URL")),
+        (None, Some(_)) => Err(CommandError::usage("--token needs --server", "add --server URL")),
         (Some(server), Some(token)) => {
             let token: JoinToken = token.text().parse().map_err(|error| {
                 let advice =
                     "create one with `k3 token create --join`; or add --ca FILE for another kind of token";
-                Failure::usage("invalid --token", advice).caused_by(error)
+                CommandError::usage("invalid --token", advice).caused_by(error)
             })?;
             Ok(JoinMethod::Token(server.clone(), token))
         }

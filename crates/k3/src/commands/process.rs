@@ -5,13 +5,13 @@ use std::{path::Path, time::Duration};
 use kubecontroller::manager::Stop;
 
 use crate::{
+    command_error::CommandError,
     databases::{self, with_database},
-    failure::Failure,
     limits,
     log::{self, LogFlags},
     runtime,
-    server::{ControlPlane, Settings},
-    signals::Signals,
+    server::{ControlPlane, ControlPlaneSettings},
+    signals::StopSignals,
 };
 
 /// Grace period of a stop.
@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Whether the kubeconfig is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Announce {
+pub(super) enum KubeconfigNotice {
     /// On standard output.
     Kubeconfig,
     /// The server is private to this process.
@@ -27,32 +27,32 @@ pub(super) enum Announce {
 }
 
 /// Initializes logging and resource limits.
-pub(super) fn init(flags: &LogFlags) -> Result<(), Failure> {
+pub(super) fn init(flags: &LogFlags) -> Result<(), CommandError> {
     log::init(flags)?;
     limits::raise_open_files();
     Ok(())
 }
 
 /// Runs a future on all cores.
-pub(super) fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+pub(super) fn block_on(work: impl Future<Output = Result<(), CommandError>>) -> Result<(), CommandError> {
     runtime::all_cores()?.block_on(work)
 }
 
 /// Runs a control plane on all cores until a signal, then stops it in order.
-pub(super) fn run(settings: Settings, announce: Announce) -> Result<(), Failure> {
+pub(super) fn run(settings: ControlPlaneSettings, announce: KubeconfigNotice) -> Result<(), CommandError> {
     block_on(async { serve(settings, announce, &mut signals()?).await })
 }
 
 /// The same, with a database that is started on demand and stopped afterwards.
 pub(super) fn run_with_database(
-    databases: &databases::Settings,
-    settings: Settings,
-    announce: Announce,
-) -> Result<(), Failure> {
+    databases: &databases::DatabaseSettings,
+    settings: ControlPlaneSettings,
+    announce: KubeconfigNotice,
+) -> Result<(), CommandError> {
     block_on(async {
         let storage = settings.storage.clone();
-        let work = async |storage, signals: &mut Signals| {
-            serve(Settings { storage, ..settings }, announce, signals).await
+        let work = async |storage, signals: &mut StopSignals| {
+            serve(ControlPlaneSettings { storage, ..settings }, announce, signals).await
         };
         Box::pin(with_database(databases, storage, &mut signals()?, work)).await
     })
@@ -60,10 +60,10 @@ pub(super) fn run_with_database(
 
 /// Runs a control plane until a signal, then stops it in order.
 pub(super) async fn serve(
-    settings: Settings,
-    announce: Announce,
-    signals: &mut Signals,
-) -> Result<(), Failure> {
+    settings: ControlPlaneSettings,
+    announce: KubeconfigNotice,
+    signals: &mut StopSignals,
+) -> Result<(), CommandError> {
     let mut plane = tokio::select! {
         started = ControlPlane::start(settings) => started?,
         name = signals.next() => {
@@ -71,7 +71,7 @@ pub(super) async fn serve(
             return Ok(());
         }
     };
-    if announce == Announce::Kubeconfig {
+    if announce == KubeconfigNotice::Kubeconfig {
         let file = shell_quoted(plane.kubeconfig().0);
         print_line!("export KUBECONFIG={file}");
         tracing::info!("next, in another terminal: export KUBECONFIG={file}; kubectl get nodes");
@@ -89,9 +89,9 @@ pub(super) async fn serve(
 /// Runs `work`, and stops it on a signal.
 pub(super) async fn run_until_signal(
     stop: Stop,
-    work: impl Future<Output = Result<(), Failure>>,
-    signals: &mut Signals,
-) -> Result<(), Failure> {
+    work: impl Future<Output = Result<(), CommandError>>,
+    signals: &mut StopSignals,
+) -> Result<(), CommandError> {
     let mut work = std::pin::pin!(work);
     tokio::select! {
         ended = &mut work => return ended,
@@ -108,14 +108,14 @@ pub(super) async fn run_until_signal(
 }
 
 /// Starts to listen for the signals that stop the process.
-pub(super) fn signals() -> Result<Signals, Failure> {
-    Signals::listen().map_err(|error| {
-        Failure::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
+pub(super) fn signals() -> Result<StopSignals, CommandError> {
+    StopSignals::listen().map_err(|error| {
+        CommandError::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
     })
 }
 
-fn killed(name: &str, advice: &str) -> Failure {
-    Failure::new(format!("{name}: stopped immediately"), advice)
+fn killed(name: &str, advice: &str) -> CommandError {
+    CommandError::new(format!("{name}: stopped immediately"), advice)
 }
 
 /// The path, quoted for a shell.

@@ -1,5 +1,5 @@
-//! How separate processes of a control plane reach the API: at a remote server or, with a store that can be shared, through a
-//! private API server.
+//! Connection of separate control plane processes to the API: a remote server or, with a shared store, a private API
+//! server.
 
 use std::{
     fs,
@@ -12,12 +12,12 @@ use kube::{Config, config::AuthInfo};
 
 use super::{server_flags::ServerFlags, start::StorageFlags};
 use crate::{
+    command_error::CommandError,
     data_dir::data_dir,
-    failure::Failure,
-    join::Servers,
+    join::ServerList,
     log::LogFlags,
-    secret::Secret,
-    server::{Audience, Settings},
+    secret::SecretString,
+    server::{ControlPlaneSettings, ServerVisibility},
 };
 
 #[derive(Debug, Args)]
@@ -26,11 +26,11 @@ pub(super) struct RemoteFlags {
     /// URL of the API server, such as `https://10.0.0.1:6443`. A node accepts several, comma-separated, and fails over
     /// between them
     #[arg(long, value_name = "URLS")]
-    pub(super) server: Option<Servers>,
+    pub(super) server: Option<ServerList>,
 
     /// Bearer token. Every user of the machine can read command lines: the variable `K3_TOKEN` is safer
     #[arg(long, value_name = "TOKEN")]
-    pub(super) token: Option<Secret>,
+    pub(super) token: Option<SecretString>,
 
     /// Path to the server's certificate authority, in PEM
     #[arg(long, value_name = "FILE", requires = "server")]
@@ -63,18 +63,18 @@ pub(super) struct ProcessFlags {
 
 impl RemoteFlags {
     /// The server of the flags, or that of the data directory.
-    pub(super) async fn config(&self, data_dir: Option<PathBuf>) -> Result<Config, Failure> {
+    pub(super) async fn config(&self, data_dir: Option<PathBuf>) -> Result<Config, CommandError> {
         let Some(server) = &self.server else {
             return ServerFlags::new(self.kubeconfig.clone(), data_dir).config().await;
         };
         let (Some(token), Some(file)) = (&self.token, &self.ca) else {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 "--server needs credentials",
                 "add --token TOKEN and --ca FILE; or name a kubeconfig with --kubeconfig instead",
             ));
         };
         if server.all().len() > 1 {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 "several servers in --server work only for nodes that join with a token",
                 "name one; use a load balancer for several",
             ));
@@ -94,10 +94,10 @@ impl RemoteFlags {
 }
 
 /// The certificates in a file.
-fn certificates(file: &Path) -> Result<Vec<Vec<u8>>, Failure> {
+fn certificates(file: &Path) -> Result<Vec<Vec<u8>>, CommandError> {
     let unusable = || {
         let advice = "use the ca.crt in the directory `tls` of a server's data directory, or a copy of it";
-        Failure::new(format!("cannot use --ca {}", file.display()), advice)
+        CommandError::new(format!("cannot use --ca {}", file.display()), advice)
     };
     let text = fs::read(file).map_err(|error| unusable().caused_by(error))?;
     let read: Vec<_> = find_certificates(&text)
@@ -115,7 +115,7 @@ fn certificates(file: &Path) -> Result<Vec<Vec<u8>>, Failure> {
 impl ProcessFlags {
     /// A private API server of this process, if the store can be shared. Its files are in a directory of that name, separate
     /// from those of other servers.
-    pub(super) fn own_server(&self, name: &str) -> Result<Option<Settings>, Failure> {
+    pub(super) fn own_server(&self, name: &str) -> Result<Option<ControlPlaneSettings>, CommandError> {
         own_server(&self.storage, self.data_dir.as_deref(), &self.remote, name)
     }
 }
@@ -126,22 +126,22 @@ pub(super) fn own_server(
     data_dir: Option<&Path>,
     remote: &RemoteFlags,
     name: &str,
-) -> Result<Option<Settings>, Failure> {
+) -> Result<Option<ControlPlaneSettings>, CommandError> {
     let directory = self::data_dir(data_dir)?;
     let config = storage.config(&directory)?;
     if !storage.is_shared() {
         return Ok(None);
     }
     if remote.server.is_some() || remote.kubeconfig.is_some() {
-        return Err(Failure::usage(
+        return Err(CommandError::usage(
             "--storage conflicts with --server and --kubeconfig",
             "remove --storage, or --server and --kubeconfig",
         ));
     }
-    Ok(Some(Settings {
+    Ok(Some(ControlPlaneSettings {
         has_nodes: true,
-        audience: Audience::Process,
+        audience: ServerVisibility::Process,
         storage_wait: storage.wait(),
-        ..Settings::new(directory.join(name), config)
+        ..ControlPlaneSettings::new(directory.join(name), config)
     }))
 }

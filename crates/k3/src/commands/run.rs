@@ -4,11 +4,11 @@ use clap::Args;
 
 use super::{
     node,
-    process::{self, Announce},
+    process::{self, KubeconfigNotice},
     remote::{self, RemoteFlags},
     start::StartFlags,
 };
-use crate::{failure::Failure, server::Settings};
+use crate::{command_error::CommandError, server::ControlPlaneSettings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +29,7 @@ Exit codes: 0 success, 1 failure, 2 usage error.";
 pub(crate) struct RunFlags {
     /// Role of this machine: `master` (API server, controllers, scheduler), `node` (runs pods), or `one` (all of it)
     #[arg(long, value_name = "ROLE", default_value = "one", value_parser = role)]
-    role: Role,
+    role: MachineRole,
 
     #[command(flatten)]
     start: StartFlags,
@@ -39,17 +39,17 @@ pub(crate) struct RunFlags {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+enum MachineRole {
     Master,
     Node,
     One,
 }
 
 /// Validates the settings without starting anything. Files that they name are read.
-pub(super) fn validate(flags: RunFlags) -> Result<(), Failure> {
+pub(super) fn validate(flags: RunFlags) -> Result<(), CommandError> {
     let start = flags.start;
     start.databases()?;
-    if flags.role != Role::Node {
+    if flags.role != MachineRole::Node {
         return start.settings().map(drop);
     }
     let data_dir = start.api.data_dir.as_deref();
@@ -57,41 +57,42 @@ pub(super) fn validate(flags: RunFlags) -> Result<(), Failure> {
     start.node.settings().map(drop)
 }
 
-pub(super) fn run(flags: RunFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: RunFlags) -> Result<(), CommandError> {
     let start = flags.start;
     process::init(&start.api.log)?;
     let databases = start.databases()?;
     let settings = match flags.role {
-        Role::One => start.settings()?,
+        MachineRole::One => start.settings()?,
         // No node in this process, but nodes may join.
-        Role::Master => Settings {
+        MachineRole::Master => ControlPlaneSettings {
             node: None,
             has_nodes: true,
             ..start.settings()?
         },
-        Role::Node => {
-            let (storage, data_dir) = (&start.api.storage, start.api.data_dir.as_deref());
+        MachineRole::Node => {
+            let storage = &start.api.storage;
+            let data_dir = start.api.data_dir.as_deref();
             let own = remote::own_server(storage, data_dir, &flags.remote, "node-server")?;
             let node = start.node.settings()?;
             let Some(own) = own else {
                 return node::join(&flags.remote, node, data_dir);
             };
-            let settings = Settings {
+            let settings = ControlPlaneSettings {
                 node: Some(node),
                 ..own
             };
-            return process::run_with_database(&databases, settings, Announce::Nothing);
+            return process::run_with_database(&databases, settings, KubeconfigNotice::Nothing);
         }
     };
-    process::run_with_database(&databases, settings, Announce::Kubeconfig)
+    process::run_with_database(&databases, settings, KubeconfigNotice::Kubeconfig)
 }
 
 /// Parses a role, ignoring case; empty means everything.
-fn role(text: &str) -> Result<Role, &'static str> {
+fn role(text: &str) -> Result<MachineRole, &'static str> {
     match text.trim().to_ascii_lowercase().as_str() {
-        "" | "one" => Ok(Role::One),
-        "master" => Ok(Role::Master),
-        "node" => Ok(Role::Node),
+        "" | "one" => Ok(MachineRole::One),
+        "master" => Ok(MachineRole::Master),
+        "node" => Ok(MachineRole::Node),
         _ => Err("must be master, node or one"),
     }
 }
@@ -102,9 +103,9 @@ mod tests {
 
     #[test]
     fn parses_roles_in_any_case() {
-        assert_eq!(role(" Master "), Ok(Role::Master));
-        assert_eq!(role("NODE"), Ok(Role::Node));
-        assert_eq!(role(""), Ok(Role::One));
+        assert_eq!(role(" Master "), Ok(MachineRole::Master));
+        assert_eq!(role("NODE"), Ok(MachineRole::Node));
+        assert_eq!(role(""), Ok(MachineRole::One));
         assert!(role("slave").is_err());
     }
 }

@@ -6,7 +6,7 @@ use super::{
     controller::{self, LeaderElectionFlags},
     remote::ProcessFlags,
 };
-use crate::{controller_manager, failure::Failure};
+use crate::{command_error::CommandError, controller_manager};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +32,7 @@ pub(crate) struct SchedulerFlags {
     process_flags: ProcessFlags,
 }
 
-pub(super) fn run(flags: &SchedulerFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: &SchedulerFlags) -> Result<(), CommandError> {
     controller::run_components(
         "scheduler",
         controller_manager::parse_controllers("scheduler")?,

@@ -12,8 +12,8 @@ use serde_json::Value;
 use tokio::runtime::Builder;
 
 use crate::{
+    command_error::{CommandError, advice_for_status},
     data_dir::default_data_dir,
-    failure::{Failure, advice_for_status},
 };
 
 #[derive(Debug, Args)]
@@ -32,21 +32,23 @@ pub(super) struct ServerFlags {
 pub(super) struct ApiClient(Client);
 
 /// Runs a future on the current thread.
-pub(super) fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+pub(super) fn block_on(work: impl Future<Output = Result<(), CommandError>>) -> Result<(), CommandError> {
     block_on_runtime(Builder::new_current_thread(), work)
 }
 
 /// Runs a future on all cores.
-pub(super) fn block_on_threads(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+pub(super) fn block_on_threads(
+    work: impl Future<Output = Result<(), CommandError>>,
+) -> Result<(), CommandError> {
     block_on_runtime(Builder::new_multi_thread(), work)
 }
 
 fn block_on_runtime(
     mut runtime: Builder,
-    work: impl Future<Output = Result<(), Failure>>,
-) -> Result<(), Failure> {
+    work: impl Future<Output = Result<(), CommandError>>,
+) -> Result<(), CommandError> {
     let runtime = runtime.enable_all().build().map_err(|error| {
-        Failure::new(
+        CommandError::new(
             "cannot start threads",
             "check the limits of this process with `ulimit -a`",
         )
@@ -63,10 +65,10 @@ impl ServerFlags {
     }
 
     /// Loads the kubeconfig.
-    pub(super) async fn config(&self) -> Result<Config, Failure> {
+    pub(super) async fn config(&self) -> Result<Config, CommandError> {
         let unusable = |error: KubeconfigError| {
             let advice = "name the kubeconfig of a running server with --kubeconfig, or its data directory with --data-dir";
-            Failure::new("cannot load a kubeconfig", advice).caused_by(error)
+            CommandError::new("cannot load a kubeconfig", advice).caused_by(error)
         };
         let read = if let Some(file) = &self.kubeconfig {
             Kubeconfig::read_from(file)
@@ -87,18 +89,18 @@ impl ServerFlags {
 // --- ApiClient ---
 
 impl ApiClient {
-    pub(super) async fn connect(flags: &ServerFlags) -> Result<Self, Failure> {
+    pub(super) async fn connect(flags: &ServerFlags) -> Result<Self, CommandError> {
         let config = flags.config().await?;
         let server = config.cluster_url.to_string();
         let client = Client::try_from(config).map_err(|error| {
             let advice = "check the kubeconfig";
-            Failure::new(format!("cannot connect to {server}"), advice).caused_by(error)
+            CommandError::new(format!("cannot connect to {server}"), advice).caused_by(error)
         })?;
         Ok(ApiClient(client))
     }
 
     /// Creates an object unless it exists.
-    pub(super) async fn ensure(&self, path: &str, object: &Value) -> Result<(), Failure> {
+    pub(super) async fn ensure(&self, path: &str, object: &Value) -> Result<(), CommandError> {
         match self.send("POST", path, Some(object)).await {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
             made => made.map(drop).map_err(request_error),
@@ -111,7 +113,7 @@ impl ApiClient {
         method: &str,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, CommandError> {
         self.send(method, path, body).await.map_err(request_error)
     }
 
@@ -124,7 +126,12 @@ impl ApiClient {
     }
 
     /// Sends text, and returns the text of the response.
-    pub(super) async fn request_text(&self, method: &str, path: &str, body: &str) -> Result<String, Failure> {
+    pub(super) async fn request_text(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> Result<String, CommandError> {
         let request = build_request(method, path, "text/plain", body.as_bytes().to_vec());
         self.0.request_text(request).await.map_err(request_error)
     }
@@ -136,19 +143,19 @@ fn build_request(method: &str, path: &str, media: &str, body: Vec<u8>) -> Reques
         .uri(path)
         .header("content-type", media)
         .body(body)
-        .expect("a path of ours makes a request")
+        .expect("the path is valid")
 }
 
-fn request_error(error: kube::Error) -> Failure {
+fn request_error(error: kube::Error) -> CommandError {
     let advice = match &error {
         kube::Error::Api(status) => advice_for_status(status.code),
         _ => "check that the server runs, and that the kubeconfig is for it",
     };
     match error {
-        kube::Error::Api(status) => Failure::new(
+        kube::Error::Api(status) => CommandError::new(
             format!("the server rejected the request: {}", status.message.trim_end()),
             advice,
         ),
-        error => Failure::new("cannot reach the server", advice).caused_by(error),
+        error => CommandError::new("cannot reach the server", advice).caused_by(error),
     }
 }

@@ -12,12 +12,12 @@ use super::{
     start::{RuntimeFlags, StorageFlags},
 };
 use crate::{
+    command_error::CommandError,
     data_dir::data_dir,
     databases::{DatabaseFlags, with_database},
-    failure::Failure,
     log::LogFlags,
     server,
-    signals::Signals,
+    signals::StopSignals,
 };
 
 const EXAMPLES: &str = "\
@@ -28,7 +28,7 @@ Examples:
 
 Exit codes: 0 success, 1 failure, 2 usage error.";
 
-/// How often it is looked.
+/// Interval of health checks.
 const PERIOD: Duration = Duration::from_secs(5);
 
 /// Start and monitor the database of a cluster: an etcd or a MySQL that servers share.
@@ -52,12 +52,12 @@ pub(crate) struct StorageProcessFlags {
     runtime: RuntimeFlags,
 }
 
-pub(super) fn run(flags: &StorageProcessFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: &StorageProcessFlags) -> Result<(), CommandError> {
     process::init(&flags.log)?;
     let data_dir = data_dir(flags.data_dir.as_deref())?;
     let storage = flags.storage.config(&data_dir)?;
     if !flags.storage.is_shared() {
-        return Err(Failure::usage(
+        return Err(CommandError::usage(
             "this store is embedded and needs no database process",
             "use --storage etcd or --storage mysql",
         ));
@@ -65,13 +65,17 @@ pub(super) fn run(flags: &StorageProcessFlags) -> Result<(), Failure> {
     let wait = flags.storage.wait();
     let databases = flags.databases.settings(data_dir, flags.runtime.wanted()?);
     process::block_on(async {
-        let work = async |storage, signals: &mut Signals| look_after(storage, wait, signals).await;
+        let work = async |storage, signals: &mut StopSignals| look_after(storage, wait, signals).await;
         with_database(&databases, storage, &mut process::signals()?, work).await
     })
 }
 
 /// Logs changes of the store's health until a signal.
-async fn look_after(storage: StorageConfig, wait: Duration, signals: &mut Signals) -> Result<(), Failure> {
+async fn look_after(
+    storage: StorageConfig,
+    wait: Duration,
+    signals: &mut StopSignals,
+) -> Result<(), CommandError> {
     let stop = Stop::new();
     let watching = async {
         let opening = Box::pin(server::open_store(&storage, wait));

@@ -1,4 +1,4 @@
-//! Stores that commands open while no server uses them.
+//! Stores that commands open without a server.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,7 +9,7 @@ use clap::Args;
 use k3_storage::{Key, OpenError, Page, Prefix, ReadError, StorageConfig, Store, StoreError};
 
 use super::start::StorageFlags;
-use crate::{data_dir::default_data_dir, failure::Failure, secret_file};
+use crate::{command_error::CommandError, data_dir::default_data_dir, secret_file};
 
 /// Flags that select a store, as in `k3 start`.
 #[derive(Debug, Args)]
@@ -26,18 +26,18 @@ pub(super) struct StoreFlags {
 /// Whether a store must exist or is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoreRole {
-    /// It is read, and must exist.
+    /// The store is read, and must exist.
     Source,
-    /// It is filled, and created if missing.
+    /// The store is written, and created if missing.
     Target,
 }
 
-/// What happens to existing data of a target store.
+/// The treatment of existing data in a target store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExistingData {
-    /// It stays, and the command fails.
+    /// Keep the data and fail.
     Keep,
-    /// It is deleted.
+    /// Delete the data.
     Replace,
 }
 
@@ -64,14 +64,14 @@ impl ForceFlag {
 
 impl StoreFlags {
     /// The data directory.
-    pub(super) fn data_dir(&self) -> Result<PathBuf, Failure> {
+    pub(super) fn data_dir(&self) -> Result<PathBuf, CommandError> {
         match &self.data_dir {
             Some(directory) => Ok(directory.clone()),
             None => default_data_dir(),
         }
     }
 
-    pub(super) fn config(&self) -> Result<StorageConfig, Failure> {
+    pub(super) fn config(&self) -> Result<StorageConfig, CommandError> {
         let config = self.storage.config(&self.data_dir()?)?;
         refuse_memory(&config)?;
         Ok(config)
@@ -79,9 +79,9 @@ impl StoreFlags {
 }
 
 /// A store in memory exists only in its server's process.
-pub(super) fn refuse_memory(config: &StorageConfig) -> Result<(), Failure> {
+pub(super) fn refuse_memory(config: &StorageConfig) -> Result<(), CommandError> {
     if matches!(config, StorageConfig::Memory) {
-        return Err(Failure::usage(
+        return Err(CommandError::usage(
             "a store in memory exists only in its server's process",
             "use file, etcd or mysql",
         ));
@@ -90,7 +90,9 @@ pub(super) fn refuse_memory(config: &StorageConfig) -> Result<(), Failure> {
 }
 
 /// Opens a store for reading; `None` if a server on this machine uses it.
-pub(super) async fn open_unless_in_use(config: StorageConfig) -> Result<Option<Arc<dyn Store>>, Failure> {
+pub(super) async fn open_unless_in_use(
+    config: StorageConfig,
+) -> Result<Option<Arc<dyn Store>>, CommandError> {
     if let StorageConfig::File(options) = &config {
         prepare(&options.directory, StoreRole::Source)?;
     }
@@ -102,27 +104,24 @@ pub(super) async fn open_unless_in_use(config: StorageConfig) -> Result<Option<A
 }
 
 /// Opens a store.
-pub(super) async fn open(config: StorageConfig, role: StoreRole) -> Result<Arc<dyn Store>, Failure> {
+pub(super) async fn open(config: StorageConfig, role: StoreRole) -> Result<Arc<dyn Store>, CommandError> {
     if let StorageConfig::File(options) = &config {
         prepare(&options.directory, role)?;
     }
     k3_storage::open(config).await.map_err(cannot_open)
 }
 
-fn cannot_open(error: OpenError) -> Failure {
+fn cannot_open(error: OpenError) -> CommandError {
     match error {
-        OpenError::InUse {
-            directory: folder,
-            holder,
-        } => Failure::new(
-            format!("the store in {} is in use by {holder}", folder.display()),
+        OpenError::InUse { directory, holder } => CommandError::new(
+            format!("the store in {} is in use by {holder}", directory.display()),
             "stop that server first (a SIGTERM, or `systemctl stop k3`), and start it again afterwards.\n\
-             A store in etcd or MySQL can be saved and copied while servers use it; one in a directory is its server's alone",
+             A store in etcd or MySQL can be saved and copied while servers use it; one in a directory can be used only by its server",
         ),
         OpenError::InvalidSetting { .. } => {
-            Failure::usage("a store setting is invalid", "see --help").caused_by(error)
+            CommandError::usage("a store setting is invalid", "see --help").caused_by(error)
         }
-        error => Failure::new(
+        error => CommandError::new(
             "cannot open the store",
             "check that it can be reached, and that this user may read it",
         )
@@ -131,15 +130,15 @@ fn cannot_open(error: OpenError) -> Failure {
 }
 
 /// Checks that the directory exists, or creates it.
-fn prepare(directory: &Path, role: StoreRole) -> Result<(), Failure> {
+fn prepare(directory: &Path, role: StoreRole) -> Result<(), CommandError> {
     match role {
-        StoreRole::Source if !directory.is_dir() => Err(Failure::new(
+        StoreRole::Source if !directory.is_dir() => Err(CommandError::new(
             format!("there is no store in {}", directory.display()),
             "name the data directory of its server; the store is the directory `objects` in it",
         )),
         StoreRole::Source => Ok(()),
         StoreRole::Target => secret_file::create_directory(directory).map_err(|error| {
-            Failure::new(
+            CommandError::new(
                 "cannot create the store",
                 "name a directory that this user may write to",
             )
@@ -149,19 +148,19 @@ fn prepare(directory: &Path, role: StoreRole) -> Result<(), Failure> {
 }
 
 /// Ensures that the target store is empty, deleting its data with --force.
-pub(super) async fn ensure_empty(store: &dyn Store, existing: ExistingData) -> Result<(), Failure> {
+pub(super) async fn ensure_empty(store: &dyn Store, existing: ExistingData) -> Result<(), CommandError> {
     let Some(first) = first_key(store).await? else {
         return Ok(());
     };
     if existing == ExistingData::Keep {
-        return Err(Failure::new(
+        return Err(CommandError::new(
             format!("the target store is not empty: it contains {first}, among others"),
             "name an empty one; or give --force, and all that it holds is replaced for good.\n\
              Servers that use it must be stopped before",
         ));
     }
     store.discard().await.map_err(|error| {
-        Failure::new(
+        CommandError::new(
             "cannot delete the data of the store",
             "correct the cause, and try again",
         )
@@ -170,10 +169,10 @@ pub(super) async fn ensure_empty(store: &dyn Store, existing: ExistingData) -> R
 }
 
 /// The first key of the store. Leftovers of an unfinished import do not count: the next import deletes them.
-pub(super) async fn first_key(store: &dyn Store) -> Result<Option<Key>, Failure> {
+pub(super) async fn first_key(store: &dyn Store) -> Result<Option<Key>, CommandError> {
     match store.range(&Prefix::all(), Page::first(1)).await {
         Ok(range) => Ok(range.entries.into_iter().next().map(|entry| entry.key)),
         Err(ReadError::Store(StoreError::UnfinishedImport)) => Ok(None),
-        Err(error) => Err(Failure::new("cannot read the store", "see the cause").caused_by(error)),
+        Err(error) => Err(CommandError::new("cannot read the store", "see the cause").caused_by(error)),
     }
 }

@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::{
     TestEnv, TestStorage,
-    failure::Failure,
+    command_error::CommandError,
     log::{self, LogLevel},
 };
 
@@ -64,8 +64,8 @@ pub(crate) struct TestEnvFlags {
     command: Vec<OsString>,
 }
 
-/// The signals that end programs, heard from the moment this is made.
-struct Signals {
+/// Signals that end programs, received from its creation on.
+struct TestEnvSignals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
     hangup: unix::Signal,
@@ -73,17 +73,17 @@ struct Signals {
 }
 
 /// Runs the command, and ends the process with its exit code.
-pub(super) fn run(flags: TestEnvFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: TestEnvFlags) -> Result<(), CommandError> {
     log::init_stderr(flags.log_level.clone());
     let runtime = crate::runtime::current_thread()?;
     let code = runtime.block_on(live(flags))?;
-    // All that is left is this process: the cluster was ended, and its directory removed.
+    // The cluster was stopped and its directory removed.
     std::process::exit(code)
 }
 
-async fn live(flags: TestEnvFlags) -> Result<i32, Failure> {
-    let mut signals = Signals::listen().map_err(|error| {
-        Failure::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
+async fn live(flags: TestEnvFlags) -> Result<i32, CommandError> {
+    let mut signals = TestEnvSignals::listen().map_err(|error| {
+        CommandError::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
     })?;
     let mut settings = TestEnv::builder()
         .simulated_nodes(flags.simulated_nodes)
@@ -97,14 +97,17 @@ async fn live(flags: TestEnvFlags) -> Result<i32, Failure> {
         signal = signals.next() => return Ok(128 + signal.as_raw()),
     };
     let Some((program, arguments)) = flags.command.split_first() else {
-        return Err(Failure::usage("there is no command", "name one after --"));
+        return Err(CommandError::usage(
+            "no command is given",
+            "add a command after --",
+        ));
     };
     let mut command = Command::new(program);
     command.args(arguments).env("KUBECONFIG", env.kubeconfig());
     match command.spawn() {
         Ok(mut child) => {
             let status = ended(&mut child, &mut signals).await.map_err(|error| {
-                Failure::new("cannot wait for the command", "this should not happen; try again")
+                CommandError::new("cannot wait for the command", "this should not happen; try again")
                     .caused_by(error)
             })?;
             Ok(code(status))
@@ -113,17 +116,17 @@ async fn live(flags: TestEnvFlags) -> Result<i32, Failure> {
             let name = program.display();
             let (code, advice) = match error.kind() {
                 io::ErrorKind::NotFound => (127, "name a program on PATH, or its path"),
-                _ => (126, "see that it is a program that this user may run"),
+                _ => (126, "check that this user may run it"),
             };
-            let failure = Failure::new(format!("cannot run {name}"), advice).caused_by(error);
+            let failure = CommandError::new(format!("cannot run {name}"), advice).caused_by(error);
             eprintln!("{failure}");
             Ok(code)
         }
     }
 }
 
-/// Waits for the end, and passes on what would end this process.
-async fn ended(child: &mut Child, signals: &mut Signals) -> io::Result<ExitStatus> {
+/// Waits for the exit of the command, and forwards signals to it.
+async fn ended(child: &mut Child, signals: &mut TestEnvSignals) -> io::Result<ExitStatus> {
     loop {
         tokio::select! {
             status = child.wait() => return status,
@@ -132,7 +135,7 @@ async fn ended(child: &mut Child, signals: &mut Signals) -> io::Result<ExitStatu
                 if let Some(id) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
                     && !is_delivered
                 {
-                    // One that has just ended needs no signal any more.
+                    // The command may have exited already.
                     let _ = kill_process(id, signal);
                 }
             }
@@ -140,12 +143,13 @@ async fn ended(child: &mut Child, signals: &mut Signals) -> io::Result<ExitStatu
     }
 }
 
-/// Whether the keys of a terminal reach the command without our help. A second Ctrl-C means more to many programs than one.
+/// Whether the terminal signals the command directly. Then signals are not forwarded, because many programs treat a second
+/// Ctrl-C differently.
 fn is_at_terminal() -> bool {
     rustix::termios::tcgetpgrp(io::stdin()).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-/// The code as shells have it.
+/// The exit code as shells report it.
 fn code(status: ExitStatus) -> i32 {
     status
         .code()
@@ -153,9 +157,9 @@ fn code(status: ExitStatus) -> i32 {
         .unwrap_or(1)
 }
 
-// --- Signals ---
+// --- TestEnvSignals ---
 
-impl Signals {
+impl TestEnvSignals {
     fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: unix::signal(SignalKind::interrupt())?,
@@ -165,7 +169,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next. Nothing is lost when this is dropped while it waits.
+    /// Waits for the next signal. Cancel safe.
     async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::INT,

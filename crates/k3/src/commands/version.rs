@@ -1,4 +1,4 @@
-//! `k3 version`: of this program, and of the server if one can be reached.
+//! `k3 version`: prints the versions of this program and of the server.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::server_flags::{self, ApiClient, ServerFlags};
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 /// Timeout of the request.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -37,12 +37,12 @@ pub(crate) struct VersionFlags {
     server: ServerFlags,
 }
 
-pub(super) fn run(flags: &VersionFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: &VersionFlags) -> Result<(), CommandError> {
     server_flags::block_on(async {
         let server = if flags.client {
             None
         } else {
-            // A server that cannot be reached is no failure: most calls want to know what is installed here.
+            // An unreachable server is not an error: the local version is printed anyway.
             tokio::time::timeout(TIMEOUT, of_server(&flags.server))
                 .await
                 .ok()

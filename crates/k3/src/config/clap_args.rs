@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command, value_parser};
 
-use super::keys::{KEYS, Key};
+use super::keys::{ConfigKey, KEYS};
 
 /// Commands that read the configuration, with their subcommands.
 const CONFIGURED_COMMANDS: &[&str] = &[
@@ -36,20 +36,20 @@ pub(super) fn reads_config(names: &[String]) -> bool {
 }
 
 /// The arguments of settings, in the order of the table.
-pub(crate) fn args(command: &Command) -> Vec<(&'static Key, Arg)> {
+pub(crate) fn args(command: &Command) -> Vec<(&'static ConfigKey, Arg)> {
     let mut found = Vec::new();
     for name in CONFIGURED_COMMANDS {
         if let Some(reader) = command.find_subcommand(name) {
             collect(reader, &mut found);
         }
     }
-    let of = |key: &Key| found.iter().find(|arg| arg.get_id() == key.arg).cloned();
+    let of = |key: &ConfigKey| found.iter().find(|arg| arg.get_id() == key.arg).cloned();
     KEYS.iter().filter_map(|key| Some((key, of(key)?))).collect()
 }
 
 fn collect(command: &Command, found: &mut Vec<Arg>) {
     for arg in command.get_arguments() {
-        if let Some(key) = Key::for_arg(arg.get_id().as_str()) {
+        if let Some(key) = ConfigKey::for_arg(arg.get_id().as_str()) {
             found.push(with_key_alias(arg.clone(), key));
         }
     }
@@ -86,7 +86,7 @@ pub(crate) fn documented(command: Command) -> Command {
         if command.has_subcommands() {
             return command.mut_subcommands(all);
         }
-        let command = command.mut_args(|arg| match Key::for_arg(arg.get_id().as_str()) {
+        let command = command.mut_args(|arg| match ConfigKey::for_arg(arg.get_id().as_str()) {
             Some(key) => {
                 let shown = key.variables().take(1);
                 shown.fold(arg.hide_env_values(true), Arg::env)
@@ -105,14 +105,14 @@ pub(crate) fn documented(command: Command) -> Command {
 }
 
 fn with_key_aliases(command: Command) -> Command {
-    command.mut_args(|arg| match Key::for_arg(arg.get_id().as_str()) {
+    command.mut_args(|arg| match ConfigKey::for_arg(arg.get_id().as_str()) {
         Some(key) => with_key_alias(arg, key),
         None => arg,
     })
 }
 
 /// Adds the name of the key as an alias, and an optional value to switches, so that a flag can override the file.
-fn with_key_alias(mut arg: Arg, key: &Key) -> Arg {
+fn with_key_alias(mut arg: Arg, key: &ConfigKey) -> Arg {
     let flag = key.flag();
     let aliases = arg.get_all_aliases().unwrap_or_default();
     if arg.get_long() != Some(flag.as_str()) && !aliases.contains(&flag.as_str()) {

@@ -9,16 +9,16 @@ use clap::{Arg, ArgMatches, Command, error::ErrorKind, parser::ValueSource};
 
 use super::{
     clap_args::{args, documented, reads_config, with_config_args},
-    configured_value::{ConfiguredValue, Origin},
+    configured_value::{ConfigSource, ConfiguredValue},
     conflicts, file,
-    keys::{KEYS, Key},
-    settings::Settings,
+    keys::{ConfigKey, KEYS},
+    settings::EffectiveConfig,
     value, variables,
 };
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 /// The environment of a command.
-pub(crate) struct Environment<'a> {
+pub(crate) struct CommandEnvironment<'a> {
     /// Reads an environment variable.
     pub(crate) variable: &'a dyn Fn(&str) -> Option<OsString>,
     pub(crate) variable_names: &'a dyn Fn() -> Vec<String>,
@@ -30,7 +30,7 @@ pub(crate) struct Environment<'a> {
 #[derive(Debug)]
 pub(crate) struct CommandLine {
     pub(crate) matches: ArgMatches,
-    pub(crate) settings: Settings,
+    pub(crate) settings: EffectiveConfig,
 }
 
 /// Kubeconfigs from settings.
@@ -51,14 +51,14 @@ pub(crate) enum CommandLineError {
     /// An error or help text of clap, and the sources of the flags that it mentions.
     Usage(Box<clap::Error>, String),
     /// An invalid setting.
-    Settings(Failure),
+    EffectiveConfig(CommandError),
 }
 
 /// Parses a command line, whose first argument is the program's name.
 pub(crate) fn read(
     command: &Command,
     mut arguments: Vec<OsString>,
-    environment: &Environment<'_>,
+    environment: &CommandEnvironment<'_>,
 ) -> Result<CommandLine, CommandLineError> {
     let wrong = |error| CommandLineError::Usage(Box::new(error), String::new());
     let names = names(command, &arguments);
@@ -72,7 +72,7 @@ pub(crate) fn read(
             }
             Err(error) => return Err(wrong(error)),
         };
-        let settings = Settings::default();
+        let settings = EffectiveConfig::default();
         return Ok(CommandLine { matches, settings });
     }
     let whole = with_config_args(command.clone(), &names);
@@ -90,7 +90,7 @@ pub(crate) fn read(
         Err(error) => return Err(wrong(error)),
     };
     let settings = settings(command, leaf(&whole, &names), &names, &first, environment)
-        .map_err(CommandLineError::Settings)?;
+        .map_err(CommandLineError::EffectiveConfig)?;
     let added = settings.arguments(leaf(&whole, &names));
     if let Some(matches) = plain.filter(|_| added.is_empty()) {
         return Ok(CommandLine { matches, settings });
@@ -110,10 +110,10 @@ pub(crate) fn read(
 /// The kubeconfig from environment and configuration file, for client commands. The environment overrides the file.
 pub(crate) fn read_server_location(
     command: &Command,
-    environment: &Environment<'_>,
-) -> Result<ServerLocation, Failure> {
+    environment: &CommandEnvironment<'_>,
+) -> Result<ServerLocation, CommandError> {
     let by_variable = |name: &str| {
-        let key = Key::by_name(name).expect("the table has it");
+        let key = ConfigKey::by_name(name).expect("the table has it");
         let mut variables = key.variables();
         variables.find_map(|name| (environment.variable)(&name).filter(|text| !text.is_empty()))
     };
@@ -174,8 +174,8 @@ fn settings(
     command: &Command,
     names: &[String],
     first: &ArgMatches,
-    environment: &Environment<'_>,
-) -> Result<Settings, Failure> {
+    environment: &CommandEnvironment<'_>,
+) -> Result<EffectiveConfig, CommandError> {
     let matches = names
         .iter()
         .fold(first, |at, name| at.subcommand_matches(name).unwrap_or(at));
@@ -209,13 +209,13 @@ fn settings(
         return Err(file::invalid_configuration(&errors));
     }
     conflicts::resolve(&mut configured, command)?;
-    Ok(Settings {
+    Ok(EffectiveConfig {
         file: found.map(|file| file.path),
         configured,
     })
 }
 
-fn by_flag(key: &'static Key, arg: &Arg, matches: &ArgMatches) -> Option<ConfiguredValue> {
+fn by_flag(key: &'static ConfigKey, arg: &Arg, matches: &ArgMatches) -> Option<ConfiguredValue> {
     let is_on_line = matches!(matches.try_contains_id(key.arg), Ok(true))
         && matches.value_source(key.arg) == Some(ValueSource::CommandLine);
     if !is_on_line {
@@ -226,12 +226,16 @@ fn by_flag(key: &'static Key, arg: &Arg, matches: &ArgMatches) -> Option<Configu
         key,
         flag: value::flag(arg),
         values: raw.map(|value| value.to_string_lossy().into_owned()).collect(),
-        origin: Origin::Flag,
+        origin: ConfigSource::Flag,
     })
 }
 
 /// An empty variable is unset.
-fn by_variable(key: &'static Key, arg: &Arg, environment: &Environment<'_>) -> Option<ConfiguredValue> {
+fn by_variable(
+    key: &'static ConfigKey,
+    arg: &Arg,
+    environment: &CommandEnvironment<'_>,
+) -> Option<ConfiguredValue> {
     key.variables().find_map(|name| {
         let text = (environment.variable)(&name).filter(|text| !text.is_empty())?;
         let text = text.to_string_lossy();
@@ -244,7 +248,7 @@ fn by_variable(key: &'static Key, arg: &Arg, environment: &Environment<'_>) -> O
             key,
             flag: value::flag(arg),
             values,
-            origin: Origin::Variable(name),
+            origin: ConfigSource::Variable(name),
         })
     })
 }

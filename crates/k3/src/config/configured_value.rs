@@ -2,22 +2,22 @@
 
 use std::fmt;
 
-use super::keys::Key;
+use super::keys::ConfigKey;
 
 /// A value for a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConfiguredValue {
-    pub(crate) key: &'static Key,
+    pub(crate) key: &'static ConfigKey,
     /// The equivalent flag, with its dashes.
     pub(super) flag: String,
     /// Several for a list, else one.
     pub(crate) values: Vec<String>,
-    pub(crate) origin: Origin,
+    pub(crate) origin: ConfigSource,
 }
 
 /// Source of a value, in order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ConfigSource {
     File { path: String, line: u64 },
     Variable(String),
     Flag,
@@ -43,9 +43,9 @@ impl ConfiguredValue {
     /// Precedence of the source.
     pub(super) fn rank(&self) -> u8 {
         match self.origin {
-            Origin::File { .. } => 0,
-            Origin::Variable(_) => 1,
-            Origin::Flag => 2,
+            ConfigSource::File { .. } => 0,
+            ConfigSource::Variable(_) => 1,
+            ConfigSource::Flag => 2,
         }
     }
 }
@@ -54,16 +54,16 @@ impl ConfiguredValue {
 impl fmt::Display for ConfiguredValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.origin {
-            Origin::File { .. } => write!(f, "{}: {}", self.origin, self.key.name),
-            Origin::Variable(name) => f.write_str(name),
-            Origin::Flag => f.write_str(&self.flag),
+            ConfigSource::File { .. } => write!(f, "{}: {}", self.origin, self.key.name),
+            ConfigSource::Variable(name) => f.write_str(name),
+            ConfigSource::Flag => f.write_str(&self.flag),
         }
     }
 }
 
-// --- Origin ---
+// --- ConfigSource ---
 
-impl fmt::Display for Origin {
+impl fmt::Display for ConfigSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { path, line } => write!(f, "{path}:{line}"),

@@ -3,12 +3,12 @@
 use clap::Command;
 
 use super::{
-    configured_value::{ConfiguredValue, Origin},
+    configured_value::{ConfigSource, ConfiguredValue},
     file,
-    keys::Key,
+    keys::ConfigKey,
     settings::defaults,
 };
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 /// The first setting contains the second. The first wins, unless the second comes from a source of higher precedence.
 const WHOLE_AND_PART: &[(&str, &str)] = &[
@@ -29,7 +29,7 @@ const EITHER: &[(&str, &str)] = &[
 const STORE: &str = "storage.type";
 
 /// Removes overridden values, and rejects conflicts.
-pub(super) fn resolve(configured: &mut Vec<ConfiguredValue>, command: &Command) -> Result<(), Failure> {
+pub(super) fn resolve(configured: &mut Vec<ConfiguredValue>, command: &Command) -> Result<(), CommandError> {
     let mut errors = Vec::new();
     for (whole, part) in WHOLE_AND_PART {
         let Some((whole, part)) = pair(configured, whole, part) else {
@@ -55,7 +55,7 @@ pub(super) fn resolve(configured: &mut Vec<ConfiguredValue>, command: &Command) 
     // commands need the data directory for themselves.
     let runs_long = command.get_arguments().any(|arg| arg.get_id() == "log_level");
     if let Some((file, directory)) = pair(configured, "kubeconfig", "data_dir").filter(|_| !runs_long)
-        && (file.origin != Origin::Flag || directory.origin != Origin::Flag)
+        && (file.origin != ConfigSource::Flag || directory.origin != ConfigSource::Flag)
     {
         retain_stronger(configured, &directory, &file);
     }
@@ -88,23 +88,26 @@ fn is_default(configured: &ConfiguredValue, command: &Command) -> bool {
 
 /// Rejects flags of stores that are not selected: `--etcd-servers` without `--storage etcd` would be ignored. A configuration
 /// file may contain settings of all stores.
-fn refuse_flags_of_other_stores(configured: &[ConfiguredValue], command: &Command) -> Result<(), Failure> {
-    let key = Key::by_name(STORE).expect("the table has it");
+fn refuse_flags_of_other_stores(
+    configured: &[ConfiguredValue],
+    command: &Command,
+) -> Result<(), CommandError> {
+    let key = ConfigKey::by_name(STORE).expect("the table has it");
     let Some(arg) = command.get_arguments().find(|arg| arg.get_id() == key.arg) else {
         return Ok(());
     };
     let chosen = configured.iter().find(|set| set.key == key);
     let store = chosen.map_or_else(|| defaults(key, arg).concat(), ConfiguredValue::text);
-    for set in configured.iter().filter(|set| set.origin == Origin::Flag) {
+    for set in configured.iter().filter(|set| set.origin == ConfigSource::Flag) {
         let name = set.key.name.strip_prefix("storage.");
         let Some((owner, _)) = name.and_then(|rest| rest.split_once('.')) else {
             continue;
         };
         if owner != store {
             let flag = &set.flag;
-            let chosen = chosen.filter(|chosen| chosen.origin != Origin::Flag);
+            let chosen = chosen.filter(|chosen| chosen.origin != ConfigSource::Flag);
             let by = chosen.map(|chosen| format!(" ({chosen})")).unwrap_or_default();
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 format!("{flag} is for --storage {owner}, but the store is {store}{by}"),
                 format!("add --storage {owner}, or leave out {flag}"),
             ));

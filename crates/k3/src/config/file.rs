@@ -11,12 +11,12 @@ use clap::Arg;
 use kubecontroller::manager::config::{closest_match, parse_entries};
 
 use super::{
-    command_line::Environment,
-    configured_value::{ConfiguredValue, Origin},
-    keys::{KEYS, Key},
+    command_line::CommandEnvironment,
+    configured_value::{ConfigSource, ConfiguredValue},
+    keys::{ConfigKey, KEYS},
     value,
 };
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 /// Environment variable with the path of the file.
 const VARIABLE: &str = "CONFIG_PATH";
@@ -29,15 +29,15 @@ pub(super) struct ConfigFile {
     text: String,
 }
 
-/// The file that is meant: the one that is named, else the first one there is. A file that is only found must belong to
-/// this user or to root, and must not be writable for everybody: in a shared directory it could be another user's, and what
-/// settings (a kubeconfig, a store, a runtime) are used with the permissions of this one.
+/// The configuration file: the one that is named, or the first that exists. A file in a default path must belong to this user or
+/// root and must not be world-writable. Otherwise another user could place one in a shared directory, and its settings (a
+/// kubeconfig, a store, a runtime) would be used with the permissions of this user.
 ///
-/// The owner is asked of the open file that is read then: a path can lead to another file a moment later.
+/// The owner is checked on the open file, because the path can refer to another file a moment later.
 pub(super) fn find(
     named: Option<&PathBuf>,
-    environment: &Environment<'_>,
-) -> Result<Option<ConfigFile>, Failure> {
+    environment: &CommandEnvironment<'_>,
+) -> Result<Option<ConfigFile>, CommandError> {
     let by_variable = || {
         let path = (environment.variable)(VARIABLE).filter(|path| !path.is_empty());
         path.map(PathBuf::from)
@@ -60,17 +60,17 @@ pub(super) fn find(
     Ok(Some(ConfigFile { path, text }))
 }
 
-fn cannot_read(path: &Path, error: std::io::Error) -> Failure {
+fn cannot_read(path: &Path, error: std::io::Error) -> CommandError {
     let advice = "name a file with --config or CONFIG_PATH, or none: then .config.yaml and\n\
                   configs/config-example.yaml are looked for, and there are defaults";
-    Failure::usage(
+    CommandError::usage(
         format!("cannot read the configuration {}", path.display()),
         advice,
     )
     .caused_by(error)
 }
 
-fn check_owner(path: &Path, owner: u32, mode: u32, user: u32) -> Result<(), Failure> {
+fn check_owner(path: &Path, owner: u32, mode: u32, user: u32) -> Result<(), CommandError> {
     let why = if owner != user && owner != 0 {
         format!("it belongs to the user with id {owner}")
     } else if mode & 0o002 != 0 {
@@ -78,21 +78,24 @@ fn check_owner(path: &Path, owner: u32, mode: u32, user: u32) -> Result<(), Fail
     } else {
         return Ok(());
     };
-    Err(Failure::usage(
+    Err(CommandError::usage(
         format!("the configuration {} is not trusted: {why}", path.display()),
-        "name it with --config or CONFIG_PATH to use it all the same, or change to another directory",
+        "use it explicitly with --config or CONFIG_PATH, or change to another directory",
     ))
 }
 
 /// Parses a file. `args` are the arguments of its keys.
-pub(super) fn read(file: &ConfigFile, args: &[(&'static Key, Arg)]) -> Result<Vec<ConfiguredValue>, Failure> {
+pub(super) fn read(
+    file: &ConfigFile,
+    args: &[(&'static ConfigKey, Arg)],
+) -> Result<Vec<ConfiguredValue>, CommandError> {
     checked(&file.path.display().to_string(), &file.text, args)
         .map_err(|errors| invalid_configuration(&errors))
 }
 
 /// The usage error for invalid settings.
-pub(super) fn invalid_configuration(errors: &[String]) -> Failure {
-    Failure::usage(
+pub(super) fn invalid_configuration(errors: &[String]) -> CommandError {
+    CommandError::usage(
         errors.join("\nerror: "),
         "`k3 config example` prints all keys with descriptions, and docs/configuration.md lists them",
     )
@@ -102,7 +105,7 @@ pub(super) fn invalid_configuration(errors: &[String]) -> Failure {
 pub(super) fn checked(
     path: &str,
     text: &str,
-    args: &[(&'static Key, Arg)],
+    args: &[(&'static ConfigKey, Arg)],
 ) -> Result<Vec<ConfiguredValue>, Vec<String>> {
     let entries = parse_entries(text).map_err(|bad| {
         vec![match bad.line {
@@ -110,7 +113,8 @@ pub(super) fn checked(
             None => format!("{path}: {}", bad.why),
         }]
     })?;
-    let (mut configured, mut errors) = (Vec::new(), Vec::new());
+    let mut configured = Vec::new();
+    let mut errors = Vec::new();
     for entry in entries {
         let Some((key, arg)) = args.iter().find(|(key, _)| key.name == entry.key) else {
             let why = unknown_key_reason(&entry.key);
@@ -128,7 +132,7 @@ pub(super) fn checked(
             key,
             flag: value::flag(arg),
             values: entry.values,
-            origin: Origin::File {
+            origin: ConfigSource::File {
                 path: path.to_owned(),
                 line: entry.line,
             },

@@ -5,10 +5,10 @@
 
 /// A setting.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Key {
-    /// Its name in a file, with dots for levels.
+pub(crate) struct ConfigKey {
+    /// Key in the file, with dots between sections.
     pub(crate) name: &'static str,
-    /// The clap id of its argument, which is the name of the field.
+    /// Clap id of the argument, which is the name of the field.
     pub(crate) arg: &'static str,
     /// An additional environment variable.
     pub(super) variable: Option<&'static str>,
@@ -17,8 +17,8 @@ pub(crate) struct Key {
     pub(super) is_secret: bool,
 }
 
-const fn key(name: &'static str, arg: &'static str) -> Key {
-    Key {
+const fn key(name: &'static str, arg: &'static str) -> ConfigKey {
+    ConfigKey {
         name,
         arg,
         variable: None,
@@ -28,7 +28,7 @@ const fn key(name: &'static str, arg: &'static str) -> Key {
 }
 
 /// All settings.
-pub(super) const KEYS: &[Key] = &[
+pub(super) const KEYS: &[ConfigKey] = &[
     key("debug", "debug"),
     key("role", "role"),
     key("data_dir", "data_dir"),
@@ -133,9 +133,9 @@ pub(super) const KEYS: &[Key] = &[
     key("node.image_gc_high_threshold", "image_gc_high_threshold"),
 ];
 
-// --- Key ---
+// --- ConfigKey ---
 
-impl Key {
+impl ConfigKey {
     const fn variable(mut self, name: &'static str) -> Self {
         self.variable = Some(name);
         self

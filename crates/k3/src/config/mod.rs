@@ -23,7 +23,7 @@ mod variables;
 
 pub(crate) use self::{
     clap_args::{args, documented},
-    command_line::{CommandLineError, Environment, ServerLocation, read, read_server_location},
+    command_line::{CommandEnvironment, CommandLineError, ServerLocation, read, read_server_location},
     example::example,
-    settings::Settings,
+    settings::EffectiveConfig,
 };

@@ -6,30 +6,30 @@ use clap::{Arg, Command};
 use serde_json::{Value, json};
 
 use super::{
-    configured_value::{ConfiguredValue, Origin},
+    configured_value::{ConfigSource, ConfiguredValue},
     example::SectionCursor,
-    keys::Key,
+    keys::ConfigKey,
     value,
 };
 
 /// The configured values of a command. All others have their defaults.
 #[derive(Debug, Default)]
-pub(crate) struct Settings {
+pub(crate) struct EffectiveConfig {
     /// The configuration file.
     pub(super) file: Option<PathBuf>,
     /// In the order of the table, each key once.
     pub(super) configured: Vec<ConfiguredValue>,
 }
 
-// --- Settings ---
+// --- EffectiveConfig ---
 
-impl Settings {
+impl EffectiveConfig {
     /// Arguments for values that are not set by flags.
     pub(super) fn arguments(&self, command: &Command) -> Vec<String> {
         let unsaid = self
             .configured
             .iter()
-            .filter(|configured| configured.origin != Origin::Flag);
+            .filter(|configured| configured.origin != ConfigSource::Flag);
         let arguments = unsaid.filter_map(|configured| {
             let arg = command
                 .get_arguments()
@@ -45,7 +45,7 @@ impl Settings {
         for configured in &self.configured {
             let names = [configured.flag.as_str(), configured.key.name];
             let name = names.into_iter().find(|name| mentions(message, name));
-            if let (Some(name), false) = (name, configured.origin == Origin::Flag) {
+            if let (Some(name), false) = (name, configured.origin == ConfigSource::Flag) {
                 notes.push(format!("{name} comes from {configured}"));
             }
         }
@@ -53,8 +53,9 @@ impl Settings {
     }
 
     /// The effective configuration as YAML, with the source of each value.
-    pub(crate) fn yaml(&self, args: &[(&'static Key, Arg)]) -> String {
-        let (mut cursor, mut lines) = (SectionCursor::default(), Vec::new());
+    pub(crate) fn yaml(&self, args: &[(&'static ConfigKey, Arg)]) -> String {
+        let mut cursor = SectionCursor::default();
+        let mut lines = Vec::new();
         for (key, arg) in args {
             let (values, origin) = self.effective_value(key, arg);
             let shown = if key.is_secret && !values.concat().is_empty() {
@@ -77,7 +78,7 @@ impl Settings {
     }
 
     /// The same as JSON.
-    pub(crate) fn json(&self, args: &[(&'static Key, Arg)]) -> Value {
+    pub(crate) fn json(&self, args: &[(&'static ConfigKey, Arg)]) -> Value {
         let settings: Vec<_> = args
             .iter()
             .map(|(key, arg)| {
@@ -94,9 +95,9 @@ impl Settings {
     }
 
     /// The value of a key, and its source.
-    fn effective_value(&self, key: &'static Key, arg: &Arg) -> (Vec<String>, String) {
+    fn effective_value(&self, key: &'static ConfigKey, arg: &Arg) -> (Vec<String>, String) {
         match self.configured.iter().find(|configured| configured.key == key) {
-            Some(configured) if configured.origin == Origin::Flag => {
+            Some(configured) if configured.origin == ConfigSource::Flag => {
                 (configured.values.clone(), format!("flag {}", configured.flag))
             }
             Some(configured) => (configured.values.clone(), configured.origin.to_string()),
@@ -114,7 +115,7 @@ fn mentions(message: &str, name: &str) -> bool {
 }
 
 /// The default of a key.
-pub(super) fn defaults(key: &Key, arg: &Arg) -> Vec<String> {
+pub(super) fn defaults(key: &ConfigKey, arg: &Arg) -> Vec<String> {
     let of_arg = arg.get_default_values();
     if of_arg.is_empty() {
         let own = Some(key.default.to_owned());

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::{
     args,
     clap_args::documented,
-    command_line::{CommandLine, CommandLineError, Environment, read},
+    command_line::{CommandEnvironment, CommandLine, CommandLineError, read},
     example::{example, table},
-    keys::{KEYS, Key},
+    keys::{ConfigKey, KEYS},
     settings::defaults,
 };
 use crate::commands::command;
@@ -42,7 +42,7 @@ fn parse_in(directory: &Path, line: &str, env: &[(&str, &str)]) -> Result<Comman
         let found = env.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| OsString::from(value))
     };
-    let environment = Environment {
+    let environment = CommandEnvironment {
         variable: &variable,
         variable_names: &|| env.iter().map(|(name, _)| (*name).to_owned()).collect(),
         directory,
@@ -50,7 +50,7 @@ fn parse_in(directory: &Path, line: &str, env: &[(&str, &str)]) -> Result<Comman
     let arguments = line.split_whitespace().map(OsString::from).collect();
     read(&command(), arguments, &environment).map_err(|unread| match unread {
         CommandLineError::Usage(error, notes) => format!("{error}\n{notes}"),
-        CommandLineError::Settings(failure) => failure.to_string(),
+        CommandLineError::EffectiveConfig(failure) => failure.to_string(),
     })
 }
 
@@ -335,7 +335,7 @@ fn every_flag_of_long_running_commands_has_a_key() {
         for arg in command.get_arguments().filter(|arg| arg.get_id() != "config") {
             let id = arg.get_id().as_str();
             assert!(
-                Key::for_arg(id).is_some(),
+                ConfigKey::for_arg(id).is_some(),
                 "k3 {name} has {id}, which wants a line in config/keys.rs"
             );
         }
@@ -376,11 +376,9 @@ fn the_example_contains_every_key_with_its_default() {
         assert_eq!(said, defaults(key, arg), "{}", key.name);
     }
     // With the example, every value is the default.
-    let value = |line: &CommandLine, (key, _): &(&'static Key, Arg)| shown(line, key.name).0;
-    let (with, without) = (
-        parse_with_file("k3 config show", &text, &[]).unwrap(),
-        parse_with_file("k3 config show", "", &[]).unwrap(),
-    );
+    let value = |line: &CommandLine, (key, _): &(&'static ConfigKey, Arg)| shown(line, key.name).0;
+    let with = parse_with_file("k3 config show", &text, &[]).unwrap();
+    let without = parse_with_file("k3 config show", "", &[]).unwrap();
     for row in &args {
         assert_eq!(value(&with, row), value(&without, row), "{}", row.0.name);
     }
@@ -390,7 +388,8 @@ fn the_example_contains_every_key_with_its_default() {
 fn the_table_in_the_docs_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
     let text = fs::read_to_string(path).unwrap();
-    let (begin, end) = ("<!-- keys -->\n", "\n<!-- end of keys -->");
+    let begin = "<!-- keys -->\n";
+    let end = "\n<!-- end of keys -->";
     let (head, rest) = text.split_once(begin).unwrap();
     let (_, tail) = rest.split_once(end).unwrap();
     let wanted = format!("{head}{begin}{}{end}{tail}", table(&args(&command())));

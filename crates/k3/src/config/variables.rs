@@ -1,11 +1,10 @@
 //! Environment variables that look like settings and are not.
 //!
-//! Promise: `K3_STROAGE_TYPE=etcd` is a usage error, as a misspelt key in the file is; other variables
-//! are ignored.
+//! `K3_STROAGE_TYPE=etcd` is a usage error, as a misspelt key in the file is. Other variables are ignored.
 
 use kubecontroller::manager::config::closest_match;
 
-use super::keys::{KEYS, Key};
+use super::keys::{ConfigKey, KEYS};
 
 /// Prefixes of variables that are not settings: of other flags, of tests, or set by Kubernetes in containers for a Service
 /// that is named `k3`.
@@ -29,7 +28,7 @@ const OTHER_USES: &[&str] = &[
 /// Why a variable is invalid, if it looks like a setting.
 pub(super) fn check_name(name: &str) -> Option<String> {
     let rest = name.strip_prefix("K3_")?;
-    let known: Vec<String> = KEYS.iter().flat_map(Key::variables).collect();
+    let known: Vec<String> = KEYS.iter().flat_map(ConfigKey::variables).collect();
     if known.iter().any(|known| known == name) || OTHER_USES.iter().any(|other| name.starts_with(other)) {
         return None;
     }

@@ -1,8 +1,8 @@
-//! Objects that controllers of k3 need and that no upstream cluster has: a default storage class, and roles of controllers that
-//! approve the certificates of nodes.
+//! Objects that k3's controllers need and that upstream does not create: a default storage class, and roles of the controllers
+//! that approve the certificates of nodes.
 //!
-//! Promises: each object is created once; an existing one stays as it is, since an administrator may have changed it. Controllers
-//! start after the authorizer has read the roles, so that a first start logs no "forbidden" errors.
+//! Each object is created once. An existing one stays unchanged, because an administrator may have edited it. Controllers start
+//! after the authorizer has read the roles, so that a first start logs no "forbidden" errors.
 
 use std::time::Duration;
 
@@ -13,33 +13,33 @@ use kubecontroller::manager::BoxError;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-/// Marks the class of claims that name none.
+/// Annotation of the default storage class.
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-/// The authorizer follows the store within milliseconds. An administrator may have taken a permission away, so the wait is limited.
+/// The authorizer needs milliseconds to read a role. An administrator may have removed the permission, so the wait is limited.
 const ROLE_TIMEOUT: Duration = Duration::from_secs(5);
 const ROLE_POLL: Duration = Duration::from_millis(5);
-/// Pause before a server that does not answer is asked again.
+/// Interval between requests to an unavailable server.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// An object, and the path that it is created under.
+/// An object, and the path of its collection.
 pub(super) struct BootstrapObject {
     path: &'static str,
     object: Value,
 }
 
-/// What happens before controllers start.
+/// The preparations before controllers start.
 #[derive(Default)]
 pub(super) struct Bootstrap {
-    /// Creates the objects.
+    /// The client that creates the objects.
     client: Option<Client>,
     objects: Vec<BootstrapObject>,
-    /// Clients of controllers, each with a permission that it must have.
-    permissions: Vec<(Client, Permission)>,
+    /// Clients of controllers, each with a permission to wait for.
+    permissions: Vec<(Client, RequiredPermission)>,
 }
 
-/// A permission, as a `SelfSubjectAccessReview` asks for it.
-pub(super) struct Permission {
+/// A permission in a `SelfSubjectAccessReview`.
+pub(super) struct RequiredPermission {
     pub(super) group: &'static str,
     pub(super) resource: &'static str,
     pub(super) verb: &'static str,
@@ -47,7 +47,7 @@ pub(super) struct Permission {
     pub(super) name: &'static str,
 }
 
-/// The default class for claims that name none.
+/// The default storage class.
 pub(super) fn local_path_class() -> BootstrapObject {
     BootstrapObject {
         path: "/apis/storage.k8s.io/v1/storageclasses",
@@ -96,15 +96,15 @@ impl Bootstrap {
         self.objects.extend(objects);
     }
 
-    /// Has controllers wait until `client` has a permission.
-    pub(super) fn require(&mut self, client: Client, permission: Permission) {
+    /// Makes controllers wait until `client` has a permission.
+    pub(super) fn require(&mut self, client: Client, permission: RequiredPermission) {
         self.permissions.push((client, permission));
     }
 
     /// Creates missing objects, and waits until the authorizer has read the roles.
     pub(super) async fn run(self) {
         if let Some(client) = &self.client {
-            // An API server elsewhere may be down: controllers have no work until it answers.
+            // A remote API server may be down: retry, because controllers cannot work without it anyway.
             while let Err(error) = create_missing(client, &self.objects).await {
                 tracing::warn!(%error, "failed to create bootstrap objects; retrying");
                 sleep(RETRY).await;
@@ -141,9 +141,9 @@ async fn create_missing(client: &Client, objects: &[BootstrapObject]) -> Result<
     Ok(())
 }
 
-// --- Permission ---
+// --- RequiredPermission ---
 
-impl Permission {
+impl RequiredPermission {
     async fn is_granted(&self, client: &Client) -> bool {
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",

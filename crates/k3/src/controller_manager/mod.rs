@@ -17,15 +17,15 @@ use kubecontroller::{
     metrics,
 };
 
-use self::bootstrap_objects::{Bootstrap, Permission};
-use crate::{client_factory::ClientFactory, failure::Failure};
+use self::bootstrap_objects::{Bootstrap, RequiredPermission};
+use crate::{client_factory::ClientFactory, command_error::CommandError};
 
 /// Path that reports the state of the controllers.
 pub(crate) const CONTROLLERS_PATH: &str = "/debug/controllers";
-/// The lease that the leader among several servers holds.
+/// The lease for leader election of the controllers.
 pub(crate) const LEASE_PATH: &str =
     "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
-/// The namespace of leases, and their names: that of the controllers, and that of a scheduler that runs without them.
+/// The namespace of leases, and the lease of a scheduler in a separate process.
 const LEASES: (&str, &str, &str) = ("kube-system", "kube-controller-manager", "kube-scheduler");
 
 /// The user whose informers all controllers share. Each controller writes as its own service account.
@@ -46,17 +46,17 @@ const SIMULATOR_AGENT: &str = concat!("k3-simulator/", env!("CARGO_PKG_VERSION")
 /// The names of the scheduler in a list of controllers.
 const SCHEDULER_NAMES: [&str; 2] = ["scheduler", k3_scheduler::NAME];
 
-/// Controllers, scheduler and simulated nodes that run beside the API server.
+/// Selected controllers, the scheduler and simulated nodes.
 #[derive(Default)]
 pub(crate) struct ComponentSelection {
     controllers: Vec<&'static ControllerDescriptor>,
     scheduler: bool,
-    /// How many nodes are simulated, and how they behave.
+    /// The number and the rules of simulated nodes.
     simulated: Option<(u32, Rules)>,
 }
 
 /// Parses the list of `--controllers`.
-pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failure> {
+pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, CommandError> {
     let selectors: Vec<String> = list
         .split(',')
         .map(|word| word.trim().to_owned())
@@ -67,7 +67,7 @@ pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failur
     }
     let wrong = |why: String| {
         let known: Vec<_> = CONTROLLERS.iter().map(|known| known.name).collect();
-        Failure::usage(
+        CommandError::usage(
             format!("--controllers {list}: {why}"),
             format!(
                 "'*' is all, -NAME excludes one; the names are scheduler, {}",
@@ -85,7 +85,7 @@ pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Failur
         }
     }
     let selection = ControllerSelection::parse(&selectors).map_err(wrong)?;
-    // Some are off by default, as upstream, and run only if they are named.
+    // Some controllers are off by default, as upstream, and run only when they are named.
     let is_meant = |known: &ControllerDescriptor| {
         known.is_on || selectors.iter().any(|word| word != "*" && names(known, word))
     };
@@ -114,7 +114,7 @@ impl ControllerManager {
         components: ComponentSelection,
         cluster: ClusterConfig,
         mut config: Config,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandError> {
         let (namespace, controllers, scheduler) = LEASES;
         let lease = if components.controllers.is_empty() && components.scheduler {
             scheduler
@@ -169,7 +169,7 @@ impl ControllerManager {
         server.add_document(CONTROLLERS_PATH, move || status::controllers_status(&context));
     }
 
-    /// Runs until `stop`, or until an error that restarting a controller does not fix.
+    /// Runs until `stop`, or until an error that restarting a controller cannot fix.
     pub(crate) async fn run(self, stop: Stop) -> Result<(), ManagerError> {
         if stop.unless_stopped(self.bootstrap.run()).await.is_none() {
             return Ok(());
@@ -178,12 +178,12 @@ impl ControllerManager {
     }
 }
 
-/// What controllers need before they start.
+/// The dependencies of controllers.
 fn bootstrap(
     clients: &ClientFactory<'_>,
     components: &ComponentSelection,
     cluster: &ClusterConfig,
-) -> Result<Bootstrap, Failure> {
+) -> Result<Bootstrap, CommandError> {
     let mut bootstrap = Bootstrap::new(clients.master(MANAGER, AGENT)?);
     if cluster.local_volumes.is_some() && components.has(LOCAL_PATH) {
         bootstrap.add([bootstrap_objects::local_path_class()]);
@@ -191,7 +191,7 @@ fn bootstrap(
     // The informers of all controllers read as this user.
     bootstrap.require(
         clients.component(MANAGER, AGENT)?,
-        Permission {
+        RequiredPermission {
             group: "",
             resource: "pods",
             verb: "list",
@@ -203,7 +203,7 @@ fn bootstrap(
         bootstrap.add(bootstrap_objects::approver_roles());
         bootstrap.require(
             clients.controller(SERVING_APPROVER)?,
-            Permission {
+            RequiredPermission {
                 group: "certificates.k8s.io",
                 resource: "signers",
                 verb: "approve",
@@ -216,7 +216,7 @@ fn bootstrap(
         bootstrap.add(bootstrap_objects::join_roles());
         bootstrap.require(
             clients.controller(CERTIFICATE_ACCOUNT)?,
-            Permission {
+            RequiredPermission {
                 group: "",
                 resource: "secrets",
                 verb: "get",

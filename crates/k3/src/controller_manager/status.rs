@@ -1,4 +1,4 @@
-//! What runs beside the API server, entry to those who ask it.
+//! The status report of controllers.
 
 use kubecontroller::{
     controller::ControllerHandle,
@@ -6,10 +6,10 @@ use kubecontroller::{
 };
 use serde_json::{Value, json};
 
-/// How many errors of each controller are entry.
+/// Maximum number of errors per controller in the report.
 const ERRORS: usize = 3;
 
-/// How everything fares.
+/// Builds the report.
 pub(super) fn controllers_status(context: &ManagerContext) -> Value {
     let runnables = context.runnables();
     let is_leading = runnables

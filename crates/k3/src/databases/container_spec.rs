@@ -1,27 +1,27 @@
-//! The container that serves a store.
+//! The container of a database.
 
 use std::net::IpAddr;
 
 use k3_node::runtime::docker::{NamedVolume, ServiceContainerPort, ServiceContainerSpec};
 use k3_storage::{StorageConfig, mysql::MysqlOptions};
 
-use super::Settings;
+use super::DatabaseSettings;
 
-/// Which database a container or a volume of ours is.
+/// Label with the type of database, on containers and volumes.
 pub(super) const DATABASE_LABEL: &str = "k3.io/database";
-/// Whose it is, where several on one machine have their own; empty for the one of the machine.
+/// Label with the instance name; empty for the default instance of the machine.
 pub(crate) const INSTANCE_LABEL: &str = "k3.io/database-instance";
 
-/// Where etcd is in its images: they have no entry point.
+/// The path of etcd in its image, which has no entry point.
 const ETCD: &str = "/usr/local/bin/etcd";
 /// Default ports of etcd.
 const ETCD_CLIENT: u16 = 2379;
 const ETCD_PEER: u16 = 2380;
 const MYSQL_PORT: u16 = 3306;
 
-/// The container that would serve the store at this address. `None`: it needs none.
+/// Returns the container for the store at this address, or `None` for a store without a database.
 pub(super) fn service(
-    settings: &Settings,
+    settings: &DatabaseSettings,
     storage: &StorageConfig,
     address: IpAddr,
     port: u16,
@@ -33,7 +33,7 @@ pub(super) fn service(
     }
 }
 
-fn mysql(settings: &Settings, options: &MysqlOptions, address: IpAddr) -> ServiceContainerSpec {
+fn mysql(settings: &DatabaseSettings, options: &MysqlOptions, address: IpAddr) -> ServiceContainerSpec {
     let mut env = vec![
         ("MYSQL_DATABASE", &options.database),
         ("MYSQL_ROOT_PASSWORD", &options.password),
@@ -59,7 +59,7 @@ fn mysql(settings: &Settings, options: &MysqlOptions, address: IpAddr) -> Servic
     }
 }
 
-fn etcd(settings: &Settings, address: IpAddr, client: u16) -> ServiceContainerSpec {
+fn etcd(settings: &DatabaseSettings, address: IpAddr, client: u16) -> ServiceContainerSpec {
     let peer = peer_port(client);
     let args = [
         ("name", "k3".to_owned()),
@@ -87,7 +87,7 @@ fn etcd(settings: &Settings, address: IpAddr, client: u16) -> ServiceContainerSp
     }
 }
 
-/// Where members of etcd would talk to each other.
+/// The peer URL of etcd.
 fn peer_port(client: u16) -> u16 {
     match client {
         ETCD_CLIENT => ETCD_PEER,
@@ -95,8 +95,8 @@ fn peer_port(client: u16) -> u16 {
     }
 }
 
-/// What it is called, and where its data are kept.
-fn named(settings: &Settings, database: &str, path: &str) -> ServiceContainerSpec {
+/// Returns the name of the container and of its volume.
+fn named(settings: &DatabaseSettings, database: &str, path: &str) -> ServiceContainerSpec {
     let ending = |mark: char| match settings.instance.as_str() {
         "" => String::new(),
         instance => format!("{mark}{instance}"),
@@ -125,8 +125,8 @@ mod tests {
 
     const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-    fn settings(instance: &str) -> Settings {
-        Settings {
+    fn settings(instance: &str) -> DatabaseSettings {
+        DatabaseSettings {
             autostart: Autostart::On,
             mysql_image: "mysql:8.0".to_owned(),
             etcd_image: "etcd:3".to_owned(),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn mysql_gets_its_database_and_its_user() {
+    fn mysql_gets_its_database_and_user() {
         let root = of_mysql("root");
         assert_eq!(root.name, "k8s_storage_mysql_mysql");
         assert_eq!(root.volume.name, "k3-mysql-data");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_port_of_etcd_follows_from_the_first() {
+    fn derives_the_peer_port_of_etcd() {
         for (client, peer) in [(2379, 2380), (3379, 3380), (65535, 2380)] {
             let ports: Vec<_> = of_etcd(client, "")
                 .ports
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_has_names_of_its_own() {
+    fn instances_have_separate_names() {
         let etcd = of_etcd(2379, "blue");
         assert_eq!(etcd.name, "k8s_storage_etcd_etcd_blue");
         assert_eq!(etcd.volume.name, "k3-etcd-data-blue");

@@ -1,4 +1,4 @@
-//! Where the database of a store is.
+//! The address of a database.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -6,19 +6,19 @@ use http::Uri;
 use k3_storage::StorageConfig;
 use tokio::{net::TcpStream, time::timeout};
 
-/// What a connection within one machine may take.
+/// Timeout of a connection on this machine.
 const LIMIT: Duration = Duration::from_secs(2);
-/// The port of etcd where an endpoint names none, as the store has it.
+/// The default port of etcd endpoints, as in the store.
 const ETCD_PORT: u16 = 2379;
 
-/// A endpoint on this machine.
+/// An endpoint on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LocalEndpoint {
     pub(super) host: String,
     pub(super) port: u16,
 }
 
-/// Where the database is, if it is one and all of it is on this machine.
+/// Returns the endpoint of a database if all of it is on this machine.
 pub(super) fn local_endpoint(storage: &StorageConfig) -> Option<LocalEndpoint> {
     let endpoints: Vec<LocalEndpoint> = match storage {
         StorageConfig::Memory | StorageConfig::File(_) => return None,
@@ -26,7 +26,7 @@ pub(super) fn local_endpoint(storage: &StorageConfig) -> Option<LocalEndpoint> {
             host: options.host.clone(),
             port: options.port,
         }],
-        // An endpoint that cannot be read is for the store to refuse.
+        // The store reports an invalid endpoint.
         StorageConfig::Etcd(options) => options
             .endpoints
             .iter()
@@ -48,7 +48,7 @@ fn parse_endpoint(endpoint: &str) -> Option<LocalEndpoint> {
 // --- LocalEndpoint ---
 
 impl LocalEndpoint {
-    /// The address of this machine that only it can reach; `None` if the endpoint is another's.
+    /// The loopback address of the endpoint; `None` if it is on another machine.
     pub(super) fn loopback(&self) -> Option<IpAddr> {
         if self.host.eq_ignore_ascii_case("localhost") {
             return Some(IpAddr::from([127, 0, 0, 1]));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn only_addresses_of_this_machine_are_local() {
+    fn only_loopback_addresses_are_local() {
         for local in ["localhost", "LOCALHOST", "127.0.0.1", "127.8.9.1"] {
             assert_eq!(of_mysql(local), Some(format!("{local}:3306")));
         }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_etcd_is_local_when_all_its_members_are() {
+    fn an_etcd_is_local_if_all_members_are() {
         assert_eq!(of_etcd(&["http://localhost"]).as_deref(), Some("localhost:2379"));
         assert_eq!(of_etcd(&["http://[::1]:3379"]).as_deref(), Some("[::1]:3379"));
         let two = ["http://127.0.0.1:3379", "http://127.0.0.1:4379"];

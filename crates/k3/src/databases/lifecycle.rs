@@ -1,4 +1,4 @@
-//! From nothing to a database that answers, and to its end.
+//! Starts, waits for and stops a database.
 
 use std::{pin::pin, time::Duration};
 
@@ -11,66 +11,66 @@ use k3_storage::{OpenError, StorageConfig};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    Autostart, Settings,
+    Autostart, DatabaseSettings,
     container_spec::{self, DATABASE_LABEL},
     endpoint::{LocalEndpoint, local_endpoint},
     password,
 };
-use crate::{failure::Failure, signals::Signals};
+use crate::{command_error::CommandError, signals::StopSignals};
 
-/// How long a database may take from its start to its first answer.
+/// Timeout from the start of a database to its first response.
 const START_TIMEOUT: Duration = Duration::from_mins(2);
-/// How long a created container may wait for its start before it counts as abandoned.
+/// Age at which a created container that was never started counts as abandoned.
 const CREATED_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause between two questions.
+/// Interval between checks.
 const PAUSE: Duration = Duration::from_millis(300);
 /// Grace period in which a database writes its data.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often the start is tried when another process starts the same at the same time.
+/// Attempts when another process starts the same database concurrently.
 const ATTEMPTS: usize = 3;
-/// How much of the log of a database that failed is shown.
+/// Number of log lines of a failed database in an error.
 const LOG_LINES: u64 = 10;
 
-/// The database of a store: one that was started here, or one that others look after.
-#[must_use = "what was started runs until it is ended"]
+/// The database of a store: started by this process, or not managed.
+#[must_use = "the container runs until `stop` is called"]
 struct DatabaseHandle {
     container: Option<Box<DatabaseContainer>>,
 }
 
-/// What became of the wish for a database.
+/// The result of ensuring that a database runs.
 enum EnsureOutcome {
-    /// It answers, as far as it is ours to say.
+    /// The database responds, or is not managed by k3.
     Ready(DatabaseHandle),
-    /// The wait was given up for this reason, and nothing is left of what was started.
+    /// Stopped while waiting. The container was removed.
     Stopped(&'static str),
 }
 
-/// A container that serves a database.
+/// The container of a database.
 struct DatabaseContainer {
     engine: DockerRuntime,
     service: ServiceContainerSpec,
     id: String,
-    /// Only what we started is ours to stop.
+    /// Whether this process started the container, and so must stop it.
     is_ours: bool,
 }
 
-/// What is there before anything is started.
+/// What exists before the start.
 enum ExistingDatabase {
-    /// A database that k3 does not manage, or none that it could start.
+    /// A database that k3 does not manage or cannot start.
     Others,
-    /// A container that serves, or is about to.
+    /// A container that runs or is starting.
     Running(Box<DatabaseContainer>),
-    /// Nothing: this can be started.
+    /// Nothing: the database can be started.
     Nothing(Box<(DockerRuntime, ServiceContainerSpec)>),
 }
 
-/// Does something with a store whose database is there: started before, if it is missing and may be started, and ended after.
+/// Runs `work` with the database of a store, which is started before if necessary and stopped after.
 pub(crate) async fn with_database(
-    settings: &Settings,
+    settings: &DatabaseSettings,
     mut storage: StorageConfig,
-    signals: &mut Signals,
-    work: impl AsyncFnOnce(StorageConfig, &mut Signals) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    signals: &mut StopSignals,
+    work: impl AsyncFnOnce(StorageConfig, &mut StopSignals) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
     let database = match ensure(settings, &mut storage, signals.next()).await? {
         EnsureOutcome::Ready(database) => database,
         EnsureOutcome::Stopped(name) => {
@@ -81,18 +81,18 @@ pub(crate) async fn with_database(
     let outcome = work(storage, signals).await;
     tokio::select! {
         () = database.stop() => {}
-        name = signals.next() => tracing::warn!("{name}: the database was not waited for"),
+        name = signals.next() => tracing::warn!("{name}: stopping without waiting for the database"),
     }
     outcome
 }
 
-/// Sees that the database of a store is there: starts it if it is missing and may be started, and waits until it answers. A
-/// generated password is written into `storage`. `stopped` ends the wait.
+/// Starts the database of a store if necessary, and waits until it responds. A generated password is written into `storage`.
+/// `stopped` ends the wait.
 async fn ensure(
-    settings: &Settings,
+    settings: &DatabaseSettings,
     storage: &mut StorageConfig,
     stopped: impl Future<Output = &'static str>,
-) -> Result<EnsureOutcome, Failure> {
+) -> Result<EnsureOutcome, CommandError> {
     let mut stopped = pin!(stopped);
     let Some(endpoint) = local_endpoint(storage).filter(|_| settings.autostart == Autostart::On) else {
         return Ok(EnsureOutcome::Ready(DatabaseHandle { container: None }));
@@ -106,7 +106,7 @@ async fn ensure(
         container = match found {
             ExistingDatabase::Others => return Ok(EnsureOutcome::Ready(DatabaseHandle { container: None })),
             ExistingDatabase::Running(container) => Some(container),
-            // Not given up half way: what is started is known, and can be ended.
+            // Not interrupted by `stopped`: a container whose start was abandoned could not be stopped later.
             ExistingDatabase::Nothing(plan) => start_container(plan.0, plan.1, &endpoint).await?,
         };
         if container.is_some() {
@@ -114,11 +114,11 @@ async fn ensure(
         }
     }
     let Some(container) = container else {
-        return Err(Failure::new(
+        return Err(CommandError::new(
             format!(
-                "cannot start the database at {endpoint}: others start and remove its container at the same time"
+                "cannot start the database at {endpoint}: other processes start and remove its container at the same time"
             ),
-            "see which other k3 on this machine uses the same database, and try again",
+            "stop other k3 processes on this machine that use the same database, and try again",
         ));
     };
     let answered = tokio::select! {
@@ -141,12 +141,12 @@ async fn ensure(
     }
 }
 
-/// Looks what is there, and makes ready what a start needs.
+/// Determines what exists, and prepares a start.
 async fn find_existing(
-    settings: &Settings,
+    settings: &DatabaseSettings,
     storage: &mut StorageConfig,
     endpoint: &LocalEndpoint,
-) -> Result<ExistingDatabase, Failure> {
+) -> Result<ExistingDatabase, CommandError> {
     let is_in_use = endpoint.is_in_use().await;
     let engine = match detect_docker(&settings.runtime).await {
         Ok(engine) => engine,
@@ -158,7 +158,7 @@ async fn find_existing(
             let advice = "start the database yourself; or start Docker or Podman, and it is started as a container;\n\
                           or choose a store that needs none with --storage";
             let what = format!("nothing listens at {endpoint}, and no database can be started");
-            return Err(Failure::new(what, advice).caused_by(reason));
+            return Err(CommandError::new(what, advice).caused_by(reason));
         }
     };
     let spec = build_spec(settings, storage, endpoint);
@@ -185,15 +185,15 @@ async fn find_existing(
             if is_in_use {
                 return Ok(ExistingDatabase::Others);
             }
-            Err(Failure::new(
+            Err(CommandError::new(
                 format!("the container {} runs, but does not serve {endpoint}", spec.name),
                 "stop it, or configure the port that it serves",
             ))
         }
         _ if is_in_use => Ok(ExistingDatabase::Others),
-        Some(found) if !is_ours(&found) => Err(Failure::new(
-            format!("a container that k3 did not make has the name {}", spec.name),
-            "start it, if it serves the database; else remove or rename it",
+        Some(found) if !is_ours(&found) => Err(CommandError::new(
+            format!("the container {} exists and was not created by k3", spec.name),
+            "start it if it serves the database; otherwise remove or rename it",
         )),
         found => {
             if let Some(found) = found {
@@ -203,7 +203,7 @@ async fn find_existing(
                 && (options.login.is_some() || options.tls.is_some())
             {
                 tracing::warn!(
-                    "an etcd with log-in or TLS is not started on demand: start the one at {endpoint} yourself"
+                    "k3 does not start an etcd with authentication or TLS: start the one at {endpoint} yourself"
                 );
                 return Ok(ExistingDatabase::Others);
             }
@@ -217,14 +217,10 @@ async fn find_existing(
     }
 }
 
-fn build_spec(
-    settings: &Settings,
-    storage: &StorageConfig,
-    endpoint: &LocalEndpoint,
-) -> ServiceContainerSpec {
-    let address = endpoint.loopback().expect("a endpoint is on this machine");
+fn build_spec(settings: &DatabaseSettings, storage: &StorageConfig, endpoint: &LocalEndpoint) -> ServiceContainerSpec {
+    let address = endpoint.loopback().expect("the endpoint is on this machine");
     container_spec::service(settings, storage, address, endpoint.port)
-        .expect("a store with a endpoint needs a database")
+        .expect("a store with an endpoint has a database")
 }
 
 fn is_ours(found: &ServiceContainer) -> bool {
@@ -239,13 +235,9 @@ fn fill_password(storage: &mut StorageConfig, password: String) {
     }
 }
 
-/// Removes a container of ours that has ended. One that was only made may be about to be started by another process.
-async fn remove_stopped(
-    engine: &DockerRuntime,
-    name: &str,
-    mut found: ServiceContainer,
-) -> Result<(), Failure> {
-    let failed = |error| runtime_failure(engine, "remove the container of a database that has ended", error);
+/// Removes an exited container of k3. A created container may be about to be started by another process.
+async fn remove_stopped(engine: &DockerRuntime, name: &str, mut found: FoundService) -> Result<(), CommandError> {
+    let failed = |error| runtime_failure(engine, "remove the exited container of a database", error);
     let waited = timeout(CREATED_TIMEOUT, async {
         while found.state == ServiceContainerState::Created {
             sleep(PAUSE).await;
@@ -256,21 +248,21 @@ async fn remove_stopped(
         }
         Ok(())
     });
-    // It was not started in this time: it is abandoned.
+    // Created long ago and never started: abandoned.
     waited.await.unwrap_or(Ok(())).map_err(failed)?;
-    if found.state == ServiceContainerState::Running {
-        // The name is taken then, which leads to another look.
+    if found.state == ServiceState::Running {
+        // Another process is starting it: check again.
         return Ok(());
     }
-    tracing::info!("removing the container {name} of a database that has ended");
-    engine.remove_service_container(&found.id).await.map_err(failed)
+    tracing::info!("removing the exited database container {name}");
+    engine.remove_service(&found.id).await.map_err(failed)
 }
 
-async fn pull_image_if_missing(engine: &DockerRuntime, image: &str) -> Result<(), Failure> {
+async fn pull_image_if_missing(engine: &DockerRuntime, image: &str) -> Result<(), CommandError> {
     let failed = |error| {
         let advice = "see that the image exists and that the registry can be reached; --mysql-image and --etcd-image choose another;\n\
                       or start the database yourself";
-        Failure::new(format!("cannot get the image {image} for the database"), advice).caused_by(error)
+        CommandError::new(format!("cannot get the image {image} for the database"), advice).caused_by(error)
     };
     if engine.image_status(image).await.map_err(failed)?.is_none() {
         tracing::info!("pulling {image} for the database");
@@ -279,16 +271,16 @@ async fn pull_image_if_missing(engine: &DockerRuntime, image: &str) -> Result<()
     Ok(())
 }
 
-/// Starts the container. `None` if another process did so at the same time.
+/// Starts the container. `None` if another process started it concurrently.
 async fn start_container(
     engine: DockerRuntime,
     service: ServiceContainerSpec,
     endpoint: &LocalEndpoint,
-) -> Result<Option<Box<DatabaseContainer>>, Failure> {
-    match engine.run_service_container(&service).await {
+) -> Result<Option<Box<DatabaseContainer>>, CommandError> {
+    match engine.run_service(&service).await {
         Ok(id) => {
             tracing::info!(
-                "started {} as the container {} for {endpoint} ({}): it ends with this process, its data stay in the volume {}",
+                "started {} as the container {} for {endpoint} ({}): it stops with this process; its data stays in the volume {}",
                 service.image,
                 service.name,
                 engine.endpoint(),
@@ -306,9 +298,9 @@ async fn start_container(
     }
 }
 
-fn runtime_failure(engine: &DockerRuntime, what: &str, error: RuntimeError) -> Failure {
-    Failure::new(
-        format!("cannot {what} ({})", engine.endpoint()),
+fn runtime_failure(engine: &DockerRuntime, what: &str, error: RuntimeError) -> CommandError {
+    CommandError::new(
+        format!("cannot {what} ({})", engine.place()),
         "check the log of the container runtime; or start the database yourself, and use --database-autostart=false",
     )
     .caused_by(error)
@@ -317,7 +309,7 @@ fn runtime_failure(engine: &DockerRuntime, what: &str, error: RuntimeError) -> F
 // --- DatabaseHandle ---
 
 impl DatabaseHandle {
-    /// Ends what was started here, when the store is closed. The data stay.
+    /// Stops the container if this process started it. The data stays.
     async fn stop(self) {
         let Some(container) = self.container.filter(|container| container.is_ours) else {
             return;
@@ -332,7 +324,7 @@ impl DatabaseHandle {
                 service.volume.name
             ),
             Err(error) => {
-                tracing::warn!(%error, "the database in the container {} could not be stopped", service.name);
+                tracing::warn!(%error, "failed to stop the database in the container {}", service.name);
             }
         }
     }
@@ -341,12 +333,12 @@ impl DatabaseHandle {
 // --- DatabaseContainer ---
 
 impl DatabaseContainer {
-    /// Waits until the store can be opened: that asks for everything a database must do.
+    /// Waits until the store can be opened, which requires everything that a database must do.
     async fn wait_until_ready(
         &self,
         storage: &StorageConfig,
         endpoint: &LocalEndpoint,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandError> {
         let mut last = None;
         let waited = timeout(START_TIMEOUT, async {
             loop {
@@ -355,7 +347,7 @@ impl DatabaseContainer {
                         store.close().await;
                         return Ok(());
                     }
-                    // Opening the store reports it.
+                    // Opening the store reports the error.
                     Err(OpenError::InvalidSetting { .. }) => return Ok(()),
                     Err(error) => last = Some(error),
                 }
@@ -368,44 +360,44 @@ impl DatabaseContainer {
             return outcome;
         }
         let what = format!(
-            "the database in the container {} does not answer at {endpoint} within {} s",
+            "the database in the container {} did not respond at {endpoint} within {} s",
             self.service.name,
             START_TIMEOUT.as_secs()
         );
         let advice = format!(
-            "{}a password that was changed does not fit the data in the volume {}",
+            "{}a changed password does not match the data in the volume {}",
             self.last_log_lines().await,
             self.service.volume.name
         );
-        let failure = Failure::new(what, advice);
+        let failure = CommandError::new(what, advice);
         Err(match last {
             Some(error) => failure.caused_by(error),
             None => failure,
         })
     }
 
-    async fn check_running(&self) -> Result<(), Failure> {
-        let found = self.engine.service_container(&self.id).await;
-        let found = found.map_err(|error| runtime_failure(&self.engine, "look after the database", error))?;
+    async fn check_running(&self) -> Result<(), CommandError> {
+        let found = self.engine.service(&self.id).await;
+        let found = found.map_err(|error| runtime_failure(&self.engine, "inspect the database", error))?;
         let how = match found.map(|found| found.state) {
-            Some(ServiceContainerState::Running | ServiceContainerState::Created) => return Ok(()),
-            Some(ServiceContainerState::Exited(code)) => format!("ended with {code}"),
+            Some(ServiceState::Running | ServiceState::Made) => return Ok(()),
+            Some(ServiceState::Ended(code)) => format!("exited with {code}"),
             None => "was removed".to_owned(),
         };
-        Err(Failure::new(
+        Err(CommandError::new(
             format!(
-                "the database in the container {} {how} before it answered",
+                "the database in the container {} {how} before it responded",
                 self.service.name
             ),
             format!(
-                "{}see whether the image {} fits",
+                "{}check whether the image {} is suitable",
                 self.last_log_lines().await,
                 self.service.image
             ),
         ))
     }
 
-    /// What it said last, for people.
+    /// The last log lines, for an error.
     async fn last_log_lines(&self) -> String {
         match self.engine.log_tail(&self.id, LOG_LINES).await {
             Ok(lines) if !lines.is_empty() => format!("its last log lines:\n{lines}"),

@@ -1,4 +1,4 @@
-//! Databases on demand: a MySQL or an etcd of this machine that is not there is started as a container.
+//! Databases on demand: a MySQL or etcd on this machine that does not run is started as a container.
 //!
 //! ```text
 //! settings        flags
@@ -8,9 +8,8 @@
 //! lifecycle       starts, waits for and stops a database
 //! ```
 //!
-//! Promises: nothing is started for a remote address or a port in use; a running database is used and never
-//! stopped; containers that this process started are stopped and removed, their volumes stay; other containers are
-//! never touched; passwords are random.
+//! Nothing is started for a remote address or a port in use. A running database is used and never stopped. Containers that this
+//! process started are stopped and removed; their volumes stay. Other containers are never changed. Passwords are random.
 
 mod container_spec;
 mod endpoint;
@@ -21,5 +20,5 @@ mod settings;
 pub(crate) use self::{
     container_spec::INSTANCE_LABEL,
     lifecycle::with_database,
-    settings::{Autostart, DatabaseFlags, Settings},
+    settings::{Autostart, DatabaseFlags, DatabaseSettings},
 };

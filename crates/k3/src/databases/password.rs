@@ -1,24 +1,24 @@
 //! The generated password of a database.
 //!
-//! Promise: it is made once for a data directory, of random bytes, and only the directory's owner can read it.
+//! It is generated once per data directory from random bytes, and only the owner of the directory can read it.
 
 use std::path::{Path, PathBuf};
 
-use crate::{failure::Failure, random, secret_file};
+use crate::{command_error::CommandError, random, secret_file};
 
-/// The file in which it is kept.
+/// The file with the password.
 pub(super) fn file(data_dir: &Path) -> PathBuf {
     data_dir.join("databases/mysql.password")
 }
 
-/// The password that was made before, if one was.
-pub(super) fn load(data_dir: &Path) -> Result<Option<String>, Failure> {
+/// Reads the generated password, if there is one.
+pub(super) fn load(data_dir: &Path) -> Result<Option<String>, CommandError> {
     let text = secret_file::read(&file(data_dir)).map_err(unusable)?;
     Ok(text.map(|text| text.trim_end().to_owned()))
 }
 
-/// The password that was made before, or a new one, which is kept.
-pub(super) fn load_or_create(data_dir: &Path) -> Result<String, Failure> {
+/// Reads the generated password, or generates and stores one.
+pub(super) fn load_or_create(data_dir: &Path) -> Result<String, CommandError> {
     if let Some(password) = load(data_dir)? {
         return Ok(password);
     }
@@ -30,10 +30,10 @@ pub(super) fn load_or_create(data_dir: &Path) -> Result<String, Failure> {
     Ok(password)
 }
 
-fn unusable(error: secret_file::FileError) -> Failure {
-    Failure::new(
-        "cannot keep the password of the database",
-        "see that this user may write to --data-dir, or give a password with --mysql-password-file",
+fn unusable(error: secret_file::FileError) -> CommandError {
+    CommandError::new(
+        "cannot store the password of the database",
+        "check that this user may write to --data-dir, or set a password with --mysql-password-file",
     )
     .caused_by(error)
 }

@@ -1,4 +1,4 @@
-//! What may be started, from the flags.
+//! Settings of databases on demand.
 
 use std::path::PathBuf;
 
@@ -10,18 +10,18 @@ use k3_node::runtime::detect::RuntimeSelection;
 #[command(next_help_heading = "Databases on demand")]
 pub(crate) struct DatabaseFlags {
     /// Start the MySQL or etcd of --storage as a container (Docker or Podman) if its address is local and nothing
-    /// listens there. It is stopped with this process; its data stay in a volume
+    /// listens there. It is stopped with this process; its data stays in a volume
     #[arg(
         long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true,
         num_args = 0..=1, require_equals = true, default_missing_value = "true"
     )]
     database_autostart: bool,
 
-    /// Image of the MySQL; MariaDB works too
+    /// Image of MySQL or MariaDB
     #[arg(long, value_name = "IMAGE", default_value = "mysql:8.0")]
     mysql_image: String,
 
-    /// Image of the etcd, 3.5 or newer, with the program at /usr/local/bin/etcd
+    /// Image of etcd 3.5 or newer, with the program at /usr/local/bin/etcd
     #[arg(long, value_name = "IMAGE", default_value = "quay.io/coreos/etcd:v3.5.21")]
     etcd_image: String,
 
@@ -37,26 +37,26 @@ pub(crate) enum Autostart {
     Off,
 }
 
-/// What may be started, and with what.
+/// Settings of databases on demand.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct DatabaseSettings {
     pub(crate) autostart: Autostart,
     pub(crate) mysql_image: String,
     pub(crate) etcd_image: String,
-    /// What names end with; empty for the one database of the machine.
+    /// Suffix of container and volume names; empty for the default instance of the machine.
     pub(crate) instance: String,
     /// The data directory, which stores a generated password.
     pub(crate) directory: PathBuf,
-    /// Where Docker or Podman is looked for.
+    /// The container runtime: Docker or Podman.
     pub(crate) runtime: RuntimeSelection,
 }
 
 // --- DatabaseFlags ---
 
 impl DatabaseFlags {
-    /// What the flags say. `directory` keeps a password that has to be made, `runtime` is where Docker or Podman is looked for.
-    pub(crate) fn settings(&self, directory: PathBuf, runtime: RuntimeSelection) -> Settings {
-        Settings {
+    /// Converts the flags. A generated password is stored in `directory`; `runtime` selects Docker or Podman.
+    pub(crate) fn settings(&self, directory: PathBuf, runtime: RuntimeSelection) -> DatabaseSettings {
+        DatabaseSettings {
             autostart: if self.database_autostart {
                 Autostart::On
             } else {
@@ -87,14 +87,14 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct TestCommandLine {
         #[command(flatten)]
         databases: DatabaseFlags,
     }
 
     #[test]
-    fn a_name_that_no_container_can_have_is_refused() {
-        assert!(Line::try_parse_from(["k3", "--database-instance", "a b"]).is_err());
-        assert!(Line::try_parse_from(["k3", "--database-instance", "a-b_1.c"]).is_ok());
+    fn rejects_invalid_container_names() {
+        assert!(TestCommandLine::try_parse_from(["k3", "--database-instance", "a b"]).is_err());
+        assert!(TestCommandLine::try_parse_from(["k3", "--database-instance", "a-b_1.c"]).is_ok());
     }
 }

@@ -16,35 +16,38 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 
-use super::Pin;
-use crate::{failure::Failure, tls};
+use super::CertificatePin;
+use crate::{command_error::CommandError, tls};
 
-/// How long a server may take to say something.
+/// Timeout of the TLS handshake.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Takes whatever certificate it is chain: it is looked at afterwards.
+/// Accepts any certificate chain during the handshake, to verify it afterwards.
 #[derive(Debug)]
 struct AnyServer;
 
-/// The authority of a server, if its hash matches. Nothing is sent to the server.
-pub(super) async fn find_authority(server: &Uri, pin: Pin) -> Result<CertificateDer<'static>, Failure> {
+/// Returns the authority of a server if its hash matches. Sends nothing to the server.
+pub(super) async fn find_authority(
+    server: &Uri,
+    pin: CertificatePin,
+) -> Result<CertificateDer<'static>, CommandError> {
     let anybody = Arc::new(TlsVerifier::new(AnyServer, &tls::provider()));
     let chain = fetch_chain(server, anybody).await.map_err(|error| {
         let advice = "see that the server runs, that it listens for other machines (--bind 0.0.0.0), and that nothing is\n\
             between it and this machine";
-        Failure::new(format!("cannot connect to {server}"), advice).caused_by(error)
+        CommandError::new(format!("cannot connect to {server}"), advice).caused_by(error)
     })?;
-    let is_meant = |certificate: &CertificateDer<'_>| Pin::of_certificate(certificate) == pin;
+    let is_meant = |certificate: &CertificateDer<'_>| CertificatePin::of_certificate(certificate) == pin;
     chain.into_iter().find(is_meant).ok_or_else(|| {
-        Failure::new(
-            format!("the server at {server} is of another authority than the one that the token names"),
+        CommandError::new(
+            format!("the certificate authority of the server at {server} does not match the token"),
             "it is another cluster, or the connection is intercepted; create a token with `k3 token create --join` there",
         )
     })
 }
 
-/// The authorities of a server, if one of those that are known vouches for it. What it shows it has signed for, so who knows it
-/// may believe it about them.
+/// Returns the authorities of a server if a known authority signed its certificate. The handshake proves that the server has the
+/// key, so its further authorities are trusted too.
 pub(super) async fn current_authorities(
     server: &Uri,
     known: Vec<CertificateDer<'static>>,
@@ -60,7 +63,7 @@ pub(super) async fn current_authorities(
     Ok(chain.into_iter().skip(1).collect())
 }
 
-/// The certificates that a server shows, its own first.
+/// The certificate chain of a server, its own certificate first.
 async fn fetch_chain(
     server: &Uri,
     verifier: Arc<dyn ServerCertVerifier>,

@@ -1,4 +1,4 @@
-//! Who a node is: its certificate, and where it shows it.
+//! The identity of a node: its certificate and its servers.
 
 use std::path::{Path, PathBuf};
 
@@ -12,28 +12,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     client_factory::KUBELET,
-    failure::Failure,
+    command_error::CommandError,
     file_format::FileFormat,
     secret_file::{self, FileError},
 };
 
 const FILE: &str = "identity.json";
-/// The format that this version reads and writes. Format 1 has no format field.
+/// The format version of the file. Format 1 has no format field.
 const FORMAT: u32 = 1;
 
-/// Who a node is. It is kept in one file, so that it is there whole or not at all.
+/// The identity of a node, in one file, so that it is complete or absent.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct NodeIdentity {
     /// The name of the node.
     pub(crate) name: String,
-    /// Where the server is: a URL.
+    /// URL of the server.
     pub(crate) server: String,
-    /// Where other servers of the cluster are, as far as it is known: URLs.
+    /// URLs of the other known servers of the cluster.
     #[serde(default)]
     pub(super) others: Vec<String>,
-    /// The certificates of the cluster's authorities, in PEM: one, or two while one takes the place of the other.
+    /// Certificate authorities of the cluster in PEM: one, or two during a rotation.
     pub(crate) authority: String,
-    /// Its own certificate, in PEM.
+    /// The certificate of the node, in PEM.
     certificate: String,
     key: String,
 }
@@ -41,7 +41,7 @@ pub(crate) struct NodeIdentity {
 // --- NodeIdentity ---
 
 impl NodeIdentity {
-    /// Has the first certificate signed through `client`, who may ask for it.
+    /// Requests the first certificate through `client`, which must be allowed to create certificate requests for nodes.
     pub(super) async fn request(
         client: &Client,
         name: &str,
@@ -59,19 +59,19 @@ impl NodeIdentity {
         })
     }
 
-    /// Has another certificate signed through `client`, who is this node.
+    /// Requests a new certificate through `client`, which is the node.
     pub(super) async fn renew(&mut self, client: &Client) -> Result<(), SigningError> {
         let IssuedCertificate { certificate, key } = signing::request_client_certificate(client, &self.name).await?;
         (self.certificate, self.key) = (certificate, key);
         Ok(())
     }
 
-    /// The one that is kept in a node's directory.
-    pub(super) fn read(directory: &Path) -> Result<Option<Self>, Failure> {
+    /// Reads the identity from the directory of a node.
+    pub(super) fn read(directory: &Path) -> Result<Option<Self>, CommandError> {
         let path = path(directory);
         let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
             let advice = "remove it, and join the cluster again with a new token";
-            Failure::new(format!("cannot use {}", path.display()), advice).caused_by(error)
+            CommandError::new(format!("cannot use {}", path.display()), advice).caused_by(error)
         };
         match secret_file::read(&path).map_err(|error| unusable(error.into()))? {
             None => Ok(None),
@@ -83,40 +83,40 @@ impl NodeIdentity {
         }
     }
 
-    /// Keeps it there.
+    /// Writes the identity to the directory.
     pub(super) fn write(&self, directory: &Path) -> Result<(), FileError> {
         let path = path(directory);
         secret_file::create_directory(path.parent().unwrap_or(directory))?;
-        let text = serde_json::to_string(self).expect("texts can be written");
+        let text = serde_json::to_string(self).expect("strings serialize");
         secret_file::write(&path, &text)
     }
 
-    /// From when to when its certificate holds, in seconds since 1970; nothing for one that cannot be read.
+    /// The validity of the certificate in seconds since 1970; `None` if it is malformed.
     pub(super) fn period(&self) -> Option<(i64, i64)> {
         let read = Certificate::from_pem(self.certificate.as_bytes()).ok()?;
         Some((read.not_before, read.not_after))
     }
 
-    /// The certificates of the cluster's authorities.
+    /// The certificate authorities of the cluster.
     pub(super) fn authorities(&self) -> Vec<CertificateDer<'static>> {
         find_certificates(self.authority.as_bytes())
     }
 
-    /// Where the servers are, in the order in which they are asked.
+    /// The servers, in order of preference.
     pub(super) fn servers(&self) -> impl Iterator<Item = &String> {
         let others = self.others.iter().filter(|other| **other != self.server);
         std::iter::once(&self.server).chain(others)
     }
 
-    /// Clients that are this node, one for each server.
-    pub(super) fn clients(&self) -> Result<Vec<Client>, Failure> {
+    /// Clients with the identity of the node, one per server.
+    pub(super) fn clients(&self) -> Result<Vec<Client>, CommandError> {
         self.servers().map(|server| self.client(server)).collect()
     }
 
-    fn client(&self, server: &str) -> Result<Client, Failure> {
+    fn client(&self, server: &str) -> Result<Client, CommandError> {
         let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
             let advice = "join the cluster again with a new token";
-            Failure::new("cannot use the certificate of this node", advice).caused_by(error)
+            CommandError::new("cannot use the certificate of this node", advice).caused_by(error)
         };
         let server: Uri = server
             .parse()

@@ -1,8 +1,8 @@
 //! How nodes join a cluster.
 //!
-//! Promises: a node trusts no server but that of the authority its token names; it sends the token to no other server; the key of
-//! its certificate never leaves its machine; once it has a certificate, it needs neither token nor administrator again, also when
-//! the cluster gets another authority or other servers while it runs.
+//! A node trusts only the server whose authority its token names, and sends the token to no other server. The private key never
+//! leaves the machine. A node with a certificate needs neither token nor administrator again, even when the cluster changes its
+//! authority or its servers while the node runs.
 
 mod authority;
 mod identity;
@@ -14,6 +14,6 @@ mod token;
 use self::identity::NodeIdentity;
 pub(crate) use self::{
     node::{JoinMethod, run},
-    servers::Servers,
-    token::{JoinToken, Pin},
+    servers::ServerList,
+    token::{CertificatePin, JoinToken},
 };

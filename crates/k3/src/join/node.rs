@@ -1,4 +1,4 @@
-//! A node in a process of its own: it joins, and is from then on a client of the API like any other.
+//! A node in a separate process: it joins, and is then a client of the API.
 
 use std::{path::Path, time::UNIX_EPOCH};
 
@@ -10,30 +10,33 @@ use kubecontroller::manager::Stop;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::watch;
 
-use super::{JoinToken, NodeIdentity, Pin, Servers, authority, renewal::NodeRenewal, servers::CurrentServer};
+use super::{
+    CertificatePin, JoinToken, NodeIdentity, ServerList, authority, renewal::NodeRenewal,
+    servers::CurrentServer,
+};
 use crate::{
     certificates,
+    command_error::{CommandError, advice_for_status},
     data_dir::is_data_file,
-    failure::{Failure, advice_for_status},
     file_format, secret_file,
     server::{self, ApiEndpoint, NodeSettings},
 };
 
 /// How a node gets its first certificate.
 pub(crate) enum JoinMethod {
-    /// It has one.
+    /// The node has a certificate.
     Existing,
-    /// With a token.
-    Token(Servers, JoinToken),
+    /// With a join token.
+    Token(ServerList, JoinToken),
     /// With the kubeconfig of a user who may request node certificates, such as an administrator.
     Kubeconfig(Box<Config>),
 }
 
-/// Makes the data directory, or refuses one of a newer version.
-fn claim_data_dir(data_dir: &Path) -> Result<(), Failure> {
+/// Creates the data directory, or rejects one of a newer version.
+fn claim_data_dir(data_dir: &Path) -> Result<(), CommandError> {
     secret_file::protect_directory(data_dir, is_data_file).map_err(|error| {
         let advice = "choose a directory that this user may write to with --data-dir";
-        Failure::new("cannot use the data directory", advice).caused_by(error)
+        CommandError::new("cannot use the data directory", advice).caused_by(error)
     })?;
     file_format::claim_data_dir(data_dir)
 }
@@ -41,11 +44,11 @@ fn claim_data_dir(data_dir: &Path) -> Result<(), Failure> {
 /// Joins if necessary, and runs a node until `stop`.
 pub(crate) async fn run(
     method: JoinMethod,
-    servers: Option<Servers>,
+    servers: Option<ServerList>,
     settings: NodeSettings,
     data_dir: &Path,
     stop: Stop,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     claim_data_dir(data_dir)?;
     let directory = data_dir.join("node");
     let name = settings.name.to_lowercase();
@@ -58,8 +61,8 @@ pub(crate) async fn run(
         };
         let joined = joined?;
         joined.write(&directory).map_err(|error| {
-            let advice = "see that this user may write there";
-            Failure::new("cannot keep the certificate of this node", advice).caused_by(error)
+            let advice = "check that this user may write to the data directory";
+            CommandError::new("cannot store the certificate of this node", advice).caused_by(error)
         })?;
         tracing::info!("joined {} as node {name}", joined.server);
         joined
@@ -92,25 +95,28 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// The identity that is stored, if it still serves.
+/// The stored identity, if it is still valid.
 fn stored_identity(
     method: &JoinMethod,
     name: &str,
     directory: &Path,
-) -> Result<Option<NodeIdentity>, Failure> {
+) -> Result<Option<NodeIdentity>, CommandError> {
     let stored = NodeIdentity::read(directory)?;
     let reason = match &stored {
-        None => "this machine has not joined a cluster yet".to_owned(),
+        None => "this machine has not joined a cluster".to_owned(),
         Some(stored) if stored.name != name => {
             format!("this machine has joined as {}, not as {name}", stored.name)
         }
         Some(stored) if stored.period().is_none_or(|(_, end)| end <= unix_now()) => {
-            "the certificate of this node has ended".to_owned()
+            "the certificate of this node has expired".to_owned()
         }
         Some(stored) => {
             let known = stored.authorities();
-            let is_of_token =
-                |token: &JoinToken| known.iter().any(|der| Pin::of_certificate(der) == token.pin);
+            let is_of_token = |token: &JoinToken| {
+                known
+                    .iter()
+                    .any(|der| CertificatePin::of_certificate(der) == token.pin)
+            };
             match method {
                 JoinMethod::Token(_, token) if !is_of_token(token) => {
                     "it has joined another cluster".to_owned()
@@ -121,7 +127,7 @@ fn stored_identity(
     };
     match (stored, method) {
         (Some(stored), _) if reason.is_empty() => Ok(Some(stored)),
-        (_, JoinMethod::Existing) => Err(Failure::new(
+        (_, JoinMethod::Existing) => Err(CommandError::new(
             reason,
             "join with --server URL --token TOKEN, as `k3 token create --join` prints it on a machine of the cluster",
         )),
@@ -134,8 +140,11 @@ fn stored_identity(
     }
 }
 
-/// The first server that answers, and the certificate of its authority.
-async fn find_server(servers: &Servers, pin: Pin) -> Result<(Uri, CertificateDer<'static>), Failure> {
+/// Returns the first server that responds, and its certificate authority.
+async fn find_server(
+    servers: &ServerList,
+    pin: CertificatePin,
+) -> Result<(Uri, CertificateDer<'static>), CommandError> {
     let mut first_failure = None;
     for server in servers.all() {
         match authority::find_authority(server, pin).await {
@@ -143,13 +152,13 @@ async fn find_server(servers: &Servers, pin: Pin) -> Result<(Uri, CertificateDer
             Err(failure) => first_failure = first_failure.or(Some(failure)),
         }
     }
-    Err(first_failure.unwrap_or_else(|| Failure::usage("no server is named", "add --server URL")))
+    Err(first_failure.unwrap_or_else(|| CommandError::usage("no server is configured", "add --server URL")))
 }
 
-/// Has the first certificate signed.
-async fn join(method: &JoinMethod, name: &str) -> Result<NodeIdentity, Failure> {
+/// Requests the first certificate.
+async fn join(method: &JoinMethod, name: &str) -> Result<NodeIdentity, CommandError> {
     let config = match method {
-        JoinMethod::Existing => unreachable!("who has a certificate need not join"),
+        JoinMethod::Existing => unreachable!("a node with a certificate does not join"),
         JoinMethod::Token(servers, token) => {
             let (server, authority) = find_server(servers, token.pin).await?;
             let mut config = Config::new(server);
@@ -171,12 +180,12 @@ async fn join(method: &JoinMethod, name: &str) -> Result<NodeIdentity, Failure> 
         .collect::<String>();
     tracing::info!("joining {server} as node {name}");
     let client = Client::try_from(config).map_err(|error| {
-        Failure::new(format!("cannot connect to {server}"), "see --server").caused_by(error)
+        CommandError::new(format!("cannot connect to {server}"), "check --server").caused_by(error)
     })?;
     let request = Request::get(format!("/api/v1/nodes/{name}"));
     let request = request.body(Vec::new()).map_err(|error| {
-        Failure::usage(
-            format!("{name} cannot be the name of a node"),
+        CommandError::usage(
+            format!("{name} is not a valid node name"),
             "choose another with --node-name",
         )
         .caused_by(error)
@@ -185,8 +194,8 @@ async fn join(method: &JoinMethod, name: &str) -> Result<NodeIdentity, Failure> 
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         Err(error) => return Err(join_failure(error)),
         Ok(_) => {
-            return Err(Failure::new(
-                format!("the cluster has a node {name} already"),
+            return Err(CommandError::new(
+                format!("a node {name} already exists in the cluster"),
                 format!(
                     "choose another name with --node-name; or, if that node no longer exists, `kubectl delete node {name}`"
                 ),
@@ -197,31 +206,31 @@ async fn join(method: &JoinMethod, name: &str) -> Result<NodeIdentity, Failure> 
         .await
         .map_err(|error| match error {
             SigningError::Api(error) => join_failure(error),
-            error => Failure::new(
+            error => CommandError::new(
                 "the cluster did not sign the certificate of this node",
-                "see `kubectl get csr`, and that the controllers of the cluster run",
+                "check `kubectl get csr`, and that the controllers of the cluster run",
             )
             .caused_by(error),
         })
 }
 
-fn join_failure(error: kube::Error) -> Failure {
+fn join_failure(error: kube::Error) -> CommandError {
     let advice = match &error {
         kube::Error::Api(status) if status.code == 401 => {
-            return Failure::new(
+            return CommandError::new(
                 "the server rejected the token: it has expired or was revoked",
                 "create another with `k3 token create --join` on a machine of the cluster",
             );
         }
         kube::Error::Api(status) if status.code == 403 => {
-            "use a token that `k3 token create --join` made, or the kubeconfig of an administrator"
+            "use a token of `k3 token create --join`, or the kubeconfig of an administrator"
         }
         kube::Error::Api(status) => advice_for_status(status.code),
         _ => {
-            "see that the server runs, and that it is called as in --server: --tls-san gives it further names"
+            "check that the server runs and that its certificate is valid for the name in --server; --tls-san adds names"
         }
     };
-    Failure::new("cannot join", advice).caused_by(error)
+    CommandError::new("cannot join", advice).caused_by(error)
 }
 
 pub(super) fn unix_now() -> i64 {

@@ -1,4 +1,4 @@
-//! What a node that runs keeps up to date: its certificate, whom it trusts, and which servers it knows.
+//! Renewal of a running node: its certificate, its trusted authorities, and its list of servers.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -14,11 +14,11 @@ use tokio::{
 };
 
 use super::{NodeIdentity, authority, node::unix_now, servers::CurrentServer};
-use crate::{certificates, failure::Failure};
+use crate::{certificates, command_error::CommandError};
 
-/// How often it is looked.
+/// Interval between checks.
 const SYNC_PERIOD: Duration = Duration::from_secs(30);
-/// The endpoints that name the servers of the cluster. Nodes may see them.
+/// The endpoints of the API servers, which nodes may read.
 const SERVERS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
 
 /// Renews certificate, authorities and servers of a joined node.
@@ -47,7 +47,7 @@ impl NodeRenewal {
         }
     }
 
-    async fn sync(&mut self) -> Result<(), Failure> {
+    async fn sync(&mut self) -> Result<(), CommandError> {
         let mut new = self.identity.clone();
         let client = self.current.client();
         new.authority = self.authorities().await;
@@ -60,23 +60,23 @@ impl NodeRenewal {
                 }
             }
         }
-        // A certificate of an authority that is about to go would end with it. The cluster signs with the new one.
+        // A certificate of an authority that is being replaced would become invalid with it; the next authority signs the new one.
         let is_due = new
             .period()
             .is_none_or(|(from, to)| unix_now() >= from + (to - from) / 5 * 4);
         if is_changed || is_due {
             new.renew(&client).await.map_err(|error| {
-                let advice = "see `kubectl get csr`, and that the controllers of the cluster run";
-                Failure::new("it has no new certificate yet", advice).caused_by(error)
+                let advice = "check `kubectl get csr`, and that the controllers of the cluster run";
+                CommandError::new("the certificate request was not signed", advice).caused_by(error)
             })?;
         } else if new.others == self.identity.others {
             return Ok(());
         }
         self.current.set(new.clients()?);
-        // Without the file the next start has the old one, which may be good enough still.
+        // If the file cannot be written, the next start uses the old certificate, which may still be valid.
         new.write(&self.directory).map_err(|error| {
-            let advice = "see that this user may write there";
-            Failure::new("cannot keep the certificate of this node", advice).caused_by(error)
+            let advice = "check that this user may write to the data directory";
+            CommandError::new("cannot store the certificate of this node", advice).caused_by(error)
         })?;
         if is_changed || is_due {
             tracing::info!("renewed the certificate of this node");
@@ -89,7 +89,7 @@ impl NodeRenewal {
         Ok(())
     }
 
-    /// The authorities of the current server, or the known ones if it does not answer.
+    /// Returns the authorities of the current server, or the known ones if it does not respond.
     async fn authorities(&self) -> String {
         let known = &self.identity.authority;
         let Some(server) = self.identity.servers().nth(self.current.index()) else {
@@ -102,21 +102,19 @@ impl NodeRenewal {
             Ok(now) if !now.is_empty() => now.iter().map(|der| certificates::pem(der)).collect(),
             Ok(_) => known.clone(),
             Err(error) => {
-                tracing::debug!(%error, %server, "cannot ask for its authorities");
+                tracing::debug!(%error, %server, "failed to fetch the certificate authorities");
                 known.clone()
             }
         }
     }
 }
 
-/// The API servers of the cluster; `None` if the request fails.
+/// Returns the API servers of the cluster; `None` if the request fails.
 async fn api_servers(client: &Client) -> Option<Vec<String>> {
-    let request = Request::get(SERVERS)
-        .body(Vec::new())
-        .expect("a path of ours makes a request");
+    let request = Request::get(SERVERS).body(Vec::new()).expect("the path is valid");
     let endpoints = kubecontroller::decode::request::<Endpoints>(client, request).await;
     let endpoints = endpoints
-        .inspect_err(|error| tracing::debug!(%error, "cannot ask for the servers of the cluster"))
+        .inspect_err(|error| tracing::debug!(%error, "failed to fetch the servers of the cluster"))
         .ok()?;
     let mut servers = Vec::new();
     for subset in endpoints.subsets.into_iter().flatten() {

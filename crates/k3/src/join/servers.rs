@@ -1,7 +1,7 @@
-//! The servers of a cluster, of which a node asks one, and another when that one does not answer.
+//! Failover between the API servers of a cluster.
 //!
-//! Promises: a request is sent to one server, and fails if that does not answer; the retry goes to the
-//! next one. What a request shows is the certificate of the moment, and whom it trusts the authorities of the moment.
+//! A request is sent to one server, and fails if that server does not respond; the retry is sent to the next one. Requests use
+//! the certificate and the authorities at the time of the request.
 
 use std::{
     fmt,
@@ -17,38 +17,38 @@ use tokio::time::Instant;
 /// A request that is dropped after this time counts as unanswered.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the servers of a cluster are, the preferred one first. There is one at least.
+/// The servers of a cluster, the preferred one first; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Servers(Vec<Uri>);
+pub(crate) struct ServerList(Vec<Uri>);
 
-/// A text that does not say where servers are.
+/// An invalid list of servers.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("not a URL such as https://10.0.0.1:6443, or several with commas")]
 pub(crate) struct InvalidServers;
 
-/// The client that a node uses now. Clones are the same.
+/// The client of the server in use. Clones share it.
 #[derive(Clone)]
 pub(super) struct CurrentServer(Arc<RwLock<ServerClients>>);
 
 struct ServerClients {
-    /// One for each server.
+    /// One client per server.
     clients: Vec<Client>,
-    /// Grows with each server that did not answer; the one in use is at its rest by the number of clients.
+    /// Count of failovers; modulo the number of clients it is the index of the server in use.
     failovers: usize,
 }
 
-/// A question that has no answer yet.
+/// A request without a response.
 struct PendingRequest<'a> {
     current: &'a CurrentServer,
     failovers: usize,
-    /// `None` once it is answered.
+    /// `None` after the response.
     since: Option<Instant>,
 }
 
-// --- Servers ---
+// --- ServerList ---
 
-impl Servers {
-    /// The preferred one.
+impl ServerList {
+    /// The preferred server.
     pub(crate) fn first(&self) -> &Uri {
         &self.0[0]
     }
@@ -58,7 +58,7 @@ impl Servers {
     }
 }
 
-impl FromStr for Servers {
+impl FromStr for ServerList {
     type Err = InvalidServers;
 
     fn from_str(text: &str) -> Result<Self, InvalidServers> {
@@ -68,11 +68,11 @@ impl FromStr for Servers {
             is_one.then_some(url)
         };
         let servers: Option<Vec<Uri>> = text.split(',').map(server).collect();
-        servers.map(Servers).ok_or(InvalidServers)
+        servers.map(ServerList).ok_or(InvalidServers)
     }
 }
 
-impl fmt::Display for Servers {
+impl fmt::Display for ServerList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, server) in self.0.iter().enumerate() {
             write!(f, "{}{server}", if index == 0 { "" } else { ", " })?;
@@ -91,18 +91,18 @@ impl CurrentServer {
         })))
     }
 
-    /// Others from now on, the server in use first: they are in the same order.
+    /// Replaces the clients; the order of the servers must be the same.
     pub(super) fn set(&self, clients: Vec<Client>) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).clients = clients;
     }
 
-    /// Which of the servers is asked now.
+    /// The index of the server in use.
     pub(super) fn index(&self) -> usize {
         let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
         state.failovers % state.clients.len().max(1)
     }
 
-    /// A client that sends each request to the server of the moment.
+    /// A client that sends each request to the server in use.
     pub(super) fn client(&self) -> Client {
         let current = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -131,7 +131,7 @@ impl CurrentServer {
         answer
     }
 
-    /// Fails over to the next server, unless another request has done so.
+    /// Fails over to the next server, unless a concurrent request has done so.
     fn fail_over(&self, failovers: usize) {
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if state.failovers == failovers && state.clients.len() > 1 {
@@ -150,7 +150,7 @@ impl PendingRequest<'_> {
 }
 
 impl Drop for PendingRequest<'_> {
-    /// The question was given up.
+    /// The caller dropped the request.
     fn drop(&mut self) {
         if self.since.is_some_and(|since| since.elapsed() >= PATIENCE) {
             self.current.fail_over(self.failovers);
@@ -170,7 +170,7 @@ mod tests {
             async move {
                 let Some(code) = code else {
                     std::future::pending::<()>().await;
-                    unreachable!("it waits for ever");
+                    unreachable!("the future never completes");
                 };
                 if code == 0 {
                     return Err("connection refused".into());
@@ -213,11 +213,11 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_urls_with_commas() {
-        let servers: Servers = "https://10.0.0.1:6443, https://b:1".parse().unwrap();
+    fn parses_comma_separated_urls() {
+        let servers: ServerList = "https://10.0.0.1:6443, https://b:1".parse().unwrap();
         assert_eq!(servers.to_string(), "https://10.0.0.1:6443/, https://b:1/");
         for bad in ["", "http://a", "https://a,", "a"] {
-            assert!(bad.parse::<Servers>().is_err(), "{bad}");
+            assert!(bad.parse::<ServerList>().is_err(), "{bad}");
         }
     }
 }

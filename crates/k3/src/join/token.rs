@@ -1,4 +1,4 @@
-//! What a machine is given to join with.
+//! Tokens for joining a cluster.
 
 use std::{fmt, str::FromStr};
 
@@ -11,34 +11,33 @@ const PREFIX: &str = "K3";
 const SEPARATOR: &str = "::";
 const SECRET_LETTERS: usize = 16;
 
-/// A token to join with: `K3<sha256 of the authority's certificate>::<id>.<secret>`. What follows the `::` is a bootstrap token
-/// as any Kubernetes has them.
+/// A join token: `K3<sha256 of the authority's certificate>::<id>.<secret>`. The part after `::` is a Kubernetes bootstrap token.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct JoinToken {
-    /// The authority of the cluster.
-    pub(crate) pin: Pin,
-    /// By what the cluster knows it.
+    /// The hash of the authority's certificate.
+    pub(crate) pin: CertificatePin,
+    /// The id and the secret of the bootstrap token.
     pub(crate) id: String,
     secret: String,
 }
 
 /// The SHA-256 of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pin([u8; 32]);
+pub(crate) struct CertificatePin([u8; 32]);
 
-/// A text that is no token. It is not shown: it may be a secret with a mistake in it.
+/// An invalid token. Its text is not part of the message, because it may be a secret with a typo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a token to join with, which is K3, 64 hexadecimal digits, ::, 6 letters, a dot and 16 letters")]
+#[error("not a join token, which is K3, 64 hexadecimal digits, ::, 6 characters, a dot and 16 characters")]
 pub(crate) struct InvalidToken;
 
 // --- JoinToken ---
 
 impl JoinToken {
-    /// How long the name is by which a cluster knows such a token.
+    /// Length of the token id.
     pub(crate) const ID_LETTERS: usize = 6;
 
-    /// A new one.
-    pub(crate) fn issue(pin: Pin) -> Self {
+    /// Generates a token.
+    pub(crate) fn issue(pin: CertificatePin) -> Self {
         JoinToken {
             pin,
             id: random_letters(Self::ID_LETTERS),
@@ -46,12 +45,12 @@ impl JoinToken {
         }
     }
 
-    /// What is shown to the server.
+    /// The bearer token for the server.
     pub(crate) fn bearer(&self) -> String {
         format!("{}.{}", self.id, self.secret)
     }
 
-    /// What only the server knows besides.
+    /// The secret part.
     pub(crate) fn secret(&self) -> &str {
         &self.secret
     }
@@ -96,28 +95,28 @@ impl fmt::Debug for JoinToken {
     }
 }
 
-/// Small letters and digits, each as likely as the others.
+/// Random lower-case letters and digits, uniformly distributed.
 fn random_letters(letters: usize) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut bytes = vec![0; letters];
     SystemRandom::new()
         .fill(&mut bytes)
-        .expect("the machine gives random bytes");
+        .expect("the system returns random bytes");
     let letter = |byte: u8| char::from(LETTERS[usize::from(byte % 32)]);
     bytes.into_iter().map(letter).collect()
 }
 
-// --- Pin ---
+// --- CertificatePin ---
 
-impl Pin {
-    /// That of a certificate in DER form.
+impl CertificatePin {
+    /// The hash of a certificate in DER.
     pub(crate) fn of_certificate(certificate: &[u8]) -> Self {
         let hash = digest(&SHA256, certificate);
-        Pin(hash.as_ref().try_into().expect("it has 32 bytes"))
+        CertificatePin(hash.as_ref().try_into().expect("it has 32 bytes"))
     }
 }
 
-impl FromStr for Pin {
+impl FromStr for CertificatePin {
     type Err = InvalidToken;
 
     fn from_str(text: &str) -> Result<Self, InvalidToken> {
@@ -128,11 +127,11 @@ impl FromStr for Pin {
         for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
             *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| InvalidToken)?;
         }
-        Ok(Pin(bytes))
+        Ok(CertificatePin(bytes))
     }
 }
 
-impl fmt::Display for Pin {
+impl fmt::Display for CertificatePin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
@@ -143,16 +142,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_read_as_it_was_written() {
-        let token = JoinToken::issue(Pin::of_certificate(b"certificate"));
+    fn parses_formatted_tokens() {
+        let token = JoinToken::issue(CertificatePin::of_certificate(b"certificate"));
         assert_eq!(token.to_string().parse(), Ok(token.clone()));
         assert_ne!(JoinToken::issue(token.pin).bearer(), token.bearer());
         assert!(!format!("{token:?}").contains(token.secret()));
     }
 
     #[test]
-    fn what_is_no_token_is_refused() {
-        let pin = Pin::of_certificate(b"certificate");
+    fn rejects_invalid_tokens() {
+        let pin = CertificatePin::of_certificate(b"certificate");
         let good = format!("K3{pin}::abc123.0123456789abcdef");
         assert!(good.parse::<JoinToken>().is_ok());
         for bad in [

@@ -11,7 +11,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// The coloured level first, then the line as usual.
+/// Formats the level in colour, then the line as usual.
 pub(super) struct ColourFormat(Format<Full>);
 
 // --- ColourFormat ---

@@ -17,7 +17,7 @@ use tracing_subscriber::{
 use super::{
     LogFlags, LogLevel, colour::ColourFormat, flags::LogFormat, json::JsonFormat, rotation::LogFile,
 };
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 /// Path that shows and changes the log level, as upstream.
 pub(crate) const LEVEL_PATH: &str = "/debug/flags/v";
@@ -31,11 +31,11 @@ struct LogHandle {
 }
 
 /// Formats and writes filtered events.
-type Lines = Box<dyn Layer<Filtered> + Send + Sync>;
-type Filtered = Layered<reload::Layer<Targets, Registry>, Registry>;
+type LogLayer = Box<dyn Layer<FilteredRegistry> + Send + Sync>;
+type FilteredRegistry = Layered<reload::Layer<Targets, Registry>, Registry>;
 
 /// Starts logging.
-pub(crate) fn init(flags: &LogFlags) -> Result<(), Failure> {
+pub(crate) fn init(flags: &LogFlags) -> Result<(), CommandError> {
     let lines = match &flags.log_path {
         _ if flags.debug => fmt::layer()
             .with_writer(io::stderr)
@@ -45,7 +45,7 @@ pub(crate) fn init(flags: &LogFlags) -> Result<(), Failure> {
         Some(path) => {
             let file = LogFile::open(path, flags.log_max_size, flags.log_max_files).map_err(|error| {
                 let what = format!("cannot write the log to {}", path.display());
-                Failure::new(what, "choose a file that this user may write to with --log-path")
+                CommandError::new(what, "choose a file that this user may write to with --log-path")
                     .caused_by(error)
             })?;
             lines(flags.log_format, file)
@@ -60,7 +60,7 @@ pub(crate) fn init_stderr(level: LogLevel) {
     install(lines(LogFormat::Text, io::stderr), level);
 }
 
-fn install(lines: Lines, level: LogLevel) {
+fn install(lines: LogLayer, level: LogLevel) {
     let (filter, handle) = reload::Layer::new(level.targets());
     tracing_subscriber::registry().with(filter).with(lines).init();
     let handle = LogHandle {

@@ -19,7 +19,7 @@ use tracing_subscriber::{
 /// Writes an event as one line of JSON.
 pub(super) struct JsonFormat;
 
-struct Fields<'m>(&'m mut Map<String, Value>);
+struct JsonFields<'m>(&'m mut Map<String, Value>);
 
 // --- JsonFormat ---
 
@@ -39,7 +39,7 @@ where
         let metadata = event.metadata();
         let mut line = Map::new();
         // First, so that fields of these names cannot override time, level and target.
-        event.record(&mut Fields(&mut line));
+        event.record(&mut JsonFields(&mut line));
         line.insert("time".to_owned(), time.into());
         line.insert("level".to_owned(), metadata.level().as_str().into());
         line.insert("target".to_owned(), metadata.target().into());
@@ -47,9 +47,9 @@ where
     }
 }
 
-// --- Fields ---
+// --- JsonFields ---
 
-impl Visit for Fields<'_> {
+impl Visit for JsonFields<'_> {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.0.insert(field.name().to_owned(), value.into());
     }

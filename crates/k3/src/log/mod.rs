@@ -8,8 +8,8 @@
 //! rotation   log files with a maximum size
 //! ```
 //!
-//! Promises: libraries never log below info level, because their details contain request headers with tokens. The level can be
-//! changed at any time without a restart.
+//! Libraries never log below info level, because their details contain request headers with tokens. The level can be changed at
+//! any time without a restart.
 
 mod colour;
 mod flags;

@@ -1,7 +1,7 @@
 //! Log files with a maximum size.
 //!
-//! Promises: a line is in one file, whole; the file is its owner's alone; with `k3.log` there are `k3.log.1`, the one before it,
-//! up to `max_files`. A file that another program moved away is created again.
+//! A line is never split between files. Files are readable by their owner only. `k3.log.1` is the file before `k3.log`, up to
+//! `max_files`. A file that another program moved away is created again.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -17,10 +17,10 @@ use crate::secret_file;
 
 /// A log file that is rotated at its maximum size.
 pub(super) struct LogFile {
-    state: Mutex<State>,
+    state: Mutex<RotationState>,
 }
 
-struct State {
+struct RotationState {
     path: PathBuf,
     max_size: u64,
     max_files: u32,
@@ -28,8 +28,8 @@ struct State {
     length: u64,
 }
 
-/// The file while one line is written to it.
-pub(super) struct LogLine<'f>(MutexGuard<'f, State>);
+/// Holds the file while one line is written.
+pub(super) struct LogLine<'f>(MutexGuard<'f, RotationState>);
 
 // --- LogFile ---
 
@@ -42,7 +42,7 @@ impl LogFile {
             secret_file::create_directory(directory).map_err(io::Error::other)?;
         }
         let (file, length) = open(path)?;
-        let state = State {
+        let state = RotationState {
             path: path.to_path_buf(),
             max_size,
             max_files,
@@ -74,13 +74,13 @@ impl Write for LogLine<'_> {
     }
 }
 
-// --- State ---
+// --- RotationState ---
 
-impl State {
+impl RotationState {
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let more = line.len() as u64;
         if self.length > 0 && self.length + more > self.max_size {
-            // A file that is too long is better than lost lines.
+            // Writing beyond the maximum size is better than losing lines.
             if self.rotate().is_err() {
                 self.length = 0;
             }
@@ -96,7 +96,7 @@ impl State {
             .unwrap_or(false);
         if is_ours {
             for number in (1..self.max_files).rev() {
-                // There are fewer files at first.
+                // At first there are fewer rotated files.
                 let _ = fs::rename(self.rotated_path(number), self.rotated_path(number + 1));
             }
             if self.max_files == 0 {
@@ -156,9 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn leaves_a_moved_file_alone() {
+    fn creates_a_moved_file_again() {
         let directory = tempfile::tempdir().unwrap();
-        let (path, moved) = (directory.path().join("k3.log"), directory.path().join("theirs"));
+        let path = directory.path().join("k3.log");
+        let moved = directory.path().join("theirs");
         let log = LogFile::open(&path, 10, 1).unwrap();
         write_line(&log, "first\n");
         fs::rename(&path, &moved).unwrap();

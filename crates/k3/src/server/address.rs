@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use crate::certificates::Name;
+use crate::certificates::SubjectAltName;
 
 /// The address to advertise: the bind address, unless that is unspecified or a loopback address.
 pub(super) fn advertise_address(bind: IpAddr) -> IpAddr {
@@ -20,8 +20,7 @@ pub(super) fn advertise_address(bind: IpAddr) -> IpAddr {
     })
 }
 
-/// The address from which this machine would send to the environment. A datagram socket finds it out when it is
-/// connected; nothing is sent.
+/// The source address of traffic to other networks. Connecting a datagram socket selects a route without sending anything.
 fn outbound_address(is_v6: bool) -> Option<IpAddr> {
     let (from, to): (IpAddr, IpAddr) = if is_v6 {
         (
@@ -43,7 +42,7 @@ pub(super) fn is_local_address(address: IpAddr) -> bool {
 }
 
 /// The host name, if it is valid in a certificate.
-pub(super) fn host_name() -> Option<Name> {
+pub(super) fn host_name() -> Option<SubjectAltName> {
     let names = rustix::system::uname();
     names.nodename().to_str().ok()?.parse().ok()
 }

@@ -8,10 +8,10 @@ use kubecontroller::manager::{Config, Stop};
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::{
-    certificates::Certificates,
+    certificates::ServerCertificates,
     client_factory::ClientFactory,
+    command_error::CommandError,
     controller_manager::{ComponentSelection, ControllerManager},
-    failure::Failure,
 };
 
 /// Runs controllers and scheduler until `stop`. Among servers that share a store, the elected leader does the work.
@@ -21,7 +21,7 @@ pub(super) fn run_controllers(
     cluster: ClusterConfig,
     config: Config,
     stop: Stop,
-) -> Result<impl Future<Output = ()> + use<>, Failure> {
+) -> Result<impl Future<Output = ()> + use<>, CommandError> {
     let manager = if components.is_empty() {
         None
     } else {
@@ -40,7 +40,7 @@ pub(super) fn run_controllers(
 }
 
 /// The client certificate with which the server calls nodes.
-pub(super) fn node_client(certificates: &Certificates) -> NodeClient {
+pub(super) fn node_client(certificates: &ServerCertificates) -> NodeClient {
     NodeClient {
         certificate: certificates.kubelet_client.certificate.clone().into_bytes(),
         key: certificates.kubelet_client.key.clone().into_bytes(),
@@ -49,7 +49,7 @@ pub(super) fn node_client(certificates: &Certificates) -> NodeClient {
 }
 
 /// Signs approved requests with the key of the certificate authority.
-pub(super) fn certificate_signer(certificates: &Certificates) -> CertificateSigner {
+pub(super) fn certificate_signer(certificates: &ServerCertificates) -> CertificateSigner {
     let random = || {
         let mut bytes = [0; 16];
         let filled = SystemRandom::new().fill(&mut bytes);

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use super::{
-    Audience, KeySource, Settings, address, components,
+    ControlPlaneSettings, KeySource, ServerVisibility, address, components,
     encryption::ServerStore,
     listener::{listen, listen_for_pods, listen_plain},
     node::{self, ApiEndpoint},
@@ -32,16 +32,16 @@ use super::{
     snapshot::offer_snapshots,
 };
 use crate::{
-    certificates::{CertificateError, Certificates, Names},
+    certificates::{CertificateError, ServerCertificates, SubjectAltNames},
     client_factory::ClientFactory,
+    command_error::CommandError,
     data_dir::is_data_file,
-    failure::Failure,
     file_format, kubeconfig, log,
     secret_file::{self, FileError},
-    tls::Tls,
+    tls::ServerTls,
 };
 
-/// How much history is source for watches that begin in the past, as upstream keeps it.
+/// History kept for watches that start at an earlier revision, as upstream.
 const HISTORY: Duration = Duration::from_mins(5);
 
 /// Grace period in which controllers finish their current work.
@@ -58,7 +58,7 @@ pub(crate) struct ControlPlane {
     server: Arc<Server>,
     store: Arc<dyn Store>,
     compactor: Compactor,
-    /// The controllers and the node, which end when they are reported to and not before.
+    /// Controllers and node; they run until `stop_components`.
     components: JoinSet<()>,
     stop_components: Stop,
     /// Tasks that accept connections until `stop_serving` is dropped.
@@ -68,7 +68,7 @@ pub(crate) struct ControlPlane {
     _reloader: Option<Reloader>,
 }
 
-struct Listeners {
+struct ServerListeners {
     secure: TcpListener,
     address: SocketAddr,
     plain: Option<TcpListener>,
@@ -79,14 +79,14 @@ struct Listeners {
 
 impl ControlPlane {
     /// Starts a control plane, and returns when it serves. Must be called inside a Tokio runtime. Dropping the future aborts the start.
-    pub(crate) async fn start(mut settings: Settings) -> Result<Self, Failure> {
+    pub(crate) async fn start(mut settings: ControlPlaneSettings) -> Result<Self, CommandError> {
         let started_at = Instant::now();
         let kubernetes = k3_apiserver::version();
         let kubernetes = kubernetes["gitVersion"].as_str().unwrap_or_default();
         tracing::info!(version = env!("CARGO_PKG_VERSION"), kubernetes, "starting k3");
         let data_dir = usable_data_dir(&settings.data_dir)?;
         tracing::info!(path = %data_dir.display(), "using data directory");
-        let listeners = Listeners::open(&settings).await?;
+        let listeners = ServerListeners::open(&settings).await?;
         let store = open_store(&settings.storage, settings.storage_wait).await?;
         let encryption = settings.encryption.take();
         let encrypted = ServerStore::new(Arc::clone(&store), encryption).await;
@@ -100,11 +100,11 @@ impl ControlPlane {
     }
 
     async fn serve(
-        mut settings: Settings,
+        mut settings: ControlPlaneSettings,
         data_dir: &Path,
-        listeners: Listeners,
+        listeners: ServerListeners,
         server_store: ServerStore,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandError> {
         let store = Arc::clone(&server_store.store);
         let names = certificate_names(&mut settings, listeners.advertise);
         let identity = identity(&settings, listeners.advertise, &names);
@@ -115,7 +115,7 @@ impl ControlPlane {
         let (source, certificates) = certificates(&mut settings, data_dir, &names, &store).await?;
         let signing_key = settings.signing_key.take();
         let certificates = certificates.with_signing_key(signing_key.as_deref());
-        let tls = Tls::new(&certificates).map_err(certificate_error)?;
+        let tls = ServerTls::new(&certificates).map_err(certificate_error)?;
         settings.authentication.certificates = Some(Arc::clone(&tls.clients));
         let compactor = Compactor::start(Arc::clone(&store), HISTORY, Arc::new(SystemClock));
         let config = api_config(&mut settings, &certificates, &listeners);
@@ -123,7 +123,7 @@ impl ControlPlane {
         let starting = Box::pin(Server::start(config, Arc::clone(&store)));
         let server = starting.await.map_err(|error| {
             let advice = "check the cause; the store can be inspected with the tools of its database";
-            Failure::new("cannot start the API server", advice).caused_by(error)
+            CommandError::new("cannot start the API server", advice).caused_by(error)
         })?;
         let server = Arc::new(server);
         server.add_setting(log::LEVEL_PATH, log::current, log::change);
@@ -133,7 +133,7 @@ impl ControlPlane {
         server
             .replace_keys(&certificates.signing_key, old_keys)
             .map_err(|error| {
-                Failure::new(
+                CommandError::new(
                     "cannot start the API server",
                     "check the keys in the directory `tls` of the data directory",
                 )
@@ -203,7 +203,7 @@ impl ControlPlane {
         })
     }
 
-    /// The admin's kubeconfig: path and content.
+    /// The path and content of the admin's kubeconfig.
     pub(crate) fn kubeconfig(&self) -> (&Path, &str) {
         (&self.kubeconfig.0, &self.kubeconfig.1)
     }
@@ -214,13 +214,13 @@ impl ControlPlane {
     }
 
     /// Waits until a task fails. Cancel safe.
-    pub(crate) async fn wait_for_failure(&mut self) -> Failure {
+    pub(crate) async fn wait_for_failure(&mut self) -> CommandError {
         // Controllers and node run until they are stopped, so any exit is a failure.
         let ended = tokio::select! {
             Some(ended) = self.serving.join_next() => ended,
             Some(ended) = self.components.join_next() => ended,
         };
-        let failure = Failure::new(
+        let failure = CommandError::new(
             "the server stopped unexpectedly",
             "check the log above, and start it again",
         );
@@ -247,16 +247,16 @@ impl ControlPlane {
 }
 
 /// Subject alternative names of the serving certificate.
-fn certificate_names(settings: &mut Settings, advertise: IpAddr) -> Names {
+fn certificate_names(settings: &mut ControlPlaneSettings, advertise: IpAddr) -> SubjectAltNames {
     let kubernetes = kubernetes_address(&settings.service_range);
-    let mut names = Names::new([settings.bind, advertise, kubernetes]);
+    let mut names = SubjectAltNames::new([settings.bind, advertise, kubernetes]);
     names.extend(address::host_name());
     names.extend(mem::take(&mut settings.names));
     names
 }
 
 /// Names and addresses that serving certificates of nodes must not contain.
-fn identity(settings: &Settings, advertise: IpAddr, names: &Names) -> ServerIdentity {
+fn identity(settings: &ControlPlaneSettings, advertise: IpAddr, names: &SubjectAltNames) -> ServerIdentity {
     let mut foreign_addresses = names.addresses();
     foreign_addresses.retain(|known| !address::is_local_address(*known));
     let range = &settings.service_range;
@@ -270,13 +270,13 @@ fn identity(settings: &Settings, advertise: IpAddr, names: &Names) -> ServerIden
     }
 }
 
-/// The certificates and keys to serve with; and where they are source and what was there, if they are.
+/// Loads the certificates to serve with, and returns the source that later renews them, if there is one.
 async fn certificates(
-    settings: &mut Settings,
+    settings: &mut ControlPlaneSettings,
     data_dir: &Path,
-    names: &Names,
+    names: &SubjectAltNames,
     store: &Arc<dyn Store>,
-) -> Result<(Option<CertificateSource>, Certificates), Failure> {
+) -> Result<(Option<CertificateSource>, ServerCertificates), CommandError> {
     let (source, certificates) = match mem::take(&mut settings.keys) {
         KeySource::DataDir => {
             let directory = data_dir.join("tls");
@@ -288,7 +288,7 @@ async fn certificates(
                 None
             };
             let generation = renewal::generation(&directory);
-            let certificates = Certificates::ensure(&directory, names, &SystemClock);
+            let certificates = ServerCertificates::ensure(&directory, names, &SystemClock);
             let source = CertificateSource {
                 directory,
                 generation,
@@ -296,14 +296,18 @@ async fn certificates(
             };
             (Some(source), certificates)
         }
-        KeySource::Generated => (None, Certificates::generate(names, &SystemClock)),
+        KeySource::Generated => (None, ServerCertificates::generate(names, &SystemClock)),
         KeySource::Provided(certificates) => (None, Ok(*certificates)),
     };
     Ok((source, certificates.map_err(certificate_error)?))
 }
 
-/// What the API server is reported.
-fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &Listeners) -> Config {
+/// Fills the configuration of the API server.
+fn api_config(
+    settings: &mut ControlPlaneSettings,
+    certificates: &ServerCertificates,
+    listeners: &ServerListeners,
+) -> Config {
     Config {
         authentication: mem::take(&mut settings.authentication),
         service_range: settings.service_range,
@@ -312,9 +316,9 @@ fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &
         signing_key: certificates.signing_key.clone(),
         advertise: (listeners.advertise, listeners.address.port()),
         endpoint_reconciler: match settings.audience {
-            Audience::Process => EndpointReconcilerType::Hidden,
-            Audience::Cluster if is_shared(&settings.storage) => EndpointReconcilerType::Among,
-            Audience::Cluster => EndpointReconcilerType::Alone,
+            ServerVisibility::Process => EndpointReconcilerType::Hidden,
+            ServerVisibility::Cluster if is_shared(&settings.storage) => EndpointReconcilerType::Among,
+            ServerVisibility::Cluster => EndpointReconcilerType::Alone,
         },
         nodes: Some(components::node_client(certificates)),
         usage: settings.has_nodes,
@@ -325,15 +329,15 @@ fn api_config(settings: &mut Settings, certificates: &Certificates, listeners: &
     }
 }
 
-/// Begins the controllers and the node. All of it ends when it is reported to, and not before.
+/// Starts the controllers and the node. They run until they are stopped.
 fn start_components(
-    settings: &mut Settings,
+    settings: &mut ControlPlaneSettings,
     data_dir: &Path,
     (server, identity): (&Arc<Server>, ServerIdentity),
     (current, published, node_trust): (&CurrentCertificates, CaBundle, watch::Receiver<String>),
     api: &ApiEndpoint<'_>,
     stop: &Stop,
-) -> Result<JoinSet<()>, Failure> {
+) -> Result<JoinSet<()>, CommandError> {
     let mut running = JoinSet::new();
     let components = mem::take(&mut settings.components);
     // Local volumes are directories of nodes.
@@ -366,9 +370,9 @@ fn start_components(
     Ok(running)
 }
 
-/// Serves until the sender of `stopped` is dropped.
+/// Accepts connections until the sender of `stopped` is dropped.
 fn accept_connections(
-    listeners: Listeners,
+    listeners: ServerListeners,
     for_pods: Option<TcpListener>,
     server: &Arc<Server>,
     tls: &Arc<ServerConfig>,
@@ -376,14 +380,17 @@ fn accept_connections(
 ) -> JoinSet<()> {
     let mut serving = JoinSet::new();
     for listener in [Some(listeners.secure), for_pods].into_iter().flatten() {
-        let (server, tls, stopped) = (Arc::clone(server), Arc::clone(tls), until(stopped.clone()));
+        let server = Arc::clone(server);
+        let tls = Arc::clone(tls);
+        let stopped = until(stopped.clone());
         serving.spawn(async move { server.serve(listener, tls, stopped).await });
     }
     if let Some(listener) = listeners.plain {
         if let Ok(address) = listener.local_addr() {
             tracing::warn!(%address, "serving unencrypted HTTP on the loopback address");
         }
-        let (server, stopped) = (Arc::clone(server), until(stopped.clone()));
+        let server = Arc::clone(server);
+        let stopped = until(stopped.clone());
         serving.spawn(async move { server.serve_plain(listener, stopped).await });
     }
     serving
@@ -395,24 +402,24 @@ async fn until(mut stopped: watch::Receiver<()>) {
     let _ = stopped.changed().await;
 }
 
-// --- Listeners ---
+// --- ServerListeners ---
 
-impl Listeners {
-    async fn open(settings: &Settings) -> Result<Self, Failure> {
+impl ServerListeners {
+    async fn open(settings: &ControlPlaneSettings) -> Result<Self, CommandError> {
         let secure = listen(SocketAddr::new(settings.bind, settings.port)).await?;
         let plain = match settings.plain_port {
             None => None,
             Some(port) => Some(listen_plain(port).await?),
         };
         let address = secure.local_addr().map_err(|error| {
-            Failure::new(
+            CommandError::new(
                 "cannot read the listening port",
                 "this should not happen; try again",
             )
             .caused_by(error)
         })?;
         let advertise = settings.advertise;
-        Ok(Listeners {
+        Ok(ServerListeners {
             secure,
             address,
             plain,
@@ -422,7 +429,10 @@ impl Listeners {
 }
 
 /// Opens the store. An unavailable store is retried until `wait` has passed.
-pub(crate) async fn open_store(storage: &StorageConfig, wait: Duration) -> Result<Arc<dyn Store>, Failure> {
+pub(crate) async fn open_store(
+    storage: &StorageConfig,
+    wait: Duration,
+) -> Result<Arc<dyn Store>, CommandError> {
     tracing::debug!(storage = store_name(storage), "opening store");
     let end = Instant::now() + wait;
     loop {
@@ -443,7 +453,7 @@ pub(crate) async fn open_store(storage: &StorageConfig, wait: Duration) -> Resul
 }
 
 /// Logs whether a node runs here, and if not, how to get one.
-async fn log_node(settings: &Settings) {
+async fn log_node(settings: &ControlPlaneSettings) {
     match &settings.node {
         Some(node) => match node::detect_runtime(node).await {
             Ok(runtime) => tracing::info!(node = node.name, runtime, "starting node"),
@@ -469,21 +479,21 @@ fn storage_location(storage: &StorageConfig) -> String {
     }
 }
 
-fn cannot_open(storage: &StorageConfig, error: OpenError) -> Failure {
+fn cannot_open(storage: &StorageConfig, error: OpenError) -> CommandError {
     let name = store_name(storage);
     if let OpenError::InvalidSetting { setting, .. } = &error {
         let what = format!("storage.{name}.{setting} is invalid");
-        return Failure::usage(what, format!("see the flags --{name}-... in `k3 start --help`"))
+        return CommandError::usage(what, format!("see the flags --{name}-... in `k3 start --help`"))
             .caused_by(error);
     }
-    Failure::new(
+    CommandError::new(
         format!("cannot open the store (--storage {name})"),
         "check that it is reachable and not in use, or choose another with --storage or --data-dir",
     )
     .caused_by(error)
 }
 
-pub(super) fn certificate_error(error: CertificateError) -> Failure {
+pub(super) fn certificate_error(error: CertificateError) -> CommandError {
     let advice = match &error {
         CertificateError::KeyMissing { .. }
         | CertificateError::AuthorityUnfit { .. }
@@ -496,17 +506,17 @@ pub(super) fn certificate_error(error: CertificateError) -> Failure {
             "check that this user may write to the directory `tls` in --data-dir, and that the disk has space"
         }
     };
-    Failure::new("cannot load or create the certificates", advice).caused_by(error)
+    CommandError::new("cannot load or create the certificates", advice).caused_by(error)
 }
 
 /// Writes the admin's kubeconfig, and returns the path to report and the content.
 fn write_kubeconfigs(
-    settings: &Settings,
+    settings: &ControlPlaneSettings,
     data_dir: &Path,
     address: SocketAddr,
-    certificates: &Certificates,
+    certificates: &ServerCertificates,
     write: fn(&Path, &str) -> Result<(), FileError>,
-) -> Result<(PathBuf, String), Failure> {
+) -> Result<(PathBuf, String), CommandError> {
     let text = kubeconfig::text(address, &certificates.authority, &certificates.admin);
     let own = data_dir.join("admin.kubeconfig");
     let mut reported = own.clone();
@@ -516,25 +526,25 @@ fn write_kubeconfigs(
     {
         write(file, &text).map_err(|error| {
             let advice = "name a file in an existing directory that this user may write to";
-            Failure::new("cannot write the admin's kubeconfig", advice).caused_by(error)
+            CommandError::new("cannot write the admin's kubeconfig", advice).caused_by(error)
         })?;
         reported = std::path::absolute(file).unwrap_or_else(|_| file.clone());
     }
     Ok((reported, text))
 }
 
-fn usable_data_dir(directory: &Path) -> Result<PathBuf, Failure> {
+fn usable_data_dir(directory: &Path) -> Result<PathBuf, CommandError> {
     secret_file::protect_directory(directory, is_data_file).map_err(|error| {
-        Failure::new(
+        CommandError::new(
             "cannot use the data directory",
             "choose a directory that this user may write to with --data-dir",
         )
         .caused_by(error)
     })?;
     file_format::claim_data_dir(directory)?;
-    // Absolute: what is reported of it must hold wherever it is used.
+    // Absolute, because the paths in messages and kubeconfigs are used from other directories.
     std::path::absolute(directory).map_err(|error| {
-        Failure::new(
+        CommandError::new(
             "cannot determine the current directory",
             "give --data-dir an absolute path",
         )

@@ -7,10 +7,10 @@ use std::{
 
 use tokio::net::TcpListener;
 
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 /// The listener of a server.
-pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
     TcpListener::bind(address).await.map_err(|error| {
         let advice = match error.kind() {
             io::ErrorKind::AddrInUse => {
@@ -22,7 +22,7 @@ pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> 
             io::ErrorKind::PermissionDenied => "ports below 1024 require root: choose another port with --secure-port",
             _ => "choose another address with --bind or another port with --secure-port",
         };
-        Failure::new(format!("cannot listen on {address}"), advice).caused_by(error)
+        CommandError::new(format!("cannot listen on {address}"), advice).caused_by(error)
     })
 }
 
@@ -49,10 +49,10 @@ pub(super) async fn listen_for_pods(advertise: IpAddr, listening: SocketAddr) ->
 }
 
 /// A loopback listener without TLS.
-pub(super) async fn listen_plain(port: u16) -> Result<TcpListener, Failure> {
+pub(super) async fn listen_plain(port: u16) -> Result<TcpListener, CommandError> {
     let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
     TcpListener::bind(address).await.map_err(|error| {
         let advice = "choose another port with --insecure-port, or 0 for none";
-        Failure::new(format!("cannot listen on {address}"), advice).caused_by(error)
+        CommandError::new(format!("cannot listen on {address}"), advice).caused_by(error)
     })
 }

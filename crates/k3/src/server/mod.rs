@@ -1,7 +1,7 @@
 //! A control plane in this process: the store, the API server, controllers, scheduler and node.
 //!
-//! Promises: settings are plain data, so several control planes can run in one process; it handles no signals and
-//! prints nothing but log lines; it stops in order: clients of the API, the API server, the store.
+//! Settings are plain data, so several control planes can run in one process. It handles no signals and prints only log lines.
+//! It stops in order: clients of the API, the API server, the store.
 
 mod address;
 mod components;
@@ -20,7 +20,7 @@ pub(crate) use self::{
     encryption::{EncryptionSettings, STATUS_PATH},
     node::{ApiEndpoint, config as node_config, run_renewed},
     settings::is_shared,
-    settings::{Audience, ISSUER, KeySource, NodeSettings, SERVICE_RANGE, Settings},
+    settings::{ControlPlaneSettings, ISSUER, KeySource, NodeSettings, SERVICE_RANGE, ServerVisibility},
     shared_keys::{has_private_keys, holds_private_keys},
     snapshot::{INCLUDE_KEYS, SNAPSHOT_PATH},
 };

@@ -21,13 +21,13 @@ use super::NodeSettings;
 /// Pause before a failed agent is restarted.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Time that an agent gets to stop before it is restarted with a new authority.
+/// Grace period of an agent that is restarted with a new authority.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Time that a container runtime gets to answer at start.
+/// Timeout of the first request to a container runtime.
 const DETECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The API server's address for nodes and their pods.
+/// The address of the API server for nodes and pods.
 pub(crate) struct ApiEndpoint<'a> {
     /// An address or name of the server that pods can reach.
     pub(crate) address: String,
@@ -57,7 +57,7 @@ pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &ApiEndpoint<
     config
 }
 
-/// Name and version of the container runtime that the node would use; or why there is none.
+/// Returns name and version of the node's container runtime, or why there is none.
 pub(super) async fn detect_runtime(settings: &NodeSettings) -> Result<String, String> {
     let choice = settings.runtime.as_deref().unwrap_or_default().parse();
     let endpoint = settings.runtime_endpoint.as_deref();
@@ -75,7 +75,7 @@ pub(super) async fn detect_runtime(settings: &NodeSettings) -> Result<String, St
     };
     timeout(DETECT_TIMEOUT, version)
         .await
-        .unwrap_or_else(|_| Err("the container runtime does not answer; check its log".to_owned()))
+        .unwrap_or_else(|_| Err("the container runtime does not respond; check its log".to_owned()))
 }
 
 /// Runs a node, and restarts its agent whenever the certificate authority changes. Pods keep running.
@@ -96,7 +96,8 @@ pub(crate) async fn run_renewed(
             }
             until.stop(GRACE);
         };
-        let (mut agent, mut changed) = (pin!(agent), pin!(changed));
+        let mut agent = pin!(agent);
+        let mut changed = pin!(changed);
         tokio::select! {
             () = &mut agent => {}
             () = &mut changed => agent.await,

@@ -1,8 +1,8 @@
 //! Renewal of certificates and keys while the server runs.
 //!
-//! Promises: files of `k3 certs rotate` are in use within seconds, without a restart or a broken connection; certificates are
-//! renewed before they expire: they are checked every hour, and when the clock jumps. With a shared store the other servers
-//! follow within seconds, and no server uses new keys before they are in the store.
+//! Replaced files (`k3 certs rotate`) are used within seconds, without a restart or a broken connection. Certificates are checked
+//! every hour and when the clock jumps, and renewed before they expire. With a shared store the other servers follow within
+//! seconds, and no server uses new keys before they are in the store.
 
 use std::{
     fs,
@@ -33,34 +33,34 @@ use super::{
     shared_keys::{self, ConflictPolicy, SyncOutcome},
 };
 use crate::{
-    certificates::{Certificates, GENERATION, Names},
+    certificates::{GENERATION, ServerCertificates, SubjectAltNames},
     client_factory::ClientFactory,
-    failure::Failure,
+    command_error::CommandError,
     kubeconfig, secret_file,
-    tls::Tls,
+    tls::ServerTls,
 };
 
-/// How often the files are checked for replacement.
+/// Interval between checks for replaced files.
 const PAUSE: Duration = Duration::from_secs(5);
-/// The same with a shared store: other servers must trust what one of them uses.
+/// The interval with a shared store, in which other servers must trust replaced keys soon.
 const SHARED_PAUSE: Duration = Duration::from_secs(1);
 /// The config map with the certificate authority for pods, in every namespace.
 const ROOT_CA: &str = "kube-root-ca.crt";
 const AGENT: &str = concat!("k3/", env!("CARGO_PKG_VERSION"));
 
 /// Identity of the file [`GENERATION`]: inode and modification time.
-pub(super) type Generation = Option<(u64, i64, i64)>;
+pub(super) type FileGeneration = Option<(u64, i64, i64)>;
 
 /// The certificates in use. Clones share them.
 #[derive(Clone)]
-pub(super) struct CurrentCertificates(Arc<RwLock<Arc<Certificates>>>);
+pub(super) struct CurrentCertificates(Arc<RwLock<Arc<ServerCertificates>>>);
 
 /// Where certificates and keys are stored.
 pub(super) struct CertificateSource {
     /// The directory.
     pub(super) directory: PathBuf,
-    /// The generation that was read last.
-    pub(super) generation: Generation,
+    /// The generation of the last read.
+    pub(super) generation: FileGeneration,
     /// The store shared with other servers, and the revision of the shared keys in it.
     pub(super) shared: Option<(Arc<dyn Store>, Revision)>,
 }
@@ -68,14 +68,14 @@ pub(super) struct CertificateSource {
 /// Applies replaced certificates to everything that uses them.
 pub(super) struct CertificateRenewal {
     pub(super) source: CertificateSource,
-    pub(super) names: Names,
+    pub(super) names: SubjectAltNames,
     /// Overrides the signing key of the directory.
     pub(super) signing_key: Option<Vec<u8>>,
     /// Copies of the admin's kubeconfig.
     pub(super) kubeconfigs: Vec<PathBuf>,
     pub(super) address: SocketAddr,
     pub(super) server: Arc<Server>,
-    pub(super) tls: Tls,
+    pub(super) tls: ServerTls,
     pub(super) current: CurrentCertificates,
     /// The authority that controllers publish.
     pub(super) published: CaBundle,
@@ -84,7 +84,7 @@ pub(super) struct CertificateRenewal {
 }
 
 /// The generation of a directory of certificates.
-pub(super) fn generation(directory: &Path) -> Generation {
+pub(super) fn generation(directory: &Path) -> FileGeneration {
     let file = fs::metadata(directory.join(GENERATION)).ok()?;
     Some((file.ino(), file.mtime(), file.mtime_nsec()))
 }
@@ -92,15 +92,15 @@ pub(super) fn generation(directory: &Path) -> Generation {
 // --- CurrentCertificates ---
 
 impl CurrentCertificates {
-    pub(super) fn new(certificates: Certificates) -> Self {
+    pub(super) fn new(certificates: ServerCertificates) -> Self {
         CurrentCertificates(Arc::new(RwLock::new(Arc::new(certificates))))
     }
 
-    pub(super) fn get(&self) -> Arc<Certificates> {
+    pub(super) fn get(&self) -> Arc<ServerCertificates> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn set(&self, certificates: Certificates) {
+    fn set(&self, certificates: ServerCertificates) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(certificates);
     }
 
@@ -122,7 +122,7 @@ impl CertificateSource {
     }
 
     /// Synchronizes the directory with the shared keys in the store. Returns whether the directory changed.
-    async fn sync_keys(&mut self, is_changed: bool) -> Result<bool, Failure> {
+    async fn sync_keys(&mut self, is_changed: bool) -> Result<bool, CommandError> {
         let Some((store, last_revision)) = &mut self.shared else {
             return Ok(false);
         };
@@ -133,7 +133,7 @@ impl CertificateSource {
             shared_keys::sync_keys(store.as_ref(), &self.directory, ConflictPolicy::StoreWins).await?;
         *last_revision = synced.revision;
         if synced.outcome == SyncOutcome::Published {
-            // The other servers must trust the new keys before they are used here.
+            // Publish first: the other servers must trust the new keys before this one uses them.
             sleep(2 * SHARED_PAUSE).await;
         }
         Ok(synced.outcome == SyncOutcome::Adopted)
@@ -164,7 +164,7 @@ impl CertificateRenewal {
     }
 
     /// Applies new certificates, if there are any.
-    async fn sync(&mut self, is_due: bool) -> Result<(), Failure> {
+    async fn sync(&mut self, is_due: bool) -> Result<(), CommandError> {
         let generation = generation(&self.source.directory);
         let is_changed = generation != self.source.generation;
         let was_adopted = self.source.sync_keys(is_changed).await?;
@@ -178,11 +178,11 @@ impl CertificateRenewal {
         Ok(())
     }
 
-    async fn renew(&self) -> Result<(), Failure> {
+    async fn renew(&self) -> Result<(), CommandError> {
         let failed = |error| {
-            Failure::new("certificates are unusable", "check them with `k3 certs show`").caused_by(error)
+            CommandError::new("certificates are unusable", "check them with `k3 certs show`").caused_by(error)
         };
-        let new = Certificates::ensure(&self.source.directory, &self.names, &SystemClock)
+        let new = ServerCertificates::ensure(&self.source.directory, &self.names, &SystemClock)
             .map_err(failed)?
             .with_signing_key(self.signing_key.as_deref());
         let old = self.current.get();
@@ -193,18 +193,18 @@ impl CertificateRenewal {
         self.server
             .replace_keys(&new.signing_key, &new.old_signing_keys)
             .map_err(|error| {
-                Failure::new("the token signing key is unusable", "rotate it again").caused_by(error)
+                CommandError::new("the token signing key is unusable", "rotate it again").caused_by(error)
             })?;
         self.server
             .replace_node_client(&components::node_client(&new))
             .map_err(|error| {
-                Failure::new("the client certificate for nodes is unusable", "rotate it again")
+                CommandError::new("the client certificate for nodes is unusable", "rotate it again")
                     .caused_by(error)
             })?;
         let text = kubeconfig::text(self.address, &new.authority, &new.admin);
         for file in &self.kubeconfigs {
             secret_file::write(file, &text).map_err(|error| {
-                Failure::new("cannot write the admin's kubeconfig", "check the disk").caused_by(error)
+                CommandError::new("cannot write the admin's kubeconfig", "check the disk").caused_by(error)
             })?;
         }
         let authority = new.authority.clone();
@@ -220,10 +220,10 @@ impl CertificateRenewal {
     }
 
     /// Updates the authority in existing namespaces. New namespaces get it from the root-ca-certificate-publisher-controller.
-    async fn publish(&self, authority: &str) -> Result<(), Failure> {
+    async fn publish(&self, authority: &str) -> Result<(), CommandError> {
         let publish_error = |error| {
             let advice = "they are updated when the server is restarted";
-            Failure::new("cannot publish the certificate authority to pods", advice).caused_by(error)
+            CommandError::new("cannot publish the certificate authority to pods", advice).caused_by(error)
         };
         let client = ClientFactory::InProcess(&self.server).master("system:k3", AGENT)?;
         let named = ListParams::default().fields(&format!("metadata.name={ROOT_CA}"));

@@ -1,7 +1,7 @@
-//! When certificates are checked for renewal.
+//! The times of renewal checks.
 //!
-//! Promises: at least every hour; and at once when the wall clock jumps, or the machine wakes up after it slept: a
-//! certificate may be at its end then, or not valid yet.
+//! A check is due at least every hour, and at once when the wall clock jumps or the machine wakes up: a certificate may have
+//! expired, or not be valid yet.
 
 use std::time::{Duration, SystemTime};
 
@@ -29,7 +29,7 @@ impl RenewalTimer {
         }
     }
 
-    /// Whether it is time. It stays so until [`RenewalTimer::restart`].
+    /// Whether a check is due; remains true until [`RenewalTimer::restart`].
     pub(super) fn is_due(&mut self, now: Instant, wall: SystemTime) -> bool {
         let elapsed = now.saturating_duration_since(self.seen);
         let expected = self.seen_wall + elapsed;
@@ -45,12 +45,12 @@ impl RenewalTimer {
         now >= self.due
     }
 
-    /// All certificates were checked.
+    /// Records that all certificates were checked.
     pub(super) fn restart(&mut self, now: Instant) {
         self.due = now + PERIOD;
     }
 
-    /// A check failed: the next one is due at once.
+    /// Records that a check failed: the next one is due at once.
     pub(super) fn retry(&mut self, now: Instant) {
         self.due = now;
     }
@@ -85,7 +85,7 @@ mod tests {
     async fn checks_certificates_when_the_clock_jumps() {
         let start = Instant::now();
         let wall = SystemTime::UNIX_EPOCH + seconds(10_000_000);
-        // Forward, as after a night's sleep of the machine, and back.
+        // Forward, as after suspend, and backward.
         for jumped in [wall + seconds(8 * 3600), wall - seconds(86_400)] {
             let mut timer = RenewalTimer::new(start, wall);
             assert!(!timer.is_due(start + seconds(5), wall + seconds(6)));

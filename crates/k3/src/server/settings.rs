@@ -13,7 +13,7 @@ use kubecontroller::manager;
 
 use super::EncryptionSettings;
 use crate::{
-    certificates::{Certificates, Name},
+    certificates::{ServerCertificates, SubjectAltName},
     controller_manager::ComponentSelection,
 };
 
@@ -23,7 +23,7 @@ pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
 pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/16";
 
 /// Settings of a control plane.
-pub(crate) struct Settings {
+pub(crate) struct ControlPlaneSettings {
     /// Data directory: certificates, keys, the admin's kubeconfig. Created if missing.
     pub(crate) data_dir: PathBuf,
     pub(crate) storage: StorageConfig,
@@ -40,9 +40,9 @@ pub(crate) struct Settings {
     /// Advertised address; detected if unset.
     pub(crate) advertise: Option<IpAddr>,
     /// Whether the server is published in the cluster.
-    pub(crate) audience: Audience,
+    pub(crate) audience: ServerVisibility,
     /// Further names for the serving certificate.
-    pub(crate) names: Vec<Name>,
+    pub(crate) names: Vec<SubjectAltName>,
     pub(crate) service_range: Subnet,
     /// Authentication; the verifier of client certificates is added at start.
     pub(crate) authentication: Authentication,
@@ -73,9 +73,9 @@ pub(crate) struct Settings {
     pub(crate) kubeconfig_out: Option<PathBuf>,
 }
 
-/// Who uses a server.
+/// Where a server is published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Audience {
+pub(crate) enum ServerVisibility {
     /// The whole cluster: it is an endpoint of the service `kubernetes`.
     Cluster,
     /// Only components in the same process, and pods of a node in it.
@@ -90,7 +90,7 @@ pub(crate) enum KeySource {
     DataDir,
     /// Generated at start and never stored.
     Generated,
-    Provided(Box<Certificates>),
+    Provided(Box<ServerCertificates>),
 }
 
 /// Settings of a node.
@@ -114,14 +114,14 @@ pub(crate) struct NodeSettings {
     pub(crate) images_high: u8,
 }
 
-// --- Settings ---
+// --- ControlPlaneSettings ---
 
-impl Settings {
+impl ControlPlaneSettings {
     /// Only an API server, on a free port of the loopback address.
     pub(crate) fn new(data_dir: PathBuf, storage: StorageConfig) -> Self {
         let mut manager_config = manager::Config::default();
         manager_config.leader.elect = true;
-        Settings {
+        ControlPlaneSettings {
             data_dir,
             storage,
             storage_wait: Duration::ZERO,
@@ -130,7 +130,7 @@ impl Settings {
             port: 0,
             plain_port: None,
             advertise: None,
-            audience: Audience::Cluster,
+            audience: ServerVisibility::Cluster,
             names: Vec::new(),
             service_range: service_range(SERVICE_RANGE).expect("the usual range is one"),
             authentication: Authentication::default(),

@@ -1,9 +1,9 @@
 //! The keys that servers with a shared store share.
 //!
-//! Promises: what one server signed, another one of the same store believes. The first server that comes puts its keys into the
-//! store, under a name that no request reaches; whoever comes later takes them from there. Keys that were rotated in the directory of
-//! one server go into the store, and from there to the others. Keys of another cluster are told, and nothing is replaced. Who can
-//! read the store can read them: it has all secrets of the cluster anyway.
+//! Each server accepts what another server of the same store signed. The first server writes its keys to the store under a key that
+//! no request reaches, and later servers read them. Keys that were rotated in the directory of one server are written to the
+//! store and read by the others. A directory with keys of another cluster is an error, and nothing is replaced. A reader of
+//! the store can read the keys; the store contains all secrets of the cluster anyway.
 
 use std::{error::Error, path::Path};
 
@@ -12,16 +12,16 @@ use k3_storage::{CommitError, Key, Revision, Store, SystemClock, Write};
 use super::control_plane::certificate_error;
 use crate::{
     certificates::{LastSync, SharedKeys, StoredKeys},
-    failure::Failure,
+    command_error::CommandError,
     file_format::FileFormat,
 };
 
-/// Where they are in the store: beside the objects, which all begin with `/registry/`.
+/// The store key. Objects are below `/registry/`, so that it cannot collide with them.
 const KEY: &str = "/k3/keys";
 
-/// What a directory and a store have in common.
+/// The last value that a directory and the store had in common.
 pub(super) struct SyncedKeys {
-    /// The commit that put it into the store.
+    /// The revision of the shared keys in the store.
     pub(super) revision: Revision,
     pub(super) outcome: SyncOutcome,
 }
@@ -36,28 +36,28 @@ pub(super) enum SyncOutcome {
     Adopted,
 }
 
-/// What happens when directory and store differ.
+/// The reaction to different keys in directory and store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConflictPolicy {
-    /// It may be another cluster: fail.
+    /// Fail, because the store may belong to another cluster.
     Reject,
-    /// The store wins: keys that were rotated here at the same time were never used.
+    /// Use the keys of the store: a concurrent rotation here was never used.
     StoreWins,
 }
 
-/// Whether the entry under a key of the store holds private keys of the cluster. Snapshots leave such entries out.
+/// Whether a store key holds private keys of the cluster. Snapshots exclude it.
 pub(crate) fn holds_private_keys(key: &Key) -> bool {
     key.strip_prefix(KEY)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether there are private keys of a cluster in a store.
-pub(crate) async fn has_private_keys(store: &dyn Store) -> Result<bool, Failure> {
+/// Whether a store contains private keys of a cluster.
+pub(crate) async fn has_private_keys(store: &dyn Store) -> Result<bool, CommandError> {
     Ok(revision(store).await?.is_some())
 }
 
-/// The revision of the keys in the store, if there are any.
-pub(super) async fn revision(store: &dyn Store) -> Result<Option<Revision>, Failure> {
+/// The revision of the keys in the store; `None` without keys.
+pub(super) async fn revision(store: &dyn Store) -> Result<Option<Revision>, CommandError> {
     let entry = store.get(&store_key()).await.map_err(store_error)?;
     Ok(entry.map(|entry| entry.revision))
 }
@@ -67,8 +67,8 @@ pub(super) async fn sync_keys(
     store: &dyn Store,
     directory: &Path,
     policy: ConflictPolicy,
-) -> Result<SyncedKeys, Failure> {
-    // Keys that were generated here and did not reach the store were never used.
+) -> Result<SyncedKeys, CommandError> {
+    // Keys that were generated here and did not reach the store were never used, so they may be replaced.
     let mut is_unused = false;
     loop {
         let StoredKeys { keys, last_sync } = SharedKeys::read(directory).map_err(certificate_error)?;
@@ -102,7 +102,7 @@ pub(super) async fn sync_keys(
                     outcome: SyncOutcome::Unchanged,
                 });
             }
-            // Unchanged in the store since the last sync: they were rotated here.
+            // The store is unchanged since the last synchronization, so the keys were rotated here.
             Some(own) if was_last_synced(&stored) => {
                 let update = Write::update(store_key(), revision, bytes(&own));
                 if let Some(revision) = publish(store, update, &own, directory).await? {
@@ -120,9 +120,9 @@ pub(super) async fn sync_keys(
                     && !own.has_keys_of(&stored)
                     && policy == ConflictPolicy::Reject =>
             {
-                return Err(Failure::new(
+                return Err(CommandError::new(
                     format!(
-                        "the keys in {} are not those of the cluster in this store",
+                        "the keys in {} differ from the keys of the cluster in this store",
                         directory.display()
                     ),
                     "name another directory with --data-dir, or remove this one: those of the store are used then;\n\
@@ -146,13 +146,13 @@ pub(super) async fn sync_keys(
     }
 }
 
-/// Writes to the store, and was_last_synced it; nothing if another server was faster.
+/// Writes the keys to the store and records them. Returns `None` if another server wrote first.
 async fn publish(
     store: &dyn Store,
     write: Write,
     own: &SharedKeys,
     directory: &Path,
-) -> Result<Option<Revision>, Failure> {
+) -> Result<Option<Revision>, CommandError> {
     match store.commit(write).await {
         Ok(revision) => {
             own.record_sync(directory).map_err(certificate_error)?;
@@ -164,28 +164,28 @@ async fn publish(
 }
 
 fn store_key() -> Key {
-    Key::try_new(KEY).expect("it is a key")
+    Key::try_new(KEY).expect("the key is valid")
 }
 
 fn bytes(keys: &SharedKeys) -> Vec<u8> {
-    serde_json::to_vec(keys).expect("texts can be written")
+    serde_json::to_vec(keys).expect("strings serialize")
 }
 
-/// The format of what is stored. It carries none, and must not before all versions ignore one: what is stored is compared
-/// with what is in the directory.
+/// The format version of the stored value, which is not part of it: values are compared with the directory byte by byte. It may be
+/// added when all supported versions ignore it.
 const FORMAT: u32 = 1;
 
-fn read(bytes: &[u8]) -> Result<SharedKeys, Failure> {
+fn read(bytes: &[u8]) -> Result<SharedKeys, CommandError> {
     FileFormat::of_json(bytes).check(&format!("{KEY} in the store"), FORMAT)?;
     serde_json::from_slice(bytes).map_err(|error| {
-        let advice = "it is of another version of k3, or damaged: restore the store from a backup";
-        Failure::new(format!("cannot read {KEY} in the store"), advice).caused_by(error)
+        let advice = "another version of k3 wrote it, or it is damaged: restore the store from a backup";
+        CommandError::new(format!("cannot read {KEY} in the store"), advice).caused_by(error)
     })
 }
 
-fn store_error(error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
-    let advice = "see that the store can be read and written";
-    Failure::new("cannot find out the keys of this cluster", advice).caused_by(error)
+fn store_error(error: impl Into<Box<dyn Error + Send + Sync>>) -> CommandError {
+    let advice = "check that the store can be read and written";
+    CommandError::new("cannot synchronize the keys of this cluster", advice).caused_by(error)
 }
 
 #[cfg(test)]
@@ -195,13 +195,13 @@ mod tests {
     use k3_storage::memory::MemoryStore;
 
     use super::*;
-    use crate::certificates::{Certificates, Names, RotationTarget, finish, rotate};
+    use crate::certificates::{RotationTarget, ServerCertificates, SubjectAltNames, finish, rotate};
 
-    struct Machine(tempfile::TempDir);
+    struct TestServer(tempfile::TempDir);
 
-    impl Machine {
+    impl TestServer {
         fn new() -> Self {
-            Machine(tempfile::tempdir().unwrap())
+            TestServer(tempfile::tempdir().unwrap())
         }
 
         fn directory(&self) -> PathBuf {
@@ -215,7 +215,7 @@ mod tests {
         async fn starts(&self, store: &Arc<MemoryStore>) -> SyncOutcome {
             let store: &dyn Store = store.as_ref();
             let synced = sync_keys(store, &self.directory(), ConflictPolicy::Reject).await;
-            Certificates::ensure(&self.directory(), &Names::new([]), &SystemClock).unwrap();
+            ServerCertificates::ensure(&self.directory(), &SubjectAltNames::new([]), &SystemClock).unwrap();
             synced.unwrap().outcome
         }
 
@@ -232,39 +232,40 @@ mod tests {
     #[tokio::test]
     async fn servers_of_one_store_share_keys() {
         let store = MemoryStore::new();
-        let machines = [(); 3].map(|()| Machine::new());
-        assert_eq!(machines[0].starts(&store).await, SyncOutcome::Published);
-        assert_eq!(machines[1].starts(&store).await, SyncOutcome::Adopted);
-        assert_eq!(machines[2].starts(&store).await, SyncOutcome::Adopted);
-        let [first, others @ ..] = machines.each_ref().map(Machine::keys);
+        let servers = [(); 3].map(|()| TestServer::new());
+        assert_eq!(servers[0].starts(&store).await, SyncOutcome::Published);
+        assert_eq!(servers[1].starts(&store).await, SyncOutcome::Adopted);
+        assert_eq!(servers[2].starts(&store).await, SyncOutcome::Adopted);
+        let [first, others @ ..] = servers.each_ref().map(TestServer::keys);
         assert!(others.iter().all(|other| *other == first));
-        assert_eq!(machines[0].starts(&store).await, SyncOutcome::Unchanged);
+        assert_eq!(servers[0].starts(&store).await, SyncOutcome::Unchanged);
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn servers_that_start_at_once_on_an_empty_store_agree() {
         let store = MemoryStore::new();
-        let machines = Arc::new([(); 8].map(|()| Machine::new()));
+        let servers = Arc::new([(); 8].map(|()| TestServer::new()));
         let mut starts = tokio::task::JoinSet::new();
-        for index in 0..machines.len() {
-            let (machines, store) = (Arc::clone(&machines), Arc::clone(&store));
-            starts.spawn(async move { machines[index].starts(&store).await });
+        for index in 0..servers.len() {
+            let servers = Arc::clone(&servers);
+            let store = Arc::clone(&store);
+            starts.spawn(async move { servers[index].starts(&store).await });
         }
         let outcomes = starts.join_all().await;
         let published = outcomes
             .iter()
             .filter(|outcome| **outcome == SyncOutcome::Published);
         assert_eq!(published.count(), 1);
-        let first = machines[0].keys();
-        assert!(machines.iter().all(|machine| machine.keys() == first));
+        let first = servers[0].keys();
+        assert!(servers.iter().all(|server| server.keys() == first));
     }
 
     #[tokio::test]
     async fn keys_of_a_directory_are_published_and_those_of_another_cluster_refused() {
         let store = MemoryStore::new();
-        let [ours, theirs] = [(); 2].map(|()| Machine::new());
-        for machine in [&ours, &theirs] {
-            SharedKeys::create(&machine.directory(), &SystemClock).unwrap();
+        let [ours, theirs] = [(); 2].map(|()| TestServer::new());
+        for server in [&ours, &theirs] {
+            SharedKeys::create(&server.directory(), &SystemClock).unwrap();
         }
         let before = ours.keys();
         ours.starts(&store).await;
@@ -272,16 +273,19 @@ mod tests {
         let other = theirs.keys();
         let refused = sync_keys(store.as_ref(), &theirs.directory(), ConflictPolicy::Reject).await;
         let refused = refused.map(drop).unwrap_err().to_string();
-        assert!(refused.contains("not those of the cluster"), "{refused}");
+        assert!(
+            refused.contains("differ from the keys of the cluster"),
+            "{refused}"
+        );
         assert_eq!(theirs.keys(), other);
     }
 
     #[tokio::test]
     async fn both_steps_of_a_rotation_reach_the_others_also_those_that_were_off() {
         let store = MemoryStore::new();
-        let [here, there, off] = [(); 3].map(|()| Machine::new());
-        for machine in [&here, &there, &off] {
-            machine.starts(&store).await;
+        let [here, there, off] = [(); 3].map(|()| TestServer::new());
+        for server in [&here, &there, &off] {
+            server.starts(&store).await;
         }
         let old = here.keys();
         here.rotates();
@@ -291,19 +295,19 @@ mod tests {
         assert!(there.keys() != old);
         finish(&there.directory(), &SystemClock).unwrap();
         assert_eq!(there.starts(&store).await, SyncOutcome::Published);
-        for machine in [&here, &off] {
-            assert_eq!(machine.starts(&store).await, SyncOutcome::Adopted);
-            assert_eq!(machine.keys(), there.keys());
+        for server in [&here, &off] {
+            assert_eq!(server.starts(&store).await, SyncOutcome::Adopted);
+            assert_eq!(server.keys(), there.keys());
         }
     }
 
     #[tokio::test]
     async fn of_two_rotations_at_once_that_in_the_store_counts_for_who_runs() {
         let store = MemoryStore::new();
-        let [here, there] = [(); 2].map(|()| Machine::new());
-        for machine in [&here, &there] {
-            machine.starts(&store).await;
-            machine.rotates();
+        let [here, there] = [(); 2].map(|()| TestServer::new());
+        for server in [&here, &there] {
+            server.starts(&store).await;
+            server.rotates();
         }
         here.starts(&store).await;
         assert!(
@@ -319,11 +323,11 @@ mod tests {
     #[tokio::test]
     async fn a_directory_that_was_half_written_gets_the_rest_from_the_store() {
         let store = MemoryStore::new();
-        let [here, there] = [(); 2].map(|()| Machine::new());
-        for machine in [&here, &there] {
-            machine.starts(&store).await;
+        let [here, there] = [(); 2].map(|()| TestServer::new());
+        for server in [&here, &there] {
+            server.starts(&store).await;
         }
-        let other = Machine::new();
+        let other = TestServer::new();
         SharedKeys::create(&other.directory(), &SystemClock).unwrap();
         fs::copy(other.directory().join("ca.key"), there.directory().join("ca.key")).unwrap();
         fs::write(there.directory().join("agreed"), "half written").unwrap();

@@ -1,7 +1,7 @@
 //! A snapshot of the store of a running server, for `k3 snapshot save` on the same machine.
 //!
-//! A store in a directory is open in one process only, so the server itself writes the file, into its data directory and for
-//! its owner alone. Only members of system:masters may ask for it: no role grants the path.
+//! Only one process can open a store in a directory, so the server writes the snapshot into its data directory, readable by its
+//! owner only. Only members of system:masters may request it: no role grants the path.
 
 use std::{
     fs,
@@ -17,9 +17,9 @@ use tokio::{fs::File, runtime::Handle, task::block_in_place};
 use super::shared_keys::holds_private_keys;
 use crate::{random, secret_file};
 
-/// Where a snapshot is asked for with PUT; the answer is the path of the file.
+/// The path for PUT requests; the response is the path of the file.
 pub(crate) const SNAPSHOT_PATH: &str = "/debug/snapshot";
-/// The body that asks for private keys too.
+/// The request body that includes private keys.
 pub(crate) const INCLUDE_KEYS: &str = "include-keys";
 
 /// Lets the server write snapshots of its store.
@@ -37,13 +37,13 @@ pub(super) fn offer_snapshots(server: &Server, store: Arc<dyn Store>, data_dir: 
     });
 }
 
-/// Removes snapshots that no client has taken away.
+/// Removes snapshots that no client has copied.
 fn remove_leftovers(data_dir: &Path) {
     for entry in fs::read_dir(data_dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with("snapshot-") && name.ends_with(".k3") {
-            // What cannot be removed is tried again at the next start.
+            // The next start tries again to remove the others.
             let _ = fs::remove_file(entry.path());
         }
     }

@@ -1,10 +1,10 @@
-//! What a cluster for a test is to have.
+//! Options of a test cluster.
 
 use std::path::PathBuf;
 
 use super::{TestEnv, TestEnvError};
 
-/// What a [`TestEnv`] is to have. Nothing is looked at before it is started.
+/// Options of a [`TestEnv`]. They are validated at start.
 #[derive(Clone, Debug)]
 pub struct TestEnvBuilder {
     pub(super) controllers: String,
@@ -13,7 +13,7 @@ pub struct TestEnvBuilder {
     pub(super) storage: TestStorage,
 }
 
-/// Where the objects of a [`TestEnv`] are.
+/// The storage of a [`TestEnv`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 #[non_exhaustive]
 pub enum TestStorage {
@@ -27,9 +27,9 @@ pub enum TestStorage {
 // --- TestEnvBuilder ---
 
 impl TestEnvBuilder {
-    /// Which controllers run: a list as `k3 start --controllers` takes it. Default: `*`, which is those that are on by themselves,
-    /// and the scheduler. With an empty one none run: namespaces stay in deletion, nothing owned is collected, and pods can only
-    /// be made where the test made the service account.
+    /// Controllers to run, in the syntax of `k3 start --controllers`. Default: `*`, the scheduler and all controllers that are on by
+    /// default. With an empty list none run: namespaces stay terminating, owned objects are not garbage collected, and pods
+    /// need a service account that the test creates.
     #[must_use]
     pub fn controllers(mut self, list: impl Into<String>) -> Self {
         self.controllers = list.into();
@@ -43,23 +43,23 @@ impl TestEnvBuilder {
         self
     }
 
-    /// `CustomResourceDefinitions` that the cluster has from the start: a file, or a directory with `*.yaml`, `*.yml` and `*.json`.
-    /// May be called again. Other objects in the files are left out.
+    /// `CustomResourceDefinitions` to create at start: a file, or a directory with `*.yaml`, `*.yml` and `*.json`. May be called
+    /// repeatedly. Other objects in the files are ignored.
     #[must_use]
     pub fn crds(mut self, path: impl Into<PathBuf>) -> Self {
         self.definitions.push(path.into());
         self
     }
 
-    /// Where objects are. Default: [`TestStorage::Memory`].
+    /// Storage of the objects. Default: [`TestStorage::Memory`].
     #[must_use]
     pub fn storage(mut self, storage: TestStorage) -> Self {
         self.storage = storage;
         self
     }
 
-    /// Starts the cluster. When this returns it is ready: the namespace `default` has its service account, unless no controllers
-    /// run, and the kinds of [`crds`](Self::crds) can be used.
+    /// Starts the cluster and waits until it is ready: the namespace `default` has its service account, unless no controllers run,
+    /// and the kinds of [`crds`](Self::crds) are served.
     pub async fn start(self) -> Result<TestEnv, TestEnvError> {
         TestEnv::with(self).await
     }

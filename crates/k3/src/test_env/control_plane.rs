@@ -1,4 +1,4 @@
-//! What runs in the threads of a cluster for a test.
+//! The control plane of a test cluster.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,22 +23,22 @@ use tokio::{
 use super::{TestEnvBuilder, TestStorage, definitions};
 use crate::{
     client_factory::ClientFactory,
+    command_error::CommandError,
     controller_manager,
-    failure::Failure,
-    server::{ControlPlane, KeySource, Settings},
+    server::{ControlPlane, ControlPlaneSettings, KeySource},
 };
 
-/// Who prepares the cluster.
+/// The user that prepares the cluster.
 const USER: &str = "system:k3-test-env";
 const AGENT: &str = concat!("k3-test-env/", env!("CARGO_PKG_VERSION"));
-/// The controller that gives namespaces their service account.
+/// The controller that creates the service accounts of namespaces.
 const ACCOUNTS: &str = "serviceaccount-controller";
-/// How long it may take.
+/// Timeout for the service account of the namespace `default`.
 const TIMEOUT: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How a cluster is connection.
-pub(super) struct Connection {
+/// How clients connect to the cluster.
+pub(super) struct EnvironmentConnection {
     pub(super) config: Config,
     pub(super) kubeconfig: PathBuf,
 }
@@ -47,13 +47,13 @@ pub(super) struct Connection {
 pub(super) async fn run(
     builder: &TestEnvBuilder,
     directory: &Path,
-    ready: oneshot::Sender<Result<Connection, Failure>>,
+    ready: oneshot::Sender<Result<EnvironmentConnection, CommandError>>,
     stopped: oneshot::Receiver<()>,
 ) {
     let work = async {
         match start(builder, directory).await {
             Ok((mut plane, connection)) => {
-                // Who does not listen any more has dropped the other end of `stopped` too.
+                // A receiver that stopped waiting has dropped the sender of `stopped` too.
                 let _ = ready.send(Ok(connection));
                 let failure = plane.wait_for_failure().await;
                 tracing::error!("{failure}");
@@ -63,12 +63,15 @@ pub(super) async fn run(
     };
     tokio::select! {
         () = work => {}
-        // Nothing is kept, so nothing has to end in order.
+        // The data is discarded, so nothing needs an orderly stop.
         _ = stopped => {}
     }
 }
 
-async fn start(builder: &TestEnvBuilder, directory: &Path) -> Result<(ControlPlane, Connection), Failure> {
+async fn start(
+    builder: &TestEnvBuilder,
+    directory: &Path,
+) -> Result<(ControlPlane, EnvironmentConnection), CommandError> {
     let definitions = definitions::read(&builder.definitions)?;
     let storage = match builder.storage {
         TestStorage::Memory => StorageConfig::Memory,
@@ -80,10 +83,10 @@ async fn start(builder: &TestEnvBuilder, directory: &Path) -> Result<(ControlPla
     let components = controller_manager::parse_controllers(&builder.controllers)?
         .with_simulated(builder.simulated_nodes, Rules::default());
     let has_accounts = components.has(ACCOUNTS);
-    let plane = ControlPlane::start(Settings {
+    let plane = ControlPlane::start(ControlPlaneSettings {
         keys: KeySource::Generated,
         components,
-        ..Settings::new(directory.to_owned(), storage)
+        ..ControlPlaneSettings::new(directory.to_owned(), storage)
     })
     .await?;
     let client = ClientFactory::InProcess(plane.server()).master(USER, AGENT)?;
@@ -92,22 +95,22 @@ async fn start(builder: &TestEnvBuilder, directory: &Path) -> Result<(ControlPla
         let waited = timeout(TIMEOUT, wait_for_default_service_account(client)).await;
         waited.unwrap_or_else(|_| {
             let what = format!("the namespace default has no service account after {TIMEOUT:?}");
-            Err(Failure::new(what, "see the log, with --log-level debug"))
+            Err(CommandError::new(what, "check the log with --log-level debug"))
         })?;
     }
     let (file, text) = plane.kubeconfig();
     let kubeconfig = file.to_owned();
     let config = connection_config(text).await?;
-    Ok((plane, Connection { config, kubeconfig }))
+    Ok((plane, EnvironmentConnection { config, kubeconfig }))
 }
 
-/// Waits until pods can be made in the namespace `default`.
-async fn wait_for_default_service_account(client: Client) -> Result<(), Failure> {
+/// Waits until pods can be created in the namespace `default`.
+async fn wait_for_default_service_account(client: Client) -> Result<(), CommandError> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
     loop {
         let found = accounts.get_metadata_opt("default").await.map_err(|error| {
-            Failure::new(
-                "cannot see the service account of the namespace default",
+            CommandError::new(
+                "cannot read the service account of the namespace default",
                 "see the log",
             )
             .caused_by(error)
@@ -119,9 +122,9 @@ async fn wait_for_default_service_account(client: Client) -> Result<(), Failure>
     }
 }
 
-async fn connection_config(kubeconfig: &str) -> Result<Config, Failure> {
+async fn connection_config(kubeconfig: &str) -> Result<Config, CommandError> {
     let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
-        Failure::new(
+        CommandError::new(
             "cannot use the kubeconfig of the cluster",
             "this should not happen; try again",
         )
@@ -131,7 +134,7 @@ async fn connection_config(kubeconfig: &str) -> Result<Config, Failure> {
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
         .map_err(|error| unusable(error.into()))?;
-    // Once, so that it is known to work.
+    // One client is created here, so that an invalid configuration fails at start.
     Client::try_from(config.clone()).map_err(|error| unusable(error.into()))?;
     Ok(config)
 }

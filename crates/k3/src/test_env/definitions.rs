@@ -1,4 +1,4 @@
-//! The kinds that a cluster for a test knows from the start.
+//! The CustomResourceDefinitions of a test cluster.
 
 use std::{
     fs, io,
@@ -12,54 +12,54 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const KIND: &str = "CustomResourceDefinition";
-/// How long the server may take to serve a kind.
+/// Timeout until the server serves a kind.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A definition as it is written.
+/// A definition as text.
 #[derive(Debug)]
-pub(super) struct Definition {
+pub(super) struct DefinitionManifest {
     file: PathBuf,
-    /// YAML, of which JSON is a part.
+    /// YAML or JSON.
     text: String,
 }
 
-/// What is looked at before it is sent.
+/// The field that identifies definitions.
 #[derive(Deserialize)]
-struct Head {
+struct ManifestHead {
     #[serde(default)]
     kind: String,
 }
 
-/// The definitions in files and directories.
-pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Definition>, Failure> {
+/// Reads the definitions in files and directories.
+pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<DefinitionManifest>, CommandError> {
     let mut found = Vec::new();
     for path in paths {
         let before = found.len();
         let unreadable = |error: io::Error| {
             let advice = "name a file, or a directory with *.yaml, *.yml or *.json";
-            Failure::new(format!("cannot read {}", path.display()), advice).caused_by(error)
+            CommandError::new(format!("cannot read {}", path.display()), advice).caused_by(error)
         };
         for file in files(path).map_err(unreadable)? {
             let text = fs::read_to_string(&file).map_err(unreadable)?;
             for text in documents(&text) {
-                let head: Option<Head> = serde_saphyr::from_str(&text).map_err(|error| {
-                    let advice = "it is to be YAML or JSON, objects with a kind";
-                    Failure::new(format!("cannot understand {}", file.display()), advice).caused_by(error)
+                let head: Option<ManifestHead> = serde_saphyr::from_str(&text).map_err(|error| {
+                    let advice = "use YAML or JSON documents with a kind";
+                    CommandError::new(format!("cannot parse {}", file.display()), advice).caused_by(error)
                 })?;
                 if head.is_some_and(|head| head.kind == KIND) {
                     let file = file.clone();
-                    found.push(Definition { file, text });
+                    found.push(DefinitionManifest { file, text });
                 }
             }
         }
         if found.len() == before {
-            let what = format!("there is no {KIND} in {}", path.display());
-            return Err(Failure::usage(
+            let what = format!("no {KIND} found in {}", path.display());
+            return Err(CommandError::usage(
                 what,
                 "name a file, or a directory with *.yaml, *.yml or *.json",
             ));
@@ -68,7 +68,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Definition>, Failure> {
     Ok(found)
 }
 
-/// The file, or those of the directory that may hold definitions, by name.
+/// The file, or the YAML and JSON files of a directory sorted by name.
 fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !fs::metadata(path)?.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -85,7 +85,7 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The documents of a YAML file.
+/// Splits a YAML file into documents.
 fn documents(text: &str) -> Vec<String> {
     let mut documents = vec![String::new()];
     for line in text.lines() {
@@ -100,25 +100,32 @@ fn documents(text: &str) -> Vec<String> {
     documents
 }
 
-/// Makes the kinds known, and waits until all can be used.
-pub(super) async fn install(client: &Client, definitions: Vec<Definition>) -> Result<(), Failure> {
+/// Creates the definitions, and waits until all are established.
+pub(super) async fn install(
+    client: &Client,
+    definitions: Vec<DefinitionManifest>,
+) -> Result<(), CommandError> {
     let mut names = Vec::new();
-    for Definition { file, text } in definitions {
+    for DefinitionManifest { file, text } in definitions {
         let request = Request::post(PATH)
             .header("content-type", "application/yaml")
             .body(text.into_bytes())
-            .expect("a path of ours makes a request");
+            .expect("the path is valid");
         let made: Value = client.request(request).await.map_err(|error| {
             let advice = "correct the error in the file";
-            Failure::new(format!("cannot use the {KIND} in {}", file.display()), advice).caused_by(error)
+            CommandError::new(
+                format!("failed to create the {KIND} in {}", file.display()),
+                advice,
+            )
+            .caused_by(error)
         })?;
         names.extend(made["metadata"]["name"].as_str().map(str::to_owned));
     }
     for name in names {
         let served = timeout(TIMEOUT, wait_until_established(client, &name)).await;
         served.unwrap_or_else(|_| {
-            let advice = "its names may be taken by another one: see `kubectl describe crd`";
-            Err(Failure::new(
+            let advice = "its names may conflict with another one: check `kubectl describe crd`";
+            Err(CommandError::new(
                 format!("{name} is not Established after {TIMEOUT:?}"),
                 advice,
             ))
@@ -127,13 +134,14 @@ pub(super) async fn install(client: &Client, definitions: Vec<Definition>) -> Re
     Ok(())
 }
 
-async fn wait_until_established(client: &Client, name: &str) -> Result<(), Failure> {
+async fn wait_until_established(client: &Client, name: &str) -> Result<(), CommandError> {
     loop {
         let request = Request::get(format!("{PATH}/{name}"))
             .body(Vec::new())
-            .expect("a name that the server gave makes a path");
+            .expect("a name from the server is a valid path segment");
         let definition: Value = client.request(request).await.map_err(|error| {
-            Failure::new(format!("failed to read {name}"), "check the log of the server").caused_by(error)
+            CommandError::new(format!("failed to read {name}"), "check the log of the server")
+                .caused_by(error)
         })?;
         let conditions = definition["status"]["conditions"].as_array();
         let is_served = conditions
@@ -179,13 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_definition_is_an_error_that_names_it() {
+    fn a_file_without_definitions_is_an_error_that_names_it() {
         let directory = tempfile::tempdir().unwrap();
         write(directory.path(), "broken.yaml", "kind: [");
         write(directory.path(), "other.yaml", "kind: Pod");
         for (name, word) in [
-            ("broken.yaml", "understand"),
-            ("other.yaml", "there is no"),
+            ("broken.yaml", "parse"),
+            ("other.yaml", "no CustomResourceDefinition found"),
             ("none.yaml", "read"),
         ] {
             let message = read(&[directory.path().join(name)]).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The cluster, as a test holds it.
+//! The handle of a test cluster.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,15 +11,15 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use super::{TestEnvBuilder, TestEnvError, control_plane};
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
-/// How long what is cut off may take to notice it.
+/// Grace period of aborted tasks.
 const END: Duration = Duration::from_secs(5);
 
-/// A Kubernetes cluster in this process: an API server over HTTPS on a free port, controllers and a scheduler. Each is alone;
-/// any number may run at once. Dropping it stops everything and removes its directory.
+/// A Kubernetes cluster in this process: an API server over HTTPS on a free port, controllers and a scheduler. Clusters are
+/// independent; any number can run at once. Dropping it stops everything and removes its directory.
 ///
-/// It runs in threads of its own, so a test may block its thread, as with [`std::process::Command::output`].
+/// It runs in separate threads, so a test may block its thread, as with [`std::process::Command::output`].
 ///
 /// ```
 /// use k3::TestEnv;
@@ -33,25 +33,25 @@ const END: Duration = Duration::from_secs(5);
 /// let namespaces: Api<Namespace> = Api::all(env.client());
 /// assert!(namespaces.get_opt("default").await?.is_some());
 ///
-/// // For programs: the file that KUBECONFIG is to name.
+/// // For other programs: the file for KUBECONFIG.
 /// assert!(env.kubeconfig().exists());
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
 pub struct TestEnv {
-    /// How it is connection.
+    /// How clients connect to the cluster.
     config: Config,
     kubeconfig: PathBuf,
     _running: ClusterThread,
-    /// Declared last: removed when nothing uses it.
+    /// Declared last, so that it is removed when nothing uses it.
     _directory: TempDir,
 }
 
-/// The thread of a cluster. Dropping it ends the cluster, and waits for that.
+/// The thread of a cluster. Dropping it stops the cluster and waits for its end.
 #[derive(Debug)]
 struct ClusterThread {
-    /// Dropping it stops the cluster.
+    /// Stops the cluster when it is dropped.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -59,12 +59,12 @@ struct ClusterThread {
 // --- TestEnv ---
 
 impl TestEnv {
-    /// A cluster as most tests want it: with all controllers, without nodes, in memory.
+    /// Starts a cluster with all controllers, without nodes, in memory.
     pub async fn start() -> Result<Self, TestEnvError> {
         Self::builder().start().await
     }
 
-    /// A cluster with more, or with less.
+    /// Returns the options of a cluster.
     pub fn builder() -> TestEnvBuilder {
         TestEnvBuilder::default()
     }
@@ -74,10 +74,10 @@ impl TestEnv {
         &self.kubeconfig
     }
 
-    /// A client that may do everything, over HTTPS as any other. Must be called inside a Tokio runtime, and the client be used in
-    /// that one: tests that share a cluster ask for a client each.
+    /// Creates a client with all permissions, over HTTPS. It must be created and used inside one Tokio runtime, so tests that share
+    /// a cluster need a client each.
     pub fn client(&self) -> Client {
-        Client::try_from(self.config.clone()).expect("the configuration has made a client before")
+        Client::try_from(self.config.clone()).expect("the configuration was used for a client before")
     }
 
     pub(super) async fn with(settings: TestEnvBuilder) -> Result<Self, TestEnvError> {
@@ -85,8 +85,10 @@ impl TestEnv {
             .prefix("k3-test-env-")
             .tempdir()
             .map_err(|error| {
-                let advice = "see that the directory for temporary files, `$TMPDIR`, can be written to";
-                TestEnvError(Failure::new("cannot make a temporary directory", advice).caused_by(error))
+                let advice = "check that the directory for temporary files, `$TMPDIR`, is writable";
+                TestEnvError(
+                    CommandError::new("cannot create a temporary directory", advice).caused_by(error),
+                )
             })?;
         let (stop, stopped) = oneshot::channel();
         let (ready, started) = oneshot::channel();
@@ -106,18 +108,18 @@ impl TestEnv {
         let thread = thread::Builder::new().name("k3-test-env".to_owned()).spawn(body);
         let thread = thread.map_err(|error| {
             let advice = "check `ulimit -u` and the memory of the machine";
-            TestEnvError(Failure::new("cannot start threads", advice).caused_by(error))
+            TestEnvError(CommandError::new("cannot start threads", advice).caused_by(error))
         })?;
-        // From here on a caller who loses interest takes the thread along, and then the directory.
+        // If the caller drops this future, the thread stops first and then the directory is removed.
         let running = ClusterThread {
             stop: Some(stop),
             thread: Some(thread),
         };
         let started = started.await.unwrap_or_else(|_| {
-            let advice = "this should not happen: see what was written to standard error";
-            Err(Failure::new("the cluster ended while it started", advice))
+            let advice = "this should not happen: check standard error";
+            Err(CommandError::new("the cluster stopped during its start", advice))
         });
-        let control_plane::Connection { config, kubeconfig } = started.map_err(TestEnvError)?;
+        let control_plane::EnvironmentConnection { config, kubeconfig } = started.map_err(TestEnvError)?;
         Ok(TestEnv {
             config,
             kubeconfig,
@@ -133,7 +135,7 @@ impl Drop for ClusterThread {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic in the thread was printed when it happened.
+            // A panic of the thread was already printed.
             let _ = thread.join();
         }
     }

@@ -1,12 +1,12 @@
-//! Why there is no cluster for a test.
+//! The error of a test cluster.
 
 use std::{error::Error, fmt};
 
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 /// Why a [`TestEnv`](crate::TestEnv) did not start. Its text describes what failed, and what to do.
 #[derive(Debug)]
-pub struct TestEnvError(pub(super) Failure);
+pub struct TestEnvError(pub(super) CommandError);
 
 // --- TestEnvError ---
 
@@ -18,7 +18,7 @@ impl fmt::Display for TestEnvError {
 
 impl Error for TestEnvError {}
 
-impl From<TestEnvError> for Failure {
+impl From<TestEnvError> for CommandError {
     fn from(error: TestEnvError) -> Self {
         error.0
     }

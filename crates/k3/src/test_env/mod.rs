@@ -1,11 +1,11 @@
-//! A cluster for a test: in the process of the test, on a free port, with controllers, and removed when it is dropped.
+//! A cluster for tests: in the process of the test, on a free port, with controllers, and removed when it is dropped.
 //!
 //! ```text
-//! builder      what a cluster is to have
-//! environment  the cluster: a thread of its own, and how it is connection
-//! plane        what runs in that thread
-//! definitions  the kinds that it knows from the start
-//! error        why there is none
+//! builder        options of a cluster
+//! environment    the handle of a cluster, and its thread
+//! control_plane  runs the control plane in that thread
+//! definitions    CustomResourceDefinitions to create at start
+//! error          why a cluster did not start
 //! ```
 
 mod builder;

@@ -1,4 +1,4 @@
-//! A directory for clusters, and calls of the program in it. What was made there is removed in the end.
+//! A directory for clusters, with commands that run in it. Everything is removed at the end.
 
 use std::{
     fs,
@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 pub(crate) struct ClusterDir(TempDir);
 
-/// What a call answered: its exit code, and what it wrote to standard output and to standard error.
-pub(crate) type Answer = (Option<i32>, String, String);
+/// The exit code, standard output and standard error of a command.
+pub(crate) type CommandOutput = (Option<i32>, String, String);
 
 // --- ClusterDir ---
 
@@ -27,12 +27,12 @@ impl ClusterDir {
         self.0.path()
     }
 
-    /// The directory of the cluster, if nobody says otherwise.
+    /// The default directory of the cluster.
     pub(crate) fn directory(&self) -> PathBuf {
         self.path().join(".k3")
     }
 
-    /// A program that lists clusters here and nowhere else, and is led astray by nothing. Nodes do not mind how full the disk is.
+    /// A program with a separate list of clusters and a clean environment. Its nodes ignore disk pressure.
     pub(crate) fn program(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -47,13 +47,13 @@ impl ClusterDir {
         command
     }
 
-    /// `k3 cluster` with these words.
-    pub(crate) fn cluster(&self, line: &str) -> Answer {
-        self.answered(line, "")
+    /// Runs `k3 cluster` with these arguments.
+    pub(crate) fn cluster(&self, line: &str) -> CommandOutput {
+        self.run_with_input(line, "")
     }
 
-    /// The same, with something to read.
-    pub(crate) fn answered(&self, line: &str, input: &str) -> Answer {
+    /// Like `cluster`, with standard input.
+    pub(crate) fn run_with_input(&self, line: &str, input: &str) -> CommandOutput {
         let mut command = self.program(env!("CARGO_BIN_EXE_k3"));
         command.arg("cluster").args(line.split_whitespace());
         let mut child = command
@@ -62,16 +62,16 @@ impl ClusterDir {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Who does not ask does not read.
+        // A command that asks no question does not read its input.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let output = child.wait_with_output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (output.status.code(), text(output.stdout), text(output.stderr))
     }
 
-    /// Makes a cluster on Docker, with ports that nobody else has.
+    /// Creates a cluster on Docker with unused ports.
     pub(crate) fn create(&self, nodes: u16, storage: &str) {
-        self.done(&format!(
+        self.run_ok(&format!(
             "create --nodes {nodes} --storage {storage} --api-port {} --node-port {} --database-port {} \
              --runtime docker --runtime-endpoint {}",
             free_port().unwrap(),
@@ -81,7 +81,7 @@ impl ClusterDir {
         ));
     }
 
-    /// What kubectl answers.
+    /// Runs kubectl and returns its output.
     pub(crate) fn kubectl(&self, line: &str) -> String {
         let mut command = self.program("kubectl");
         command.env(
@@ -99,14 +99,14 @@ impl ClusterDir {
         text(&output.stdout)
     }
 
-    /// A call that succeeds: what it printed.
-    pub(crate) fn done(&self, line: &str) -> String {
+    /// Runs a command that must succeed, and returns its output.
+    pub(crate) fn run_ok(&self, line: &str) -> String {
         let (code, output, errors) = self.cluster(line);
         assert_eq!(code, Some(0), "{line}: {output}{errors}{}", self.logs());
         output
     }
 
-    /// What the nodes wrote.
+    /// The logs of the nodes.
     fn logs(&self) -> String {
         let read = |file: &str| fs::read_to_string(self.directory().join(file)).unwrap_or_default();
         let both = |number| read(&format!("node-{number}/output")) + &read(&format!("node-{number}/log"));
@@ -122,7 +122,7 @@ impl Drop for ClusterDir {
     }
 }
 
-/// The first of so many ports that are free.
+/// Returns the first of `count` consecutive free ports.
 pub(crate) fn free_ports(count: u16) -> u16 {
     let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     let mut ports = std::iter::repeat_with(|| free_port().unwrap());

@@ -5,7 +5,7 @@ use k3_test_services::{PAUSE_IMAGE, docker, find_program, free_port};
 use crate::cluster_dir::{ClusterDir, free_ports};
 
 #[test]
-fn the_demo_does_what_it_says() {
+fn runs_the_demo() {
     let cluster = ClusterDir::new();
     let socket = docker().display();
     let mut demo = cluster.program(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/demo.sh"));

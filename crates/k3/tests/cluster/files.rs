@@ -5,9 +5,9 @@ use std::{env, fs};
 use crate::cluster_dir::ClusterDir;
 
 #[test]
-fn each_node_has_a_file_with_its_role_its_name_and_its_port() {
+fn writes_a_configuration_per_node() {
     let cluster = ClusterDir::new();
-    cluster.done("create --nodes 3 --storage memory");
+    cluster.run_ok("create --nodes 3 --storage memory");
     let mut names = Vec::new();
     for number in 1..=3 {
         let text =
@@ -34,21 +34,21 @@ fn each_node_has_a_file_with_its_role_its_name_and_its_port() {
     assert!(errors.contains("already"), "{errors}");
     assert!(
         cluster
-            .done("list")
+            .run_ok("list")
             .contains(cluster.directory().to_str().unwrap())
     );
-    assert!(cluster.done("status").contains("stopped"));
+    assert!(cluster.run_ok("status").contains("stopped"));
 
     // Another cluster of the same machine shares no name.
-    cluster.done("create --dir other");
+    cluster.run_ok("create --dir other");
     let other = fs::read_to_string(cluster.path().join("other/node-1/.config.yaml")).unwrap();
     assert!(!other.contains(&names[0]), "{other}");
-    cluster.done("clear --dir other --force");
-    assert_eq!(cluster.done("list").lines().count(), 2);
+    cluster.run_ok("clear --dir other --force");
+    assert_eq!(cluster.run_ok("list").lines().count(), 2);
 }
 
 #[test]
-fn a_call_that_makes_no_sense_ends_with_2() {
+fn usage_errors_exit_with_2() {
     let cluster = ClusterDir::new();
     for line in [
         "",
@@ -66,12 +66,12 @@ fn a_call_that_makes_no_sense_ends_with_2() {
 }
 
 #[test]
-fn nothing_is_removed_without_a_yes_or_where_there_is_no_cluster() {
+fn clear_needs_a_confirmation_and_a_cluster() {
     let cluster = ClusterDir::new();
-    cluster.done("create");
+    cluster.run_ok("create");
     // A script must not take a refusal for done.
     for answer in ["no\n", "\n", "y\n", ""] {
-        let (code, _, errors) = cluster.answered("clear", answer);
+        let (code, _, errors) = cluster.run_with_input("clear", answer);
         assert_eq!(code, Some(1), "{answer:?}");
         assert!(errors.contains("nothing was removed"), "{errors}");
         assert!(cluster.directory().join("node-1/.config.yaml").exists());
@@ -94,7 +94,7 @@ fn nothing_is_removed_without_a_yes_or_where_there_is_no_cluster() {
     assert!(foreign.join("node-1").exists());
 
     fs::write(cluster.directory().join("mine"), "").unwrap();
-    let (code, output, _) = cluster.answered("clear", "yes\n");
+    let (code, output, _) = cluster.run_with_input("clear", "yes\n");
     assert_eq!(code, Some(0), "{output}");
     assert!(cluster.directory().join("mine").exists() && !cluster.directory().join("node-1").exists());
     fs::remove_dir_all(cluster.directory()).unwrap();

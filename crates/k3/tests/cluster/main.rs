@@ -4,4 +4,4 @@
 mod cluster_dir;
 mod demo;
 mod files;
-mod life;
+mod lifecycle;

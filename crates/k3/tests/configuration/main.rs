@@ -16,29 +16,29 @@ use kube::{
     api::PostParams,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use program::{Data, k3, outcome};
+use program::{TestDataDir, k3, outcome};
 use rcgen::KeyPair;
 
-/// A port that nobody has at the moment, and that the kernel gives to nobody's client.
+/// A free port outside the ephemeral range.
 fn free_port() -> u16 {
     k3_test_services::free_port().unwrap()
 }
 
-/// `k3 start` in the data directory, told what matters by files alone.
-fn start_in(data: &Data, args: &[&str]) -> Command {
+/// `k3 start` in the data directory, configured only by files.
+fn start_in(data: &TestDataDir, args: &[&str]) -> Command {
     let mut command = k3(&["start"]);
     command.args(args).current_dir(data.path());
     command
 }
 
-fn write(data: &Data, name: &str, text: &str) {
+fn write(data: &TestDataDir, name: &str, text: &str) {
     let path = data.path().join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
 
-/// A configuration of a server that keeps to itself.
-fn quiet(port: u16) -> String {
+/// A minimal configuration of a server without node and controllers.
+fn minimal_config(port: u16) -> String {
     format!(
         "data_dir: .\nkubeconfig_out: out.kubeconfig\napi: {{port: {port}}}\nstorage: {{type: memory}}\n\
          controllers: {{enabled: ''}}\nnode: {{disabled: true}}\n"
@@ -46,18 +46,18 @@ fn quiet(port: u16) -> String {
 }
 
 #[test]
-fn each_of_the_four_places_is_looked_at_and_the_first_one_counts() {
-    let data = Data::new();
-    let places = ["a.yaml", "b.yaml", ".config.yaml", "configs/config-example.yaml"];
-    let ports = places.map(|place| {
+fn uses_the_first_of_four_configuration_paths() {
+    let data = TestDataDir::new();
+    let paths = ["a.yaml", "b.yaml", ".config.yaml", "configs/config-example.yaml"];
+    let ports = paths.map(|path| {
         let port = free_port();
-        write(&data, place, &quiet(port));
+        write(&data, path, &minimal_config(port));
         port
     });
     let by_flag = start_in(&data, &["--config", "a.yaml"]);
     let mut by_variable = start_in(&data, &[]);
     by_variable.env("CONFIG_PATH", "b.yaml");
-    // The flag goes before the variable, the variable before the directory.
+    // The flag overrides the variable, and the variable overrides the directory.
     let mut command = by_flag;
     command.env("CONFIG_PATH", "b.yaml");
     assert_eq!(data.serve(command).port(), ports[0]);
@@ -68,9 +68,9 @@ fn each_of_the_four_places_is_looked_at_and_the_first_one_counts() {
 }
 
 #[test]
-fn a_wrong_file_ends_every_command_that_reads_it_with_2_and_the_place() {
-    let data = Data::new();
-    for (text, wanted) in [
+fn an_invalid_file_exits_with_2_and_names_the_line() {
+    let data = TestDataDir::new();
+    for (text, expected) in [
         (
             "storage:\n  type: x\n",
             "c.yaml:2: storage.type: \"x\" is not one of",
@@ -95,7 +95,7 @@ fn a_wrong_file_ends_every_command_that_reads_it_with_2_and_the_place() {
         let mut command = start_in(&data, &["--config", "c.yaml", "--data-dir", "."]);
         let (code, output, errors) = outcome(&mut command);
         assert_eq!((code, output.as_str()), (Some(2), ""), "{text}: {errors}");
-        assert!(errors.contains(wanted), "{text}: {errors}");
+        assert!(errors.contains(expected), "{text}: {errors}");
     }
     write(&data, "c.yaml", "nonsense: 1\n");
     for command in ["controller", "token list", "config show"] {
@@ -111,8 +111,8 @@ fn a_wrong_file_ends_every_command_that_reads_it_with_2_and_the_place() {
 }
 
 #[test]
-fn what_is_in_force_is_shown_with_where_it_comes_from() {
-    let data = Data::new();
+fn config_show_prints_values_with_their_source() {
+    let data = TestDataDir::new();
     write(
         &data,
         ".config.yaml",
@@ -133,18 +133,19 @@ fn what_is_in_force_is_shown_with_where_it_comes_from() {
         ("type", "file", "default"),
         ("password", "'***'", ".config.yaml:3"),
     ] {
-        let is_said = output.lines().any(|line| {
-            let said = line
+        let is_shown = output.lines().any(|line| {
+            let shown = line
                 .trim()
                 .strip_prefix(key)
                 .and_then(|rest| rest.strip_prefix(": "));
-            said.and_then(|said| said.split_once("  # "))
-                .is_some_and(|(said, from)| said.trim_end() == value && from == origin)
+            shown
+                .and_then(|shown| shown.split_once("  # "))
+                .is_some_and(|(shown, from)| shown.trim_end() == value && from == origin)
         });
-        assert!(is_said, "{key}: {value} # {origin}\n{output}");
+        assert!(is_shown, "{key}: {value} # {origin}\n{output}");
     }
     assert!(!output.contains("s3cret"));
-    // What is shown is a file itself, and so is the example.
+    // The output and the example are valid configuration files.
     for (name, text) in [
         ("shown.yaml", output),
         ("example.yaml", outcome(&mut k3(&["config", "example"])).1),
@@ -158,14 +159,14 @@ fn what_is_in_force_is_shown_with_where_it_comes_from() {
 }
 
 #[tokio::test]
-async fn a_token_that_another_key_signed_is_not_taken_and_an_error_log_has_no_news() {
-    let data = Data::new();
+async fn rejects_tokens_of_another_key_and_logs_only_errors() {
+    let data = TestDataDir::new();
     write(&data, "one.key", &KeyPair::generate().unwrap().serialize_pem());
     let two = KeyPair::generate().unwrap().serialize_pem();
     let file = |key: &str| {
         format!(
             "{}log: {{level: error}}\njwt: {{signing_key: {key:?}}}\n",
-            quiet(0)
+            minimal_config(0)
         )
     };
     write(&data, "one.yaml", &file("one.key").replace("memory", "file"));
@@ -182,19 +183,19 @@ async fn a_token_that_another_key_signed_is_not_taken_and_an_error_log_has_no_ne
         .await
         .unwrap();
     let token = made.status.unwrap().token.unwrap();
-    assert_eq!(answer(&data, &token).await, 200);
+    assert_eq!(status_code(&data, &token).await, 200);
     drop(server);
     assert_eq!(data.log(), "", "errors alone are written down");
 
     let server = data.serve(start_in(&data, &["--config", "two.yaml"]));
-    assert_eq!(answer(&data, &token).await, 401);
+    assert_eq!(status_code(&data, &token).await, 401);
     drop(server);
     let _server = data.serve(start_in(&data, &["--config", "one.yaml"]));
-    assert_eq!(answer(&data, &token).await, 200);
+    assert_eq!(status_code(&data, &token).await, 200);
 }
 
-/// The administrator, or who shows a token.
-async fn client(data: &Data, token: Option<&str>) -> Client {
+/// A client of the administrator, or with a token.
+async fn client(data: &TestDataDir, token: Option<&str>) -> Client {
     let mut kubeconfig = Kubeconfig::read_from(data.path().join("out.kubeconfig")).unwrap();
     if let Some(token) = token {
         let user = serde_json::json!({"token": token});
@@ -207,8 +208,8 @@ async fn client(data: &Data, token: Option<&str>) -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// What the server says to who shows a token and asks for what everybody known may ask.
-async fn answer(data: &Data, token: &str) -> u16 {
+/// The status code of a request with a token that any authenticated user may send.
+async fn status_code(data: &TestDataDir, token: &str) -> u16 {
     let client = client(data, Some(token)).await;
     match client.apiserver_version().await {
         Ok(_) => 200,
@@ -218,14 +219,17 @@ async fn answer(data: &Data, token: &str) -> u16 {
 }
 
 #[test]
-fn an_etcd_that_does_not_answer_is_given_up_within_the_dial_timeout() {
-    let data = Data::new();
-    // Nobody is at addresses that are kept for documentation; a machine without a way there says so at once.
+fn the_dial_timeout_limits_the_start() {
+    let data = TestDataDir::new();
+    // No host has an address of the documentation range; a machine without a route fails at once.
     let text = "storage:\n  type: etcd\n  etcd: {endpoints: ['http://192.0.2.1:2379'], dial_timeout: 1s}\n";
     write(
         &data,
         "c.yaml",
-        &format!("{}{text}", quiet(0).replace("storage: {type: memory}\n", "")),
+        &format!(
+            "{}{text}",
+            minimal_config(0).replace("storage: {type: memory}\n", "")
+        ),
     );
     let mut command = Command::new("timeout");
     command.args(["8", env!("CARGO_BIN_EXE_k3"), "start", "--config", "c.yaml"]);

@@ -1,4 +1,4 @@
-//! Certificates and keys that are replaced while everybody goes on.
+//! Rotation of certificates and keys without interruption.
 
 use std::fs;
 
@@ -10,17 +10,17 @@ use kube::{Api, Client, api::PostParams, config::Kubeconfig};
 
 use crate::{
     cluster::{client, client_of, create, read, until},
-    program::{Data, k3, outcome},
+    program::{TestDataDir, k3, outcome},
 };
 
-fn certs(data: &Data, args: &[&str]) -> (Option<i32>, String, String) {
+fn certs(data: &TestDataDir, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = k3(&["certs"]);
     command.args(args).arg("--data-dir").arg(data.path());
     outcome(&mut command)
 }
 
-/// How many authorities a kubeconfig trusts.
-fn trusted(kubeconfig: &Kubeconfig) -> usize {
+/// Counts the trusted authorities of a kubeconfig.
+fn count_authorities(kubeconfig: &Kubeconfig) -> usize {
     use base64::{Engine, engine::general_purpose::STANDARD};
     let cluster = kubeconfig.clusters[0].cluster.as_ref().unwrap();
     let pem = STANDARD
@@ -45,8 +45,8 @@ async fn token(admin: &Client) -> String {
     made.status.unwrap().token.unwrap()
 }
 
-/// The same server, known by a token.
-async fn by_token(kubeconfig: &Kubeconfig, token: &str) -> Client {
+/// A client of the same server with a token.
+async fn client_with_token(kubeconfig: &Kubeconfig, token: &str) -> Client {
     let mut kubeconfig = kubeconfig.clone();
     let user = kubeconfig.auth_infos[0].auth_info.as_mut().unwrap();
     user.client_certificate_data = None;
@@ -55,7 +55,7 @@ async fn by_token(kubeconfig: &Kubeconfig, token: &str) -> Client {
     client_of(kubeconfig).await
 }
 
-/// Whether somebody is known: who is known and may nothing gets another answer.
+/// Whether the client is authenticated: an authenticated user without permissions gets 403 instead of 401.
 async fn is_known(client: &Client) -> bool {
     match Api::<ConfigMap>::namespaced(client.clone(), "default")
         .get("kept")
@@ -68,15 +68,15 @@ async fn is_known(client: &Client) -> bool {
 }
 
 #[tokio::test]
-async fn everything_is_replaced_in_two_steps_and_nobody_is_cut_off() {
-    let data = Data::new();
+async fn rotates_all_keys_in_two_steps_without_interruption() {
+    let data = TestDataDir::new();
     let server = data.start(&[
         "--storage=memory",
         "--controllers=root-ca-certificate-publisher-controller",
     ]);
     let config = || Kubeconfig::read_from(&server.kubeconfig).unwrap();
     let old_config = config();
-    assert_eq!(trusted(&old_config), 1);
+    assert_eq!(count_authorities(&old_config), 1);
     let old = client(&server.kubeconfig).await;
     create(&old, "kept").await;
     let accounts: Api<ServiceAccount> = Api::namespaced(old.clone(), "default");
@@ -84,7 +84,7 @@ async fn everything_is_replaced_in_two_steps_and_nobody_is_cut_off() {
     robot.metadata.name = Some("robot".to_owned());
     accounts.create(&PostParams::default(), &robot).await.unwrap();
     let old_token = token(&old).await;
-    assert!(is_known(&by_token(&old_config, &old_token).await).await);
+    assert!(is_known(&client_with_token(&old_config, &old_token).await).await);
     let maps: Api<ConfigMap> = Api::namespaced(old.clone(), "kube-system");
     let published = || async {
         let map = maps.get_opt("kube-root-ca.crt").await.unwrap()?;
@@ -99,42 +99,48 @@ async fn everything_is_replaced_in_two_steps_and_nobody_is_cut_off() {
     assert_eq!(code, Some(0), "{errors}");
     assert!(errors.contains("--finish"), "{errors}");
     let (code, _, errors) = certs(&data, &["rotate"]);
-    assert!(code == Some(1) && errors.contains("under way"), "{errors}");
+    assert!(code == Some(1) && errors.contains("in progress"), "{errors}");
     until("both authorities are trusted", || async {
-        trusted(&config()) == 2
+        count_authorities(&config()) == 2
     })
     .await;
     until("both authorities are published", || async {
         published().await == Some(2)
     })
     .await;
-    // Those from before, on new connections, and those that are new.
+    // Old credentials on new connections, and new credentials.
     let both_config = config();
     read(&old, "kept").await;
     read(&client_of(old_config.clone()).await, "kept").await;
     let both = client_of(both_config.clone()).await;
     read(&both, "kept").await;
-    assert!(is_known(&by_token(&old_config, &old_token).await).await);
+    assert!(is_known(&client_with_token(&old_config, &old_token).await).await);
     let new_token = token(&both).await;
-    assert!(is_known(&by_token(&both_config, &new_token).await).await);
+    assert!(is_known(&client_with_token(&both_config, &new_token).await).await);
 
     let (code, _, errors) = certs(&data, &["rotate", "--finish"]);
     assert_eq!(code, Some(0), "{errors}");
-    until("one authority is trusted", || async { trusted(&config()) == 1 }).await;
+    until("one authority is trusted", || async {
+        count_authorities(&config()) == 1
+    })
+    .await;
     read(&client_of(both_config.clone()).await, "kept").await;
     read(&client_of(config()).await, "kept").await;
-    assert!(is_known(&by_token(&both_config, &new_token).await).await);
+    assert!(is_known(&client_with_token(&both_config, &new_token).await).await);
     until("the old key of tokens is worthless", || async {
-        !is_known(&by_token(&both_config, &old_token).await).await
+        !is_known(&client_with_token(&both_config, &old_token).await).await
     })
     .await;
     let old_again = client_of(old_config).await;
-    assert!(!is_known(&old_again).await, "the old authority is gone");
+    assert!(
+        !is_known(&old_again).await,
+        "the old authority is no longer trusted"
+    );
 }
 
 #[test]
-fn what_there_is_is_shown_and_keys_are_not() {
-    let data = Data::new();
+fn shows_certificates_without_keys() {
+    let data = TestDataDir::new();
     let (code, _, errors) = certs(&data, &["show"]);
     assert!(code == Some(1) && errors.contains("--data-dir"), "{errors}");
     drop(data.start(&[
@@ -156,16 +162,22 @@ fn what_there_is_is_shown_and_keys_are_not() {
         assert!(output.contains(word), "{word}: {output}");
     }
     let (_, output, _) = certs(&data, &["show", "-o", "json"]);
-    let told: serde_json::Value = serde_json::from_str(&output).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&output).unwrap();
     assert!(
-        told.as_array().unwrap().iter().all(|held| held["flaw"].is_null()),
-        "{told}"
+        report
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|held| held["flaw"].is_null()),
+        "{report}"
     );
     assert!(!output.contains("PRIVATE"));
 
-    // One part alone leaves the others.
+    // Rotating one part keeps the others.
     let read = |name: &str| fs::read(data.path().join("tls").join(name)).unwrap();
-    let (server, admin, ca) = (read("server.crt"), read("admin.crt"), read("ca.crt"));
+    let server = read("server.crt");
+    let admin = read("admin.crt");
+    let ca = read("ca.crt");
     assert_eq!(certs(&data, &["rotate", "serving"]).0, Some(0));
     assert!(read("server.crt") != server && read("admin.crt") == admin && read("ca.crt") == ca);
 }

@@ -1,4 +1,4 @@
-//! What tests ask a server, in a word each.
+//! Helpers for requests to a server.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -10,10 +10,10 @@ use kube::{
 };
 use tokio::time::{Instant, sleep};
 
-/// Longer than anything here takes.
+/// Timeout of any operation.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A client as a kubeconfig has it now.
+/// A client with the current content of a kubeconfig.
 pub(crate) async fn client(kubeconfig: &Path) -> Client {
     client_of(Kubeconfig::read_from(kubeconfig).unwrap()).await
 }
@@ -25,7 +25,7 @@ pub(crate) async fn client_of(kubeconfig: Kubeconfig) -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// Makes a config map: its uid and its revision.
+/// Creates a config map and returns its uid and revision.
 pub(crate) async fn create(client: &Client, name: &str) -> (String, u64) {
     let map = ConfigMap {
         metadata: ObjectMeta {
@@ -54,11 +54,11 @@ fn identity(map: &ConfigMap) -> (String, u64) {
     (metadata.uid.clone().unwrap(), revision)
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, is_so: impl Fn() -> F) {
     let end = Instant::now() + PATIENCE;
     while !is_so().await {
-        assert!(Instant::now() < end, "it never came to this: {what}");
+        assert!(Instant::now() < end, "timed out waiting until {what}");
         sleep(Duration::from_millis(100)).await;
     }
 }

@@ -1,13 +1,13 @@
-//! What the doctor finds.
+//! `k3 doctor`.
 
 use std::fs;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::program::{Data, k3, outcome};
+use crate::program::{TestDataDir, k3, outcome};
 
-fn doctor(data: &Data, port: u16) -> (Option<i32>, Value, String) {
+fn doctor(data: &TestDataDir, port: u16) -> (Option<i32>, Value, String) {
     let mut command = k3(&[
         "doctor",
         "--no-node",
@@ -20,32 +20,32 @@ fn doctor(data: &Data, port: u16) -> (Option<i32>, Value, String) {
     (code, serde_json::from_str(&output).unwrap(), errors)
 }
 
-fn verdict<'t>(told: &'t Value, what: &str) -> &'t str {
-    let checks = told["checks"].as_array().unwrap();
+fn status_of<'t>(report: &'t Value, what: &str) -> &'t str {
+    let checks = report["checks"].as_array().unwrap();
     let check = checks.iter().find(|check| check["check"] == what).unwrap();
     check["verdict"].as_str().unwrap()
 }
 
 #[test]
-fn a_good_directory_is_well_with_and_without_a_server_and_a_broken_one_is_told_with_a_way_out() {
-    let data = Data::new();
+fn reports_a_healthy_directory_and_a_missing_key() {
+    let data = TestDataDir::new();
     let server = data.start(&["--controllers="]);
     let port = server.port();
-    let (code, told, errors) = doctor(&data, port);
-    assert_eq!(code, Some(0), "{told:#} {errors}");
+    let (code, report, errors) = doctor(&data, port);
+    assert_eq!(code, Some(0), "{report:#} {errors}");
     for what in ["store", "certificates", "server", "port of the API", "clock"] {
-        assert_eq!(verdict(&told, what), "ok", "{what}: {told:#}");
+        assert_eq!(status_of(&report, what), "ok", "{what}: {report:#}");
     }
     server.end_by(Signal::TERM);
-    let (code, told, errors) = doctor(&data, port);
-    assert_eq!(code, Some(0), "{told:#} {errors}");
-    assert_eq!(verdict(&told, "store"), "ok", "{told:#}");
+    let (code, report, errors) = doctor(&data, port);
+    assert_eq!(code, Some(0), "{report:#} {errors}");
+    assert_eq!(status_of(&report, "store"), "ok", "{report:#}");
 
     fs::remove_file(data.path().join("tls/ca.key")).unwrap();
-    let (code, told, errors) = doctor(&data, port);
+    let (code, report, errors) = doctor(&data, port);
     assert_eq!(code, Some(1));
-    assert_eq!(verdict(&told, "certificates"), "fail", "{told:#}");
-    assert_eq!(told["verdict"], "fail");
+    assert_eq!(status_of(&report, "certificates"), "fail", "{report:#}");
+    assert_eq!(report["verdict"], "fail");
     assert!(errors.contains("1 of"), "{errors}");
     let (_, text, _) = outcome(k3(&["doctor", "--no-node", "--data-dir"]).arg(data.path()));
     assert!(

@@ -18,13 +18,13 @@ use rustix::process::Signal;
 
 use crate::{
     cluster::{client, create, until},
-    program::{Data, k3, outcome},
+    program::{TestDataDir, k3, outcome},
 };
 
 const PASSWORD: &str = "correct horse battery staple";
 
 /// A configuration that encrypts secrets with secretbox and these keys.
-fn configure(data: &Data, keys: &[&str]) -> PathBuf {
+fn configure(data: &TestDataDir, keys: &[&str]) -> PathBuf {
     let secret = |name: &str| {
         let letter = name.as_bytes()[0];
         base64::Engine::encode(&base64::engine::general_purpose::STANDARD, [letter; 32])
@@ -82,14 +82,14 @@ fn internal_error<T: std::fmt::Debug>(answer: Result<T, Error>) -> String {
 }
 
 #[tokio::test]
-async fn secrets_are_encrypted_and_keys_are_replaced_without_losing_one() {
-    let data = Data::new();
+async fn encrypts_secrets_and_rotates_keys() {
+    let data = TestDataDir::new();
     let file = configure(&data, &["one"]);
     let file = file.to_str().unwrap();
     let flags = ["--controllers=", "--encryption-provider-config", file];
     let parameters = PostParams::default();
 
-    // A secret of the time before, and one that is encrypted.
+    // A secret from before encryption, and an encrypted one.
     let server = data.start(&["--controllers="]);
     let admin = client(&server.kubeconfig).await;
     secrets(&admin)
@@ -105,7 +105,7 @@ async fn secrets_are_encrypted_and_keys_are_replaced_without_losing_one() {
     let before = secrets(&admin).get("a").await.unwrap();
     server.end_by(Signal::TERM);
 
-    // A new key comes first: everything is readable, and is rewritten when somebody asks for it.
+    // With a new first key everything is readable, and is rewritten on request.
     configure(&data, &["two", "one"]);
     let server = data.start(&flags);
     let admin = client(&server.kubeconfig).await;
@@ -136,7 +136,7 @@ async fn secrets_are_encrypted_and_keys_are_replaced_without_losing_one() {
     assert_eq!(after.data, before.data);
     server.end_by(Signal::TERM);
 
-    // Neither the store nor a snapshot of it has the value.
+    // Neither the store nor a snapshot contains the plain value.
     let snapshot = data.path().join("a.k3");
     let mut save = k3(&["snapshot", "save", "--data-dir"]);
     let (code, _, errors) = outcome(save.arg(data.path()).arg(&snapshot));
@@ -147,7 +147,7 @@ async fn secrets_are_encrypted_and_keys_are_replaced_without_losing_one() {
     assert!(contains("k8s:enc:secretbox:v1:two:"));
     assert!(!contains(PASSWORD) && !contains(&encoded));
 
-    // The old key is not needed any more.
+    // The old key is no longer needed.
     configure(&data, &["two"]);
     let server = data.start(&flags);
     let admin = client(&server.kubeconfig).await;
@@ -157,8 +157,8 @@ async fn secrets_are_encrypted_and_keys_are_replaced_without_losing_one() {
 }
 
 #[tokio::test]
-async fn an_object_that_cannot_be_decrypted_is_an_error_of_its_own() {
-    let data = Data::new();
+async fn an_undecryptable_object_fails_alone() {
+    let data = TestDataDir::new();
     let file = configure(&data, &["one"]);
     let file = file.to_str().unwrap();
     let flags = ["--controllers=", "--encryption-provider-config", file];
@@ -190,7 +190,7 @@ async fn an_object_that_cannot_be_decrypted_is_an_error_of_its_own() {
                 assert!(message.contains(part), "{part} is not in: {message}");
             }
         }
-        // Another namespace, and what is written from now on.
+        // Other namespaces and new objects are not affected.
         let elsewhere = Api::<Secret>::namespaced(admin.clone(), "kube-system");
         let public = Api::<Secret>::namespaced(admin.clone(), "kube-public");
         assert!(public.list(&ListParams::default()).await.is_ok());
@@ -203,7 +203,7 @@ async fn an_object_that_cannot_be_decrypted_is_an_error_of_its_own() {
         server.end_by(Signal::TERM);
     }
 
-    // With the key it is there again, without a restart.
+    // With the key it is readable again, without a restart.
     configure(&data, &["three"]);
     let reload = "--encryption-provider-config-automatic-reload";
     let server = data.start(&[&flags[..], &[reload]].concat());
@@ -220,8 +220,8 @@ async fn an_object_that_cannot_be_decrypted_is_an_error_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_running_server_uses_a_changed_configuration() {
-    let data = Data::new();
+async fn a_running_server_reloads_the_configuration() {
+    let data = TestDataDir::new();
     let file = configure(&data, &["one"]);
     let server = data.start(&[
         "--storage=memory",
@@ -253,7 +253,7 @@ async fn a_running_server_uses_a_changed_configuration() {
 
 #[test]
 fn an_invalid_configuration_is_a_usage_error_that_names_the_field() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let file = configure(&data, &["one"]);
     let text = fs::read_to_string(&file)
         .unwrap()

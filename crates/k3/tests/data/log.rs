@@ -1,4 +1,4 @@
-//! The log: its form, its files, and how much is said.
+//! The log: format, files and level.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     cluster::until,
-    program::{Data, Server, k3, outcome},
+    program::{Server, TestDataDir, k3, outcome},
 };
 
 fn level(server: &Server, args: &[&str]) -> (Option<i32>, String, String) {
@@ -22,8 +22,8 @@ fn lines(file: &Path) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn lines_are_json_in_a_file_that_is_put_aside_and_the_level_is_changed_while_the_server_runs() {
-    let data = Data::new();
+async fn logs_json_to_a_rotated_file_and_changes_the_level_at_runtime() {
+    let data = TestDataDir::new();
     let file = data.path().join("logs/k3.log");
     let server = data.start(&[
         "--storage=memory",
@@ -34,7 +34,11 @@ async fn lines_are_json_in_a_file_that_is_put_aside_and_the_level_is_changed_whi
         "--log-path",
         file.to_str().unwrap(),
     ]);
-    assert_eq!(data.log(), "", "with a file, nothing goes to standard error");
+    assert_eq!(
+        data.log(),
+        "",
+        "with a file, nothing is written to standard error"
+    );
     let first = lines(&file);
     let serving = first
         .iter()
@@ -59,13 +63,13 @@ async fn lines_are_json_in_a_file_that_is_put_aside_and_the_level_is_changed_whi
     }
     assert_eq!(level(&server, &["8"]).0, Some(0));
 
-    // Everything is said now, so that the file is put aside soon.
+    // Log everything, so that the file is rotated soon.
     until("two files were put aside", || async {
         level(&server, &[]);
         file.with_file_name("k3.log.2").exists()
     })
     .await;
-    // And little now, so that no file is put aside while one looks.
+    // Log little, so that no file is rotated during the check.
     assert_eq!(level(&server, &["error"]).0, Some(0));
     assert!(
         lines(&file.with_file_name("k3.log.1"))
@@ -89,8 +93,8 @@ async fn lines_are_json_in_a_file_that_is_put_aside_and_the_level_is_changed_whi
 }
 
 #[test]
-fn a_level_that_is_none_and_a_file_that_cannot_be_written_are_told() {
-    let data = Data::new();
+fn rejects_invalid_levels_and_unwritable_files() {
+    let data = TestDataDir::new();
     let (code, _, errors) = outcome(&mut data.command(&["--log-level", "loud"]));
     assert!(
         code == Some(2) && errors.contains("loud") && errors.contains("debug"),

@@ -1,4 +1,4 @@
-//! What keeps a cluster and its data well: snapshots, copies, certificates, the log, and the doctor.
+//! Operations on a cluster and its data: snapshots, migration, certificates, logs and diagnosis.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
 mod certs;

@@ -1,12 +1,12 @@
-//! What the program says of itself.
+//! Version and manual pages.
 
 use serde_json::Value;
 
-use crate::program::{Data, k3, outcome};
+use crate::program::{TestDataDir, k3, outcome};
 
 #[test]
-fn the_version_is_this_programs_and_the_servers_if_it_can_be_reached() {
-    let data = Data::new();
+fn prints_the_versions_of_program_and_server() {
+    let data = TestDataDir::new();
     let (code, output, _) = outcome(k3(&["version", "--data-dir"]).arg(data.path()));
     assert_eq!(code, Some(0));
     assert!(
@@ -16,15 +16,15 @@ fn the_version_is_this_programs_and_the_servers_if_it_can_be_reached() {
     let _server = data.start(&["--storage=memory", "--controllers="]);
     let (code, output, errors) = outcome(k3(&["version", "-o", "json", "--data-dir"]).arg(data.path()));
     assert_eq!(code, Some(0), "{errors}");
-    let told: Value = serde_json::from_str(&output).unwrap();
+    let report: Value = serde_json::from_str(&output).unwrap();
     assert_eq!(
-        told["clientVersion"]["gitVersion"],
-        told["serverVersion"]["gitVersion"]
+        report["clientVersion"]["gitVersion"],
+        report["serverVersion"]["gitVersion"]
     );
 }
 
 #[test]
-fn every_command_has_a_page_in_the_manual() {
+fn every_command_has_a_manual_page() {
     let directory = tempfile::tempdir().unwrap();
     let (code, output, errors) = outcome(k3(&["man", "--dir"]).arg(directory.path()));
     assert_eq!(code, Some(0), "{errors}");

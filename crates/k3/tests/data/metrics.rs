@@ -1,4 +1,4 @@
-//! How quickly objects go from one store into another.
+//! The speed of migrations.
 
 use std::{collections::BTreeMap, env};
 
@@ -12,15 +12,15 @@ use rustix::process::Signal;
 
 use crate::{
     cluster::client,
-    program::{Data, k3, outcome},
+    program::{TestDataDir, k3, outcome},
 };
 
-/// So many objects, unless `K3_OBJECTS` says otherwise.
+/// Default number of objects; `K3_OBJECTS` overrides it.
 const OBJECTS: usize = 50_000;
-/// So many a second at least, of a release build.
+/// Minimum objects per second of a release build.
 const ASKED: u64 = 5_000;
 
-async fn fill(data: &Data, objects: usize) {
+async fn fill(data: &TestDataDir, objects: usize) {
     let server = data.start(&["--controllers="]);
     let maps: Api<ConfigMap> = Api::namespaced(client(&server.kubeconfig).await, "default");
     let made = stream::iter(0..objects).map(Ok::<_, kube::Error>);
@@ -43,12 +43,12 @@ async fn fill(data: &Data, objects: usize) {
 
 #[tokio::test]
 #[ignore = "measures for minutes: cargo test --release -p k3 --test data -- --ignored --nocapture objects_go_quickly"]
-async fn objects_go_quickly_from_a_directory_into_etcd_and_mysql() {
+async fn migrates_objects_fast_to_etcd_and_mysql() {
     let objects = env::var("K3_OBJECTS").map_or(OBJECTS, |number| number.parse().unwrap());
-    let data = Data::new();
+    let data = TestDataDir::new();
     fill(&data, objects).await;
     let from = format!("file:{}", data.path().display());
-    let name = format!("figures_{}", std::process::id());
+    let name = format!("metrics_{}", std::process::id());
     let etcd = k3_test_services::etcd().replace("http://", "etcd://");
     for to in [
         format!("{etcd}?prefix=/{name}/"),

@@ -1,10 +1,10 @@
-//! Objects from one store into another.
+//! `k3 migrate`.
 
 use rustix::process::Signal;
 
 use crate::{
     cluster::{client, create, read},
-    program::{Data, k3, outcome},
+    program::{TestDataDir, k3, outcome},
 };
 
 fn migrate(from: &str, to: &str, more: &[&str]) -> (Option<i32>, String, String) {
@@ -13,8 +13,9 @@ fn migrate(from: &str, to: &str, more: &[&str]) -> (Option<i32>, String, String)
 }
 
 #[tokio::test]
-async fn objects_go_from_a_directory_to_etcd_to_mysql_and_back() {
-    let (first, last) = (Data::new(), Data::new());
+async fn migrates_objects_between_all_stores() {
+    let first = TestDataDir::new();
+    let last = TestDataDir::new();
     let server = first.start(&["--controllers="]);
     let made = create(&client(&server.kubeconfig).await, "kept").await;
     let from = format!("file:{}", first.path().display());
@@ -48,8 +49,8 @@ async fn objects_go_from_a_directory_to_etcd_to_mysql_and_back() {
 }
 
 #[test]
-fn a_source_that_is_not_there_is_a_mistake() {
-    let data = Data::new();
+fn rejects_a_missing_source() {
+    let data = TestDataDir::new();
     let to = format!("file:{}", data.path().display());
     let (code, _, errors) = migrate("file:/nowhere/at/all", &to, &[]);
     assert!(code == Some(1) && errors.contains("no store"), "{errors}");

@@ -1,4 +1,4 @@
-//! `null` in what is stored, and in what is written: whoever watches goes on.
+//! `null` in stored and written objects: watchers tolerate it.
 
 use std::collections::HashSet;
 
@@ -18,10 +18,10 @@ use serde_json::json;
 
 use crate::{
     cluster::{client, until},
-    program::Data,
+    program::TestDataDir,
 };
 
-/// Groups whose objects say what controllers and the scheduler do, and not what the server itself does.
+/// Groups whose objects control controllers and the scheduler, not the server.
 const GROUPS: [&str; 8] = [
     "",
     "apps",
@@ -35,8 +35,8 @@ const GROUPS: [&str; 8] = [
 /// How many objects of a kind there are. All of them are read by the tests of those who read them; this is about the whole.
 const OF_EACH: usize = 12;
 
-/// Stores objects with `null` as they are, as an older server may have done.
-async fn store_nulls(data: &Data) -> usize {
+/// Stores objects with `null`, as an older server may have done.
+async fn store_nulls(data: &TestDataDir) -> usize {
     let options = FileOptions::new(data.path().join("objects"));
     let store = open(StorageConfig::File(options)).await.unwrap();
     let kinds = served_kinds().filter(|kind| GROUPS.contains(&&*kind.group));
@@ -64,8 +64,8 @@ async fn store_nulls(data: &Data) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_are_scheduled_and_run_while_nulls_are_stored() {
-    let data = Data::new();
+async fn controllers_tolerate_stored_nulls() {
+    let data = TestDataDir::new();
     let args = ["--simulated-nodes", "1"];
     assert!(data.start(&args).end_by(Signal::TERM).success());
     assert!(store_nulls(&data).await > 100);

@@ -1,4 +1,4 @@
-//! Objects in a file, and back.
+//! `k3 snapshot`.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -8,24 +8,24 @@ use serde_json::Value;
 
 use crate::{
     cluster::{client, create, read},
-    program::{Data, k3, outcome},
+    program::{TestDataDir, k3, outcome},
 };
 
-fn snapshot(verb: &str, data: &Data, file: &Path, more: &[&str]) -> (Option<i32>, String, String) {
+fn snapshot(verb: &str, data: &TestDataDir, file: &Path, more: &[&str]) -> (Option<i32>, String, String) {
     let mut command = k3(&["snapshot", verb]);
     command.arg("--data-dir").arg(data.path()).arg(file).args(more);
     outcome(&mut command)
 }
 
 #[tokio::test]
-async fn what_was_saved_and_destroyed_comes_back_with_its_uids_and_revisions_go_on() {
-    let data = Data::new();
+async fn restores_uids_and_continues_revisions() {
+    let data = TestDataDir::new();
     let files = tempfile::tempdir().unwrap();
     let file = files.path().join("monday.k3");
     let server = data.start(&["--controllers="]);
     let made = create(&client(&server.kubeconfig).await, "kept").await;
 
-    // The server goes on, and writes the snapshot itself.
+    // The running server writes the snapshot.
     let running = files.path().join("running.k3");
     let (code, output, errors) = snapshot("save", &data, &running, &[]);
     assert_eq!(code, Some(0), "{errors}");
@@ -51,10 +51,10 @@ async fn what_was_saved_and_destroyed_comes_back_with_its_uids_and_revisions_go_
     let (code, _, errors) = snapshot("save", &data, &file, &[]);
     assert!(code == Some(1) && errors.contains("there already"), "{errors}");
 
-    let told = outcome(k3(&["snapshot", "inspect", "-o", "json"]).arg(&file)).1;
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert!(told["objects"].as_u64().unwrap() > 10, "{told}");
-    assert!(told["revision"].as_u64().unwrap() >= made.1, "{told}");
+    let report = outcome(k3(&["snapshot", "inspect", "-o", "json"]).arg(&file)).1;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert!(report["objects"].as_u64().unwrap() > 10, "{report}");
+    assert!(report["revision"].as_u64().unwrap() >= made.1, "{report}");
 
     fs::remove_dir_all(data.path().join("objects")).unwrap();
     let (code, output, errors) = snapshot("restore", &data, &file, &[]);
@@ -65,10 +65,10 @@ async fn what_was_saved_and_destroyed_comes_back_with_its_uids_and_revisions_go_
     let admin = client(&server.kubeconfig).await;
     assert_eq!(read(&admin, "kept").await, made);
     let later = create(&admin, "later").await;
-    assert!(later.1 > told["revision"].as_u64().unwrap());
+    assert!(later.1 > report["revision"].as_u64().unwrap());
     server.end_by(Signal::TERM);
 
-    // What is there is not replaced unasked, and then its revisions are not used again.
+    // Existing data is replaced only with --force, and its revisions are not reused.
     let (code, _, errors) = snapshot("restore", &data, &file, &[]);
     assert!(code == Some(1) && errors.contains("--force"), "{errors}");
     let (code, _, errors) = snapshot("restore", &data, &file, &["--force"]);
@@ -101,8 +101,8 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 }
 
 #[tokio::test]
-async fn a_snapshot_of_a_shared_store_has_no_private_keys_unless_asked_for() {
-    let data = Data::new();
+async fn snapshots_exclude_private_keys_by_default() {
+    let data = TestDataDir::new();
     let name = format!("keys-{}", std::process::id());
     let etcd = k3_test_services::etcd();
     let in_etcd = |prefix: &str| {
@@ -156,7 +156,7 @@ async fn a_snapshot_of_a_shared_store_has_no_private_keys_unless_asked_for() {
     let (code, output, errors) = snapshot("restore", &data, &with, &[first, second, third, "--force"]);
     assert_eq!(code, Some(0), "{errors}");
     assert!(!output.contains("no private keys"), "{output}");
-    let empty = Data::new();
+    let empty = TestDataDir::new();
     let server = empty.start(&[first, second, third, "--controllers="]);
     assert_eq!(read(&client(&server.kubeconfig).await, "kept").await.0, made.0);
     server.end_by(Signal::TERM);
@@ -164,8 +164,8 @@ async fn a_snapshot_of_a_shared_store_has_no_private_keys_unless_asked_for() {
 }
 
 #[test]
-fn a_damaged_file_takes_nothing_away() {
-    let data = Data::new();
+fn a_damaged_snapshot_changes_nothing() {
+    let data = TestDataDir::new();
     data.start(&["--controllers="]).end_by(Signal::TERM);
     let file = data.path().join("a.k3");
     assert_eq!(snapshot("save", &data, &file, &[]).0, Some(0));
@@ -185,8 +185,8 @@ fn a_damaged_file_takes_nothing_away() {
 }
 
 #[test]
-fn a_store_that_is_not_there_or_in_memory_is_a_mistake() {
-    let data = Data::new();
+fn rejects_missing_and_in_memory_stores() {
+    let data = TestDataDir::new();
     let file = data.path().join("a.k3");
     let (code, _, errors) = snapshot("save", &data, &file, &[]);
     assert!(code == Some(1) && errors.contains("no store"), "{errors}");

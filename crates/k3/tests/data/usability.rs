@@ -1,4 +1,4 @@
-//! What operators stumble over: closed pipes, misspelt settings, stores that do not answer.
+//! Common problems of operators: closed pipes, misspelt settings, unavailable stores.
 
 use std::{
     fs,
@@ -10,17 +10,17 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::program::{Data, k3, outcome};
+use crate::program::{TestDataDir, k3, outcome};
 
 #[test]
-fn a_reader_that_closes_the_pipe_is_no_failure() {
+fn a_closed_pipe_is_not_an_error() {
     for args in [&["config", "show"][..], &["man"], &["config", "example"]] {
         let mut child = k3(args)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Closed before anything is written, or after the first bytes: both happen behind `head`.
+        // `head` may close the pipe before or after the first bytes.
         drop(child.stdout.take());
         let mut errors = String::new();
         child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
@@ -34,7 +34,7 @@ fn a_reader_that_closes_the_pipe_is_no_failure() {
 }
 
 #[test]
-fn help_is_a_command_too() {
+fn help_is_a_command() {
     let (code, shown, _) = outcome(&mut k3(&["help"]));
     assert!(code == Some(0) && shown.contains("snapshot"), "{shown}");
     let (code, shown, _) = outcome(&mut k3(&["help", "start"]));
@@ -45,7 +45,7 @@ fn help_is_a_command_too() {
 }
 
 #[test]
-fn an_impossible_node_name_is_a_usage_error() {
+fn an_invalid_node_name_is_a_usage_error() {
     for name in ["a_b", "-x", "a..b", "x y", &"n".repeat(254)] {
         let (code, _, errors) = outcome(&mut k3(&[
             "start",
@@ -58,8 +58,8 @@ fn an_impossible_node_name_is_a_usage_error() {
 }
 
 #[test]
-fn check_refuses_what_run_refuses() {
-    let data = Data::new();
+fn config_check_rejects_what_run_rejects() {
+    let data = TestDataDir::new();
     let file = data.path().join("c.yaml");
     for text in [
         "storage: {type: etcd}",
@@ -94,7 +94,7 @@ fn a_misspelt_variable_is_a_usage_error() {
 
 #[test]
 fn client_commands_find_the_server_of_the_configuration() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let _server = data.start(&["--storage=memory", "--controllers="]);
     let home = tempfile::tempdir().unwrap();
     let call = || {
@@ -123,8 +123,8 @@ fn client_commands_find_the_server_of_the_configuration() {
 }
 
 #[test]
-fn a_store_that_cannot_be_used_is_described_by_address_cause_and_remedy() {
-    let data = Data::new();
+fn store_errors_name_address_cause_and_remedy() {
+    let data = TestDataDir::new();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent_port = silent.local_addr().unwrap().port();
     let closed = k3_test_services::free_port().unwrap();
@@ -148,19 +148,19 @@ fn a_store_that_cannot_be_used_is_described_by_address_cause_and_remedy() {
     let etcd = |port: u16| format!("--etcd-servers=http://127.0.0.1:{port}");
     let mysql = |port: u16| format!("--mysql-url=mysql://k3@127.0.0.1:{port}/k3");
     let off = "--database-autostart=false".to_owned();
-    for (store, place) in [("etcd", etcd(closed)), ("mysql", mysql(closed))] {
-        let (errors, _) = start(&[format!("--storage={store}"), place, off.clone()]);
+    for (store, flag_of_store) in [("etcd", etcd(closed)), ("mysql", mysql(closed))] {
+        let (errors, _) = start(&[format!("--storage={store}"), flag_of_store, off.clone()]);
         assert!(
             errors.contains(&format!("127.0.0.1:{closed}")) && errors.contains("connection refused"),
             "{errors}"
         );
     }
-    // Nobody accepts: the kernel does, and then nothing is said.
+    // No process accepts: the kernel completes the connection, and no response follows.
     let dial = "--etcd-dial-timeout=1s".to_owned();
     let (errors, took) = start(&["--storage=etcd".to_owned(), etcd(silent_port), dial, off.clone()]);
     assert!(errors.contains(&format!("127.0.0.1:{silent_port}")), "{errors}");
     assert!(took < Duration::from_secs(8), "{took:?}");
-    // A start waits for a store as long as it is told to, and not longer.
+    // A start waits for the store for the configured time.
     let wait = "--storage-wait=3s".to_owned();
     let (errors, took) = start(&["--storage=etcd".to_owned(), etcd(closed), wait, off]);
     assert!(errors.contains("waiting for the store"), "{errors}");
@@ -168,8 +168,8 @@ fn a_store_that_cannot_be_used_is_described_by_address_cause_and_remedy() {
 }
 
 #[test]
-fn a_damaged_store_is_refused_without_a_panic() {
-    let data = Data::new();
+fn rejects_a_damaged_store_without_a_panic() {
+    let data = TestDataDir::new();
     let flags = ["--controllers="];
     data.start(&flags).end_by(rustix::process::Signal::TERM);
     let file = data.path().join("objects/store.redb");

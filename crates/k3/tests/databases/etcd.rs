@@ -7,73 +7,75 @@ use k3_test_services::{Etcd, TEST_ETCD_IMAGE, TEST_IMAGE, docker, podman};
 use rustix::process::Signal;
 
 use crate::{
-    machine::{Machine, kubectl, refused, start},
-    program::Data,
+    host::{DatabaseTest, kubectl, start, start_error},
+    program::TestDataDir,
 };
 
 #[test]
-fn it_is_started_where_nobody_listens_and_its_data_outlive_it() {
-    its_life(&Machine::new("docker", docker()));
+fn starts_etcd_on_a_free_port_and_keeps_its_data() {
+    check_lifecycle(&DatabaseTest::new("docker", docker()));
 }
 
 #[test]
-fn podman_does_the_same() {
-    its_life(&Machine::new("podman", podman()));
+fn works_with_podman() {
+    check_lifecycle(&DatabaseTest::new("podman", podman()));
 }
 
-fn its_life(machine: &Machine) {
-    let (data, name) = (Data::new(), machine.name("etcd"));
-    let server = start(&data, &machine.etcd(&[]));
-    let container = machine.container(&name).unwrap();
+fn check_lifecycle(host: &DatabaseTest) {
+    let data = TestDataDir::new();
+    let name = host.name("etcd");
+    let server = start(&data, &host.etcd(&[]));
+    let container = host.container(&name).unwrap();
     assert_eq!(container.state, ServiceContainerState::Running);
     let mut ports = container.ports.clone();
     ports.sort_unstable();
-    assert_eq!(ports, [machine.port, machine.port + 1]);
+    assert_eq!(ports, [host.port, host.port + 1]);
     kubectl(&server, "create configmap kept");
 
-    // A second server on the same machine uses the same, and leaves it to the first.
-    let second = Data::new();
-    let status = start(&second, &machine.etcd(&[])).end_by(Signal::TERM);
+    // A second server on the same machine uses the same database and does not stop it.
+    let second = TestDataDir::new();
+    let status = start(&second, &host.etcd(&[])).end_by(Signal::TERM);
     assert_eq!(status.code(), Some(0), "{}", second.log());
-    assert_eq!(machine.container(&name).unwrap().id, container.id);
+    assert_eq!(host.container(&name).unwrap().id, container.id);
     kubectl(&server, "get configmap kept");
 
     assert_eq!(server.end_by(Signal::TERM).code(), Some(0), "{}", data.log());
-    assert_eq!(machine.container(&name), None, "{}", data.log());
+    assert_eq!(host.container(&name), None, "{}", data.log());
 
-    // One that a killed server left behind, and that has ended since, is in nobody's way.
-    let left = machine.run(&ServiceContainerSpec {
+    // An exited container of a killed server does not prevent a start.
+    let left = host.run(&ServiceContainerSpec {
         name: name.clone(),
         image: TEST_IMAGE.to_owned(),
         entrypoint: vec!["/bin/true".to_owned()],
         labels: [
             ("k3.io/database", "etcd"),
-            ("k3.io/database-instance", &machine.instance),
+            ("k3.io/database-instance", &host.instance),
         ]
         .map(|(label, value)| (label.to_owned(), value.to_owned()))
         .into(),
-        volume: volume(machine, "left"),
+        volume: volume(host, "left"),
         ..ServiceContainerSpec::default()
     });
-    let server = start(&data, &machine.etcd(&[]));
-    assert_ne!(machine.container(&name).unwrap().id, left);
+    let server = start(&data, &host.etcd(&[]));
+    assert_ne!(host.container(&name).unwrap().id, left);
     kubectl(&server, "get configmap kept");
 
-    // Killed: the database goes on, is used by the next one, and is no longer anybody's to stop.
+    // After a kill the database keeps running, is used by the next server, and is never stopped.
     drop(server);
-    let orphan = machine.container(&name).unwrap();
-    let status = start(&data, &machine.etcd(&[])).end_by(Signal::TERM);
+    let orphan = host.container(&name).unwrap();
+    let status = start(&data, &host.etcd(&[])).end_by(Signal::TERM);
     assert_eq!(status.code(), Some(0), "{}", data.log());
-    assert_eq!(machine.container(&name).unwrap().id, orphan.id);
+    assert_eq!(host.container(&name).unwrap().id, orphan.id);
 }
 
 #[test]
-fn what_somebody_else_started_is_used_and_never_touched() {
-    let machine = Machine::new("docker", docker());
-    let (data, name) = (Data::new(), machine.name("etcd"));
+fn uses_and_keeps_databases_of_others() {
+    let host = DatabaseTest::new("docker", docker());
+    let data = TestDataDir::new();
+    let name = host.name("etcd");
     let port = ServiceContainerPort {
         host_ip: [127, 0, 0, 1].into(),
-        host_port: machine.port,
+        host_port: host.port,
         container_port: 2379,
     };
     let theirs = ServiceContainerSpec {
@@ -87,18 +89,18 @@ fn what_somebody_else_started_is_used_and_never_touched() {
         .map(str::to_owned)
         .into(),
         ports: vec![port],
-        volume: volume(&machine, "theirs"),
-        // Only so that nothing of the test is left: this is not what k3 knows its own by.
-        labels: [("k3.io/database-instance".to_owned(), machine.instance.clone())].into(),
+        volume: volume(&host, "theirs"),
+        // A label for the cleanup of the test; k3 does not use it.
+        labels: [("k3.io/database-instance".to_owned(), host.instance.clone())].into(),
         ..ServiceContainerSpec::default()
     };
-    let id = machine.run(&theirs);
-    let status = start(&data, &machine.etcd(&[])).end_by(Signal::TERM);
+    let id = host.run(&theirs);
+    let status = start(&data, &host.etcd(&[])).end_by(Signal::TERM);
     assert_eq!(status.code(), Some(0), "{}", data.log());
-    assert_eq!(machine.container(&name).unwrap().id, id);
-    machine.remove(&id);
+    assert_eq!(host.container(&name).unwrap().id, id);
+    host.remove(&id);
 
-    // One that does not serve is told, and left alone.
+    // A container that does not serve is reported and not changed.
     let idle = ServiceContainerSpec {
         entrypoint: vec!["/bin/true".to_owned()],
         image: TEST_IMAGE.to_owned(),
@@ -106,49 +108,49 @@ fn what_somebody_else_started_is_used_and_never_touched() {
         ports: Vec::new(),
         ..theirs
     };
-    let id = machine.run(&idle);
-    let said = refused(&data, &machine.etcd(&[]));
-    assert!(said.contains(&name) && said.contains("remove"), "{said}");
-    assert_eq!(machine.container(&name).unwrap().id, id);
-    machine.remove(&id);
+    let id = host.run(&idle);
+    let log = start_error(&data, &host.etcd(&[]));
+    assert!(log.contains(&name) && log.contains("remove"), "{log}");
+    assert_eq!(host.container(&name).unwrap().id, id);
+    host.remove(&id);
 }
 
 #[test]
-fn nothing_is_started_where_that_is_off_or_cannot_be() {
-    let machine = Machine::new("docker", docker());
-    let data = Data::new();
-    let said = refused(&data, &machine.etcd(&["--database-autostart=false"]));
-    assert!(said.contains("cannot open the store"), "{said}");
-    assert_eq!(machine.container(&machine.name("etcd")), None);
-    let said = refused(&data, &machine.etcd(&["--etcd-image", "k3.invalid/none:1"]));
+fn starts_nothing_when_disabled_or_impossible() {
+    let host = DatabaseTest::new("docker", docker());
+    let data = TestDataDir::new();
+    let log = start_error(&data, &host.etcd(&["--database-autostart=false"]));
+    assert!(log.contains("cannot open the store"), "{log}");
+    assert_eq!(host.container(&host.name("etcd")), None);
+    let log = start_error(&data, &host.etcd(&["--etcd-image", "k3.invalid/none:1"]));
     assert!(
-        said.contains("k3.invalid/none:1") && said.contains("--etcd-image"),
-        "{said}"
+        log.contains("k3.invalid/none:1") && log.contains("--etcd-image"),
+        "{log}"
     );
 
     let absent = data.path().join("absent.sock");
     let hidden = ["--runtime-endpoint", absent.to_str().unwrap()];
-    let said = refused(&data, &machine.etcd(&hidden));
+    let log = start_error(&data, &host.etcd(&hidden));
     assert!(
-        said.contains("nothing listens") && said.contains("start Docker or Podman"),
-        "{said}"
+        log.contains("nothing listens") && log.contains("start Docker or Podman"),
+        "{log}"
     );
-    let said = refused(&data, &machine.etcd(&["--runtime", "containerd"]));
-    assert!(said.contains("volumes with names"), "{said}");
+    let log = start_error(&data, &host.etcd(&["--runtime", "containerd"]));
+    assert!(log.contains("volumes with names"), "{log}");
 
-    // What listens is used all the same.
+    // A running database is used anyway.
     let etcd = Etcd::start().unwrap();
     let endpoint = etcd.endpoint();
     let _server = start(
         &data,
-        &machine.etcd(&[&hidden[..], &["--etcd-servers", &endpoint]].concat()),
+        &host.etcd(&[&hidden[..], &["--etcd-servers", &endpoint]].concat()),
     );
 }
 
-/// A volume of the test's own, which goes with the machine's others.
-fn volume(machine: &Machine, name: &str) -> NamedVolume {
+/// A volume of the test, which is removed with the others.
+fn volume(host: &DatabaseTest, name: &str) -> NamedVolume {
     NamedVolume {
-        name: format!("{name}-{}", machine.instance),
+        name: format!("{name}-{}", host.instance),
         path: "/kept".to_owned(),
     }
 }

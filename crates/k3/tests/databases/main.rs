@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
 mod etcd;
-mod machine;
+mod host;
 mod mysql;
 #[path = "../program/mod.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]

@@ -7,27 +7,28 @@ use k3_test_services::{docker, podman};
 use rustix::process::Signal;
 
 use crate::{
-    machine::{Machine, kubectl, start},
-    program::Data,
+    host::{DatabaseTest, kubectl, start},
+    program::TestDataDir,
 };
 
 #[test]
-fn it_gets_a_password_of_its_own_and_its_data_outlive_it() {
-    its_life(&Machine::new("docker", docker()));
+fn generates_a_password_and_keeps_the_data() {
+    check_lifecycle(&DatabaseTest::new("docker", docker()));
 }
 
 #[test]
-fn podman_does_the_same() {
-    its_life(&Machine::new("podman", podman()));
+fn works_with_podman() {
+    check_lifecycle(&DatabaseTest::new("podman", podman()));
 }
 
-fn its_life(machine: &Machine) {
-    let (data, name) = (Data::new(), machine.name("mysql"));
-    let server = start(&data, &machine.mysql("root"));
-    let container = machine.container(&name).unwrap();
+fn check_lifecycle(host: &DatabaseTest) {
+    let data = TestDataDir::new();
+    let name = host.name("mysql");
+    let server = start(&data, &host.mysql("root"));
+    let container = host.container(&name).unwrap();
     assert_eq!(
         (container.state, container.ports),
-        (ServiceContainerState::Running, vec![machine.port])
+        (ServiceContainerState::Running, vec![host.port])
     );
     let file = data.path().join("databases/mysql.password");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
@@ -35,17 +36,17 @@ fn its_life(machine: &Machine) {
     assert!(password.len() >= 32 && !data.log().contains(&password));
     kubectl(&server, "create configmap kept");
     assert_eq!(server.end_by(Signal::TERM).code(), Some(0), "{}", data.log());
-    assert_eq!(machine.container(&name), None);
+    assert_eq!(host.container(&name), None);
 
-    let server = start(&data, &machine.mysql("root"));
+    let server = start(&data, &host.mysql("root"));
     kubectl(&server, "get configmap kept");
 }
 
 #[test]
-fn a_user_that_is_not_root_has_the_password_that_was_given() {
-    let machine = Machine::new("docker", docker());
-    let data = Data::new();
-    let _server = start(&data, &machine.mysql("keeper:s3cret"));
+fn uses_the_configured_password_of_another_user() {
+    let host = DatabaseTest::new("docker", docker());
+    let data = TestDataDir::new();
+    let _server = start(&data, &host.mysql("alice:s3cret"));
     assert!(!data.path().join("databases").exists());
     assert!(!data.log().contains("s3cret"));
 }

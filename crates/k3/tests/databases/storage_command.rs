@@ -11,80 +11,80 @@ use kubecontroller::testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    machine::{Machine, kubectl},
-    program::{Data, k3, outcome},
+    host::{DatabaseTest, kubectl},
+    program::{TestDataDir, k3, outcome},
 };
 
-/// A `k3 storage` that ends with this.
-struct Keeper {
+/// A running `k3 storage`; dropping it stops it.
+struct StorageProcess {
     child: Child,
-    data: Data,
+    data: TestDataDir,
 }
 
 #[test]
-fn it_is_there_as_long_as_its_keeper_and_comes_again_after_a_crash() {
-    its_life(&Machine::new("docker", docker()));
+fn the_database_lives_with_its_process_and_restarts_after_a_crash() {
+    check_lifecycle(&DatabaseTest::new("docker", docker()));
 }
 
 #[test]
-fn podman_starts_it_again_too() {
-    its_life(&Machine::new("podman", podman()));
+fn restarts_with_podman() {
+    check_lifecycle(&DatabaseTest::new("podman", podman()));
 }
 
-fn its_life(machine: &Machine) {
-    let (data, name) = (Data::new(), machine.name("etcd"));
-    let endpoint = format!("http://localhost:{}", machine.port);
+fn check_lifecycle(host: &DatabaseTest) {
+    let data = TestDataDir::new();
+    let name = host.name("etcd");
+    let endpoint = format!("http://localhost:{}", host.port);
     let server = || {
         let mut command = k3(&["apiserver", "--secure-port=0", "--storage=etcd", "--etcd-servers"]);
         command.arg(&endpoint).arg("--data-dir").arg(data.path());
         command
     };
-    // Who serves the API alone starts none, whatever the settings say.
+    // `k3 apiserver` starts no database, whatever the settings are.
     let (code, _, errors) = outcome(server().env("K3_DATABASE_AUTOSTART", "true"));
     assert_eq!(code, Some(1), "{errors}");
     assert!(errors.contains("cannot open the store"), "{errors}");
-    assert_eq!(machine.container(&name), None);
+    assert_eq!(host.container(&name), None);
 
-    let keeper = Keeper::start(machine);
-    machine.waits.block_on(eventually(|| async {
-        let log = keeper.data.log();
+    let process = StorageProcess::start(host);
+    host.waits.block_on(eventually(|| async {
+        let log = process.data.log();
         log.contains("store is available").then_some(()).ok_or(log)
     }));
     let server = data.serve(server());
     kubectl(&server, "create configmap kept");
-    let id = machine.container(&name).unwrap().id;
+    let id = host.container(&name).unwrap().id;
 
-    machine.crash(&name);
-    machine
-        .waits
-        .block_on(eventually(|| async { written(&server.kubeconfig) }));
-    assert_eq!(machine.container(&name).unwrap().id, id);
+    host.crash(&name);
+    host.waits
+        .block_on(eventually(|| async { try_write(&server.kubeconfig) }));
+    assert_eq!(host.container(&name).unwrap().id, id);
 
-    let said = keeper.end();
-    assert_eq!(machine.container(&name), None, "{said}");
+    let log = process.end();
+    assert_eq!(host.container(&name), None, "{log}");
 }
 
-/// Whether something can be written: lists are what the server remembers, this is for the store to answer.
-fn written(kubeconfig: &Path) -> Result<(), String> {
+/// Tries a write, which needs the store; lists are served from the cache.
+fn try_write(kubeconfig: &Path) -> Result<(), String> {
     let mut command = Command::new("kubectl");
     command.arg("--kubeconfig").arg(kubeconfig);
     let (code, _, errors) = outcome(command.args(["annotate", "--overwrite", "configmap/kept", "a=b"]));
     (code == Some(0)).then_some(()).ok_or(errors)
 }
 
-// --- Keeper ---
+// --- StorageProcess ---
 
-impl Keeper {
-    fn start(machine: &Machine) -> Self {
-        let data = Data::new();
+impl StorageProcess {
+    fn start(host: &DatabaseTest) -> Self {
+        let data = TestDataDir::new();
         let log = fs::File::create(data.path().join("log")).unwrap();
         let mut command = k3(&["storage", "--data-dir"]);
-        command.arg(data.path()).args(machine.etcd(&[]));
+        command.arg(data.path()).args(host.etcd(&[]));
         let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        Keeper { child, data }
+        StorageProcess { child, data }
     }
 
-    /// Ends it in order: what it said.
+    /// Stops it and returns its log.
     fn end(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let status = self.child.wait().unwrap();
@@ -93,9 +93,9 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for StorageProcess {
     fn drop(&mut self) {
-        // Best effort: it may have ended already.
+        // Best effort: it may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

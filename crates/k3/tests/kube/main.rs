@@ -15,22 +15,22 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
     runtime::{WatchStreamExt, watcher},
 };
-use program::{Data, Server};
+use program::{Server, TestDataDir};
 use serde_json::json;
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A server, and a client that is its administrator.
-struct Cluster {
+struct TestCluster {
     client: Client,
     _server: Server,
-    _data: Data,
+    _data: TestDataDir,
 }
 
-impl Cluster {
+impl TestCluster {
     async fn start() -> Self {
-        let data = Data::new();
+        let data = TestDataDir::new();
         let server = data.start(&["--storage=memory", "--controllers="]);
         let kubeconfig = Kubeconfig::read_from(data.path().join("admin.kubeconfig")).unwrap();
         let options = KubeConfigOptions::default();
@@ -38,7 +38,7 @@ impl Cluster {
             .await
             .unwrap();
         let client = Client::try_from(config).unwrap();
-        Cluster {
+        TestCluster {
             client,
             _server: server,
             _data: data,
@@ -63,7 +63,7 @@ fn config_map(name: &str, value: &str) -> ConfigMap {
 
 #[tokio::test]
 async fn objects_are_created_replaced_listed_and_deleted() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let api = cluster.config_maps();
     let created = api
         .create(&PostParams::default(), &config_map("a", "1"))
@@ -73,7 +73,7 @@ async fn objects_are_created_replaced_listed_and_deleted() {
     let mut changed = created.clone();
     changed.data = config_map("a", "2").data;
     api.replace("a", &PostParams::default(), &changed).await.unwrap();
-    // The old version is refused, as a conflict.
+    // The old version is rejected with a conflict.
     let refused = api
         .replace("a", &PostParams::default(), &changed)
         .await
@@ -93,10 +93,10 @@ async fn objects_are_created_replaced_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_collection_of_many_is_deleted_whole_and_told_in_order() {
-    let cluster = Cluster::start().await;
+async fn deletes_a_large_collection_and_returns_it_in_order() {
+    let cluster = TestCluster::start().await;
     let config_maps = cluster.config_maps();
-    // More than are deleted at once, and not a multiple of that.
+    // More than one page of deletions, and not a multiple of it.
     let names: Vec<_> = (0..75).map(|number| format!("many-{number:02}")).collect();
     for name in &names {
         let mut one = config_map(name, "");
@@ -114,8 +114,8 @@ async fn a_collection_of_many_is_deleted_whole_and_told_in_order() {
         .unwrap()
         .left()
         .expect("the answer has what was deleted");
-    let told: Vec<_> = deleted.iter().map(ResourceExt::name_any).collect();
-    assert_eq!(told, names);
+    let reported: Vec<_> = deleted.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(reported, names);
     let left = config_maps.list(&ListParams::default()).await.unwrap();
     let left: Vec<_> = left.iter().map(ResourceExt::name_any).collect();
     assert!(left.contains(&"other".to_owned()), "{left:?}");
@@ -123,10 +123,10 @@ async fn a_collection_of_many_is_deleted_whole_and_told_in_order() {
 }
 
 #[tokio::test]
-async fn what_is_applied_is_owned_and_filled_in() {
-    let cluster = Cluster::start().await;
+async fn server_side_apply_sets_managers_and_defaults() {
+    let cluster = TestCluster::start().await;
     let api: Api<Deployment> = Api::namespaced(cluster.client.clone(), "default");
-    let wanted = json!({
+    let desired = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {
             "selector": {"matchLabels": {"app": "web"}},
@@ -137,13 +137,13 @@ async fn what_is_applied_is_owned_and_filled_in() {
         },
     });
     let params = PatchParams::apply("test");
-    let applied = api.patch("web", &params, &Patch::Apply(&wanted)).await.unwrap();
+    let applied = api.patch("web", &params, &Patch::Apply(&desired)).await.unwrap();
     let spec = applied.spec;
     assert_eq!((spec.replicas, spec.revision_history_limit), (Some(1), Some(10)));
     let managers = applied.metadata.managed_fields.unwrap();
     assert_eq!(managers[0].manager.as_deref(), Some("test"));
     // Another manager cannot change the image without force.
-    let mut other = wanted.clone();
+    let mut other = desired.clone();
     other["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other");
     let refused = api
         .patch("web", &PatchParams::apply("other"), &Patch::Apply(&other))
@@ -159,8 +159,8 @@ async fn what_is_applied_is_owned_and_filled_in() {
 }
 
 #[tokio::test]
-async fn a_watcher_sees_what_is_there_and_what_comes() {
-    let cluster = Cluster::start().await;
+async fn watcher_yields_existing_and_new_objects() {
+    let cluster = TestCluster::start().await;
     let api = cluster.config_maps();
     api.create(&PostParams::default(), &config_map("before", "1"))
         .await
@@ -173,9 +173,9 @@ async fn a_watcher_sees_what_is_there_and_what_comes() {
         let mut next = async || {
             let change = tokio::time::timeout(PATIENCE, changes.try_next()).await;
             change
-                .expect("a change comes in time")
+                .expect("a change arrives in time")
                 .unwrap()
-                .expect("the watch goes on")
+                .expect("the watch continues")
                 .metadata
                 .name
                 .unwrap()

@@ -1,38 +1,41 @@
-//! Who one is, and what is said of what is not there.
+//! Authentication and not-found errors.
 
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 
 #[test]
-fn the_kubeconfig_makes_one_an_administrator() {
-    let me = Cluster::start().kubectl("auth whoami");
+fn the_kubeconfig_is_for_an_administrator() {
+    let me = TestCluster::start().kubectl("auth whoami");
     assert!(me.contains("kubernetes-admin"), "{me}");
     assert!(me.contains("[system:masters system:authenticated]"), "{me}");
 }
 
 #[test]
-fn metrics_that_are_not_there_are_a_clear_error() {
-    let (_, said) = Cluster::start().refused("top pods");
-    assert!(said.contains("Metrics API not available"), "{said}");
+fn reports_a_missing_metrics_api() {
+    let (_, message) = TestCluster::start().kubectl_error("top pods");
+    assert!(message.contains("Metrics API not available"), "{message}");
 }
 
 #[test]
-fn what_does_not_exist_is_told_by_name() {
-    let cluster = Cluster::start();
-    let (code, said) = cluster.refused("get pod nobody");
+fn not_found_errors_name_the_object() {
+    let cluster = TestCluster::start();
+    let (code, message) = cluster.kubectl_error("get pod missing");
     assert_eq!(code, 1);
-    assert_eq!(said, "Error from server (NotFound): pods \"nobody\" not found\n");
-    let (_, said) = cluster.refused("get gadgets");
+    assert_eq!(
+        message,
+        "Error from server (NotFound): pods \"missing\" not found\n"
+    );
+    let (_, message) = cluster.kubectl_error("get gadgets");
     assert!(
-        said.contains("the server doesn't have a resource type \"gadgets\""),
-        "{said}"
+        message.contains("the server doesn't have a resource type \"gadgets\""),
+        "{message}"
     );
 }
 
 #[test]
-fn a_pod_without_a_node_has_an_empty_log_and_takes_no_commands() {
-    let cluster = Cluster::start();
+fn logs_and_exec_of_an_unscheduled_pod() {
+    let cluster = TestCluster::start();
     cluster.kubectl("run web --image=nginx");
     assert_eq!(cluster.kubectl("logs web"), "");
-    let (_, said) = cluster.refused("exec web -- ls");
-    assert!(said.contains("does not have a host assigned"), "{said}");
+    let (_, message) = cluster.kubectl_error("exec web -- ls");
+    assert!(message.contains("does not have a host assigned"), "{message}");
 }

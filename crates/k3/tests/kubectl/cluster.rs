@@ -10,52 +10,52 @@ use std::{
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::program::{Data, Server, k3, outcome};
+use crate::program::{Server, TestDataDir, k3, outcome};
 
-/// A server in memory with a namespace `default` in which pods may be made. No controllers run beside it, unless it is said.
-pub(crate) struct Cluster {
+/// A server in memory whose namespace `default` has a service account. Controllers run only on request.
+pub(crate) struct TestCluster {
     server: Server,
-    data: Data,
+    data: TestDataDir,
 }
 
-/// A kubectl that goes on until it is dropped.
-pub(crate) struct Following {
+/// A running kubectl, killed on drop.
+pub(crate) struct RunningKubectl {
     child: std::process::Child,
     pub(crate) lines: BufReader<std::process::ChildStdout>,
 }
 
-// --- Cluster ---
+// --- TestCluster ---
 
-impl Cluster {
+impl TestCluster {
     pub(crate) fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// The same with further flags.
+    /// Starts a server with further flags.
     pub(crate) fn start_with(flags: &[&str]) -> Self {
-        Self::start_on(Data::new(), flags)
+        Self::start_on(TestDataDir::new(), flags)
     }
 
-    /// A server that refuses what kubectl would make first.
+    /// Starts a server without preparing the namespace, because it rejects kubectl.
     pub(crate) fn refusing(flags: &[&str]) -> Self {
-        let data = Data::new();
+        let data = TestDataDir::new();
         let server = data.start(&[&["--storage=memory"], flags].concat());
         Self { server, data }
     }
 
-    /// The same on a directory.
-    pub(crate) fn start_on(data: Data, flags: &[&str]) -> Self {
+    /// Starts a server on a data directory.
+    pub(crate) fn start_on(data: TestDataDir, flags: &[&str]) -> Self {
         let server = data.start(&[&["--storage=memory", "--controllers="], flags].concat());
         assert_ne!(server.port(), 0);
         let cluster = Self { server, data };
-        // What a controller would do.
+        // Stands in for the service account controller.
         cluster.kubectl("create serviceaccount default");
         cluster
     }
 
     /// The same with controllers, a scheduler and so many nodes that are simulated.
     pub(crate) fn with_nodes(count: u32) -> Self {
-        let data = Data::new();
+        let data = TestDataDir::new();
         let server = data.start(&["--storage=memory", &format!("--simulated-nodes={count}")]);
         let cluster = Self { server, data };
         cluster.kubectl("wait --for=create serviceaccount/default --timeout=60s");
@@ -65,7 +65,7 @@ impl Cluster {
     /// A server with controllers, a scheduler and a node whose containers a runtime of this machine runs.
     ///
     /// However full the disk of this machine is: nothing is thrown off the node, and no image away.
-    pub(crate) fn with_runtime(data: Data, node: &str, (runtime, socket): (&str, &Path)) -> Self {
+    pub(crate) fn with_runtime(data: TestDataDir, node: &str, (runtime, socket): (&str, &Path)) -> Self {
         let mut command = k3(&["start", "--secure-port=0", "--node-port=0", "--data-dir"]);
         command.arg(data.path());
         command.args(["--node-name", node, "--runtime", runtime, "--runtime-endpoint"]);
@@ -78,7 +78,7 @@ impl Cluster {
     }
 
     /// Ends the server at once, as a crash does, and gives its directory back.
-    pub(crate) fn kill(self) -> Data {
+    pub(crate) fn kill(self) -> TestDataDir {
         self.server.end_by(Signal::KILL);
         self.data
     }
@@ -88,7 +88,7 @@ impl Cluster {
         self.kubectl_with(&line.split(' ').collect::<Vec<_>>())
     }
 
-    /// As [`Cluster::kubectl`], with arguments that may hold spaces.
+    /// As [`TestCluster::kubectl`], with arguments that may hold spaces.
     pub(crate) fn kubectl_with(&self, args: &[&str]) -> String {
         let (code, output, errors) = outcome(self.command().args(args));
         assert_eq!(
@@ -100,8 +100,8 @@ impl Cluster {
         output
     }
 
-    /// Runs kubectl, which must fail, and returns its exit code with all that it says.
-    pub(crate) fn refused(&self, line: &str) -> (i32, String) {
+    /// Runs kubectl, which must fail, and returns its exit code and output.
+    pub(crate) fn kubectl_error(&self, line: &str) -> (i32, String) {
         let (code, output, errors) = outcome(self.command().args(line.split(' ')));
         assert_ne!(code, Some(0), "kubectl {line}: {output}{errors}");
         (code.unwrap(), output + &errors)
@@ -113,7 +113,7 @@ impl Cluster {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// A call of kubectl by somebody who bears a token, and shows nothing else.
+    /// A kubectl command with a bearer token and no other credentials.
     pub(crate) fn bearer(&self, token: &str) -> Command {
         let text = fs::read_to_string(&self.server.kubeconfig).unwrap();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -131,13 +131,13 @@ impl Cluster {
 
     /// A call of `k3 token` that knows this server and no other.
     pub(crate) fn token(&self, line: &str) -> Command {
-        let mut command = self.own("token");
+        let mut command = self.k3_command_for("token");
         command.args(line.split(' '));
         command
     }
 
     /// A call of a command of `k3` that knows this server and no other.
-    pub(crate) fn own(&self, name: &str) -> Command {
+    pub(crate) fn k3_command_for(&self, name: &str) -> Command {
         let mut command = k3(&[name]);
         command
             .env("KUBECONFIG", &self.server.kubeconfig)
@@ -160,7 +160,7 @@ impl Cluster {
         fs::read_to_string(&self.server.kubeconfig).unwrap()
     }
 
-    /// Tells the server to stop, and waits for its end.
+    /// Stops the server and waits for its exit.
     pub(crate) fn stop(self) -> ExitStatus {
         self.server.end_by(Signal::TERM)
     }
@@ -176,7 +176,7 @@ impl Cluster {
     }
 
     /// Starts a kubectl that prints until it is dropped.
-    pub(crate) fn follow(&self, line: &str) -> Following {
+    pub(crate) fn follow(&self, line: &str) -> RunningKubectl {
         let mut child = self
             .command()
             .args(line.split(' '))
@@ -184,7 +184,7 @@ impl Cluster {
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
-        Following {
+        RunningKubectl {
             lines: BufReader::new(child.stdout.take().unwrap()),
             child,
         }
@@ -202,7 +202,7 @@ impl Cluster {
     }
 }
 
-impl Drop for Following {
+impl Drop for RunningKubectl {
     fn drop(&mut self) {
         // Best effort: it may have ended already.
         let _ = self.child.kill();

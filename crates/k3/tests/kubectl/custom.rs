@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Read};
 
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 
 const DEFINITION: &str = r"
 apiVersion: apiextensions.k8s.io/v1
@@ -46,7 +46,7 @@ metadata: {name: mine}
 spec: {cronSpec: "* *"}
 "#;
 
-impl Cluster {
+impl TestCluster {
     fn define(&self) {
         let file = self.file("definition.yaml", DEFINITION);
         self.kubectl(&format!("create -f {}", file.display()));
@@ -55,8 +55,8 @@ impl Cluster {
 }
 
 #[test]
-fn a_kind_that_was_defined_is_found_explained_and_used() {
-    let cluster = Cluster::start();
+fn a_custom_resource_works_like_a_built_in_one() {
+    let cluster = TestCluster::start();
     cluster.define();
     let resources = cluster.kubectl("api-resources --api-group=stable.example.com");
     assert!(resources.contains("crontabs   ct"), "{resources}");
@@ -82,21 +82,21 @@ fn a_kind_that_was_defined_is_found_explained_and_used() {
     );
 
     let bad = cluster.file("bad.yaml", &OBJECT.replace("* *", "often").replace("mine", "bad"));
-    let (_, refusal) = cluster.refused(&format!("create -f {}", bad.display()));
+    let (_, error) = cluster.kubectl_error(&format!("create -f {}", bad.display()));
     let expected =
         "spec.cronSpec: Invalid value: \"often\": spec.cronSpec in body should match '^\\S+ \\S+$'";
-    assert!(refusal.contains(expected), "{refusal}");
+    assert!(error.contains(expected), "{error}");
 }
 
 #[test]
-fn a_definition_takes_its_objects_and_watches_with_it() {
-    let cluster = Cluster::start();
+fn deleting_a_definition_deletes_its_objects_and_ends_watches() {
+    let cluster = TestCluster::start();
     cluster.define();
     let file = cluster.file("object.yaml", OBJECT);
     cluster.kubectl(&format!("create -f {}", file.display()));
     let mut watch = cluster.follow("get --raw /apis/stable.example.com/v1/crontabs?watch=true");
     let mut seen = String::new();
-    // The watch has begun when it shows what is there.
+    // The watch has started when it prints the existing objects.
     watch.lines.read_line(&mut seen).unwrap();
     cluster.kubectl("delete crd crontabs.stable.example.com");
     watch.lines.read_to_string(&mut seen).unwrap();
@@ -104,13 +104,13 @@ fn a_definition_takes_its_objects_and_watches_with_it() {
         seen.contains("\"ADDED\"") && seen.contains("\"DELETED\""),
         "{seen}"
     );
-    let (_, refusal) = cluster.refused("get --raw /apis/stable.example.com/v1/crontabs");
+    let (_, error) = cluster.kubectl_error("get --raw /apis/stable.example.com/v1/crontabs");
     assert!(
-        refusal.contains("the server could not find the requested resource"),
-        "{refusal}"
+        error.contains("the server could not find the requested resource"),
+        "{error}"
     );
 
-    // What is defined anew begins without objects.
+    // A definition that was created again has no objects.
     cluster.define();
     let list = cluster.kubectl("get crontabs -o name");
     assert_eq!(list, "");

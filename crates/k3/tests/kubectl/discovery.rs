@@ -1,12 +1,12 @@
 //! kubectl finds out what there is.
 
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 
 #[test]
-fn resources_are_listed_with_their_short_names() {
-    let cluster = Cluster::start();
+fn lists_resources_with_short_names() {
+    let cluster = TestCluster::start();
     let resources = cluster.kubectl("api-resources");
-    for words in [
+    for columns in [
         &["pods", "po", "v1", "true", "Pod"][..],
         &["namespaces", "ns", "v1", "false", "Namespace"],
         &["deployments", "deploy", "apps/v1", "true", "Deployment"],
@@ -19,10 +19,10 @@ fn resources_are_listed_with_their_short_names() {
             "StorageClass",
         ],
     ] {
-        let is_line = |line: &str| line.split_whitespace().eq(words.iter().copied());
+        let is_line = |line: &str| line.split_whitespace().eq(columns.iter().copied());
         assert!(
             resources.lines().any(is_line),
-            "{words:?} is missing in:\n{resources}"
+            "{columns:?} is missing in:\n{resources}"
         );
     }
     let namespaced = cluster.kubectl("api-resources --namespaced=false --verbs=list -o name");
@@ -31,8 +31,8 @@ fn resources_are_listed_with_their_short_names() {
 }
 
 #[test]
-fn health_is_told_check_by_check() {
-    let cluster = Cluster::start();
+fn health_lists_each_check() {
+    let cluster = TestCluster::start();
     assert_eq!(cluster.kubectl("get --raw /readyz"), "ok");
     let verbose = cluster.kubectl("get --raw /readyz?verbose");
     assert!(verbose.contains("[+]ping ok"), "{verbose}");
@@ -40,8 +40,8 @@ fn health_is_told_check_by_check() {
 }
 
 #[test]
-fn the_version_is_that_of_the_api() {
-    let version = Cluster::start().kubectl("version -o json");
+fn reports_the_kubernetes_version() {
+    let version = TestCluster::start().kubectl("version -o json");
     let version: serde_json::Value = serde_json::from_str(&version).unwrap();
     let text = version["serverVersion"]["gitVersion"].as_str().unwrap();
     assert!(text.starts_with("v1.37."), "{text}");
@@ -49,7 +49,7 @@ fn the_version_is_that_of_the_api() {
 
 #[test]
 fn fields_are_explained() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     let all = cluster.kubectl("explain pod.spec.containers --recursive");
     for field in ["imagePullPolicy", "livenessProbe", "resources", "volumeMounts"] {
         assert!(all.contains(field), "{field} is missing in:\n{all}");

@@ -1,4 +1,4 @@
-//! Certificates of others, requests of nobody, and trust in the machine itself.
+//! Foreign certificates, anonymous requests, and trust in localhost.
 
 use std::{
     io::{Read, Write},
@@ -7,9 +7,9 @@ use std::{
 
 use rcgen::{CertificateParams, DnType, KeyPair};
 
-use crate::{cluster::Cluster, program::outcome};
+use crate::{cluster::TestCluster, program::outcome};
 
-/// A port that is free now, and that the kernel gives to nobody's client.
+/// A free port outside the ephemeral range.
 fn free_port() -> u16 {
     k3_test_services::free_port().unwrap()
 }
@@ -26,8 +26,8 @@ fn get(port: u16, path: &str, headers: &str) -> String {
 }
 
 #[test]
-fn a_certificate_of_another_authority_is_an_answer_and_not_a_broken_connection() {
-    let cluster = Cluster::start();
+fn a_foreign_certificate_gets_an_unauthorized_response() {
+    let cluster = TestCluster::start();
     let mut params = CertificateParams::default();
     params
         .distinguished_name
@@ -47,18 +47,18 @@ fn a_certificate_of_another_authority_is_an_answer_and_not_a_broken_connection()
     });
     let other = cluster.file("other.kubeconfig", &lines.collect::<Vec<_>>().join("\n"));
     let mut command = cluster.command();
-    let (code, _, said) = outcome(command.env("KUBECONFIG", other).args(["get", "--raw=/healthz"]));
+    let (code, _, message) = outcome(command.env("KUBECONFIG", other).args(["get", "--raw=/healthz"]));
     assert_eq!(code, Some(1));
     assert!(
-        said.contains("Unauthorized") || said.contains("must be logged in"),
-        "{said}"
+        message.contains("Unauthorized") || message.contains("must be logged in"),
+        "{message}"
     );
 }
 
 #[test]
-fn over_plain_http_one_shows_a_token_as_elsewhere() {
+fn plain_http_requires_a_token() {
     let port = free_port();
-    let cluster = Cluster::start_with(&[&format!("--insecure-port={port}")]);
+    let cluster = TestCluster::start_with(&[&format!("--insecure-port={port}")]);
     assert_eq!(get(port, "/healthz", ""), "HTTP/1.1 200 OK");
     assert_eq!(get(port, "/api", ""), "HTTP/1.1 401 Unauthorized");
     let token = cluster.kubectl("create token default");
@@ -67,9 +67,9 @@ fn over_plain_http_one_shows_a_token_as_elsewhere() {
 }
 
 #[test]
-fn this_machine_needs_no_token_where_that_is_asked_and_nobody_passes_for_it() {
+fn trusts_localhost_when_enabled() {
     let port = free_port();
-    let cluster = Cluster::start_with(&[&format!("--insecure-port={port}"), "--authn-allow-localhost"]);
+    let cluster = TestCluster::start_with(&[&format!("--insecure-port={port}"), "--authn-allow-localhost"]);
     let server = format!("--server=http://127.0.0.1:{port}");
     assert!(
         cluster
@@ -96,9 +96,9 @@ fn this_machine_needs_no_token_where_that_is_asked_and_nobody_passes_for_it() {
 }
 
 #[test]
-fn a_put_changes_the_status_where_that_is_asked() {
+fn unrestricted_update_changes_the_status() {
     for (flags, replicas) in [(&[][..], ""), (&["--unrestricted-update"][..], "3")] {
-        let cluster = Cluster::start_with(flags);
+        let cluster = TestCluster::start_with(flags);
         cluster.kubectl("create deployment web --image=nginx");
         let mut deployment = cluster.get("deployment/web");
         deployment["status"] = serde_json::json!({"replicas": 3});

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
 mod access;
+mod authorization;
 mod client;
 mod cluster;
 mod containers;
@@ -15,7 +16,6 @@ mod policy;
 #[path = "../program/mod.rs"]
 mod program;
 mod removal;
-mod rights;
 mod tokens;
 mod watching;
 mod workloads;

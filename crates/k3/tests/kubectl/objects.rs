@@ -3,17 +3,17 @@
 use serde_json::json;
 
 use crate::{
-    cluster::{Cluster, POD},
+    cluster::{POD, TestCluster},
     program::outcome,
 };
 
 #[test]
 fn a_deployment_is_created_and_scaled() {
-    let cluster = Cluster::start();
-    let said = cluster.kubectl("create deployment web --image=nginx:1.27 --replicas=2");
-    assert_eq!(said, "deployment.apps/web created\n");
-    let said = cluster.kubectl("scale deployment web --replicas=5 --current-replicas=2");
-    assert_eq!(said, "deployment.apps/web scaled\n");
+    let cluster = TestCluster::start();
+    let message = cluster.kubectl("create deployment web --image=nginx:1.27 --replicas=2");
+    assert_eq!(message, "deployment.apps/web created\n");
+    let message = cluster.kubectl("scale deployment web --replicas=5 --current-replicas=2");
+    assert_eq!(message, "deployment.apps/web scaled\n");
     assert_eq!(cluster.get("deployment web")["spec"]["replicas"], 5);
     let table = cluster.kubectl("get deployments");
     assert!(
@@ -23,8 +23,8 @@ fn a_deployment_is_created_and_scaled() {
 }
 
 #[test]
-fn apply_on_the_clients_side_makes_changes_and_leaves() {
-    let cluster = Cluster::start();
+fn client_side_apply_updates_and_prunes_fields() {
+    let cluster = TestCluster::start();
     let path = cluster.file("pod.yaml", POD);
     let path = path.to_str().unwrap();
     assert_eq!(cluster.kubectl_with(&["apply", "-f", path]), "pod/web created\n");
@@ -44,21 +44,24 @@ fn apply_on_the_clients_side_makes_changes_and_leaves() {
 }
 
 #[test]
-fn apply_on_the_servers_side_keeps_who_set_what() {
-    let cluster = Cluster::start();
+fn server_side_apply_tracks_field_managers() {
+    let cluster = TestCluster::start();
     let path = cluster.file("pod.yaml", POD);
     let path = path.to_str().unwrap();
-    let said = cluster.kubectl_with(&["apply", "--server-side", "-f", path]);
-    assert_eq!(said, "pod/web serverside-applied\n");
+    let message = cluster.kubectl_with(&["apply", "--server-side", "-f", path]);
+    assert_eq!(message, "pod/web serverside-applied\n");
     let managers = cluster.get("pod web")["metadata"]["managedFields"].clone();
     assert_eq!(managers[0]["manager"], "kubectl");
     assert_eq!(managers[0]["operation"], "Apply");
 
     cluster.file("pod.yaml", &POD.replace("nginx:1.27", "nginx:1.28"));
     let other = ["apply", "--server-side", "--field-manager=other", "-f", path];
-    let (_, said) = cluster.refused(&other.join(" "));
-    assert!(said.contains("conflict with \"kubectl\""), "{said}");
-    assert!(said.contains(".spec.containers[name=\"web\"].image"), "{said}");
+    let (_, message) = cluster.kubectl_error(&other.join(" "));
+    assert!(message.contains("conflict with \"kubectl\""), "{message}");
+    assert!(
+        message.contains(".spec.containers[name=\"web\"].image"),
+        "{message}"
+    );
     cluster.kubectl_with(&[&other[..], &["--force-conflicts"]].concat());
     assert_eq!(
         cluster.get("pod web")["spec"]["containers"][0]["image"],
@@ -67,17 +70,17 @@ fn apply_on_the_servers_side_keeps_who_set_what() {
 }
 
 #[test]
-fn a_difference_is_shown_before_it_is_made() {
-    let cluster = Cluster::start();
+fn diff_shows_changes() {
+    let cluster = TestCluster::start();
     let path = cluster.file("pod.yaml", POD);
     cluster.kubectl_with(&["apply", "-f", path.to_str().unwrap()]);
     cluster.kubectl_with(&["diff", "-f", path.to_str().unwrap()]);
     cluster.file("pod.yaml", &POD.replace("nginx:1.27", "nginx:1.28"));
-    let (code, said) = cluster.refused(&format!("diff -f {}", path.display()));
+    let (code, message) = cluster.kubectl_error(&format!("diff -f {}", path.display()));
     assert_eq!(code, 1);
     assert!(
-        said.contains("-  - image: nginx:1.27\n+  - image: nginx:1.28\n"),
-        "{said}"
+        message.contains("-  - image: nginx:1.27\n+  - image: nginx:1.28\n"),
+        "{message}"
     );
     assert_eq!(
         cluster.get("pod web")["spec"]["containers"][0]["image"],
@@ -87,26 +90,26 @@ fn a_difference_is_shown_before_it_is_made() {
 
 #[test]
 fn an_editor_changes_an_object() {
-    let cluster = Cluster::start();
+    let cluster = TestCluster::start();
     cluster.kubectl("create configmap settings --from-literal=colour=red");
     let mut command = cluster.command();
     command
         .env("KUBE_EDITOR", "sed -i s/red/blue/")
         .args(["edit", "configmap", "settings"]);
-    let (code, said, errors) = outcome(&mut command);
+    let (code, message, errors) = outcome(&mut command);
     assert_eq!(code, Some(0), "{errors}");
-    assert_eq!(said, "configmap/settings edited\n");
+    assert_eq!(message, "configmap/settings edited\n");
     assert_eq!(cluster.get("configmap settings")["data"]["colour"], "blue");
 }
 
 #[test]
-fn labels_and_annotations_come_and_go() {
-    let cluster = Cluster::start();
+fn sets_and_removes_labels_and_annotations() {
+    let cluster = TestCluster::start();
     cluster.kubectl("create configmap settings");
     cluster.kubectl("label configmap settings tier=front");
     cluster.kubectl("annotate configmap settings note=kept");
-    let (_, said) = cluster.refused("label configmap settings tier=back");
-    assert!(said.contains("--overwrite"), "{said}");
+    let (_, message) = cluster.kubectl_error("label configmap settings tier=back");
+    assert!(message.contains("--overwrite"), "{message}");
     assert_eq!(
         cluster.kubectl("get configmap -l tier=front -o name"),
         "configmap/settings\n"
@@ -118,8 +121,8 @@ fn labels_and_annotations_come_and_go() {
 }
 
 #[test]
-fn every_kind_of_patch_is_understood() {
-    let cluster = Cluster::start();
+fn supports_all_patch_types() {
+    let cluster = TestCluster::start();
     cluster.kubectl("create deployment web --image=nginx:1.27");
     let patch = |kind: &str, text: &str| {
         cluster.kubectl_with(&["patch", "deployment", "web", "--type", kind, "-p", text]);
@@ -144,26 +147,26 @@ fn every_kind_of_patch_is_understood() {
 
 #[test]
 fn a_dry_run_on_the_server_changes_nothing() {
-    let cluster = Cluster::start();
-    let said = cluster.kubectl("create configmap settings --dry-run=server -o name");
-    assert_eq!(said, "configmap/settings\n");
+    let cluster = TestCluster::start();
+    let message = cluster.kubectl("create configmap settings --dry-run=server -o name");
+    assert_eq!(message, "configmap/settings\n");
     assert_eq!(cluster.kubectl("get configmap settings --ignore-not-found"), "");
 }
 
 #[test]
-fn a_field_that_does_not_exist_is_refused() {
-    let cluster = Cluster::start();
+fn rejects_unknown_fields() {
+    let cluster = TestCluster::start();
     let path = cluster.file("pod.yaml", &POD.replace("image:", "imagge:"));
-    let (_, said) = cluster.refused(&format!("create -f {}", path.display()));
+    let (_, message) = cluster.kubectl_error(&format!("create -f {}", path.display()));
     assert!(
-        said.contains("unknown field \"spec.containers[0].imagge\""),
-        "{said}"
+        message.contains("unknown field \"spec.containers[0].imagge\""),
+        "{message}"
     );
 }
 
 #[test]
-fn a_list_that_was_too_old_goes_on_with_what_is_there_now() {
-    let cluster = Cluster::start();
+fn an_expired_list_continues_at_the_current_revision() {
+    let cluster = TestCluster::start();
     for name in ["a", "b", "c"] {
         cluster.kubectl(&format!("create configmap {name}"));
     }

@@ -1,6 +1,6 @@
-//! Policies: expressions that judge and change what is written.
+//! Validating and mutating admission policies.
 
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 
 const POLICIES: &str = r#"
 apiVersion: admissionregistration.k8s.io/v1
@@ -41,17 +41,17 @@ spec: {policyName: labels}
 "#;
 
 #[test]
-fn policies_judge_and_change_what_is_written_from_the_moment_they_are_bound() {
-    let cluster = Cluster::start();
+fn admission_policies_validate_and_mutate_once_bound() {
+    let cluster = TestCluster::start();
     let file = cluster.file("policies.yaml", POLICIES);
     cluster.kubectl(&format!("apply -f {}", file.display()));
-    let (_, said) = cluster.refused("create configmap c --from-literal=bad=1");
+    let (_, message) = cluster.kubectl_error("create configmap c --from-literal=bad=1");
     assert!(
-        said.contains(
+        message.contains(
             "configmaps \"c\" is forbidden: ValidatingAdmissionPolicy 'no-bad-data' with binding 'everywhere' denied request: \
              bad data in c"
         ),
-        "{said}"
+        "{message}"
     );
     cluster.kubectl("create configmap c --from-literal=good=1");
     assert_eq!(
@@ -80,13 +80,13 @@ spec: {policyName: no-commands, validationActions: [Deny]}
 "#;
 
 #[test]
-fn policies_judge_commands_in_pods() {
-    let cluster = Cluster::start();
+fn admission_policies_validate_exec() {
+    let cluster = TestCluster::start();
     let file = cluster.file("policies.yaml", NO_COMMANDS);
     cluster.kubectl(&format!("apply -f {}", file.display()));
     cluster.kubectl("run web --image=nginx");
-    let (_, said) = cluster.refused("exec web -- rm -rf /");
-    assert!(said.contains("denied request: no, please"), "{said}");
-    let (_, said) = cluster.refused("exec web -- ls");
-    assert!(said.contains("does not have a host assigned"), "{said}");
+    let (_, message) = cluster.kubectl_error("exec web -- rm -rf /");
+    assert!(message.contains("denied request: no, please"), "{message}");
+    let (_, message) = cluster.kubectl_error("exec web -- ls");
+    assert!(message.contains("does not have a host assigned"), "{message}");
 }

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 
 #[test]
-fn what_depends_on_a_deleted_object_is_left_to_whoever_collects() {
-    let cluster = Cluster::start();
+fn dependents_are_left_to_the_garbage_collector() {
+    let cluster = TestCluster::start();
     for (cascade, finalizers) in [
         ("orphan", json!(["orphan"])),
         ("foreground", json!(["foregroundDeletion"])),
@@ -22,18 +22,18 @@ fn what_depends_on_a_deleted_object_is_left_to_whoever_collects() {
 }
 
 #[test]
-fn an_object_that_nothing_holds_is_gone_when_kubectl_returns() {
-    let cluster = Cluster::start();
+fn objects_without_finalizers_are_removed_at_once() {
+    let cluster = TestCluster::start();
     cluster.kubectl("create deployment web --image=nginx");
-    let said = cluster.kubectl("delete deployment web --cascade=background");
-    assert_eq!(said, "deployment.apps \"web\" deleted\n");
-    let (_, said) = cluster.refused("get deployment web");
-    assert!(said.contains("NotFound"), "{said}");
+    let message = cluster.kubectl("delete deployment web --cascade=background");
+    assert_eq!(message, "deployment.apps \"web\" deleted\n");
+    let (_, message) = cluster.kubectl_error("get deployment web");
+    assert!(message.contains("NotFound"), "{message}");
 }
 
 #[test]
-fn all_of_a_label_go_at_once() {
-    let cluster = Cluster::start();
+fn deletes_by_label() {
+    let cluster = TestCluster::start();
     for name in ["a", "b", "c"] {
         cluster.kubectl(&format!("create configmap {name}"));
     }

@@ -1,29 +1,29 @@
-//! Tokens: of service accounts, for people for a while, and what is asked of those that kubectl uses.
+//! Tokens: of service accounts, of `k3 token create`, and the restrictions on kubectl's tokens.
 
 use std::fs;
 
 use crate::{
-    cluster::Cluster,
-    program::{Data, outcome},
+    cluster::TestCluster,
+    program::{TestDataDir, outcome},
 };
 
-/// What kubectl says when it bears a token and asks for what only administrators may see: who one is, or that one is nobody.
-fn bear(cluster: &Cluster, token: &str) -> String {
+/// Runs `kubectl get secrets` with a token and returns the error, which names the user or is Unauthorized.
+fn bear(cluster: &TestCluster, token: &str) -> String {
     let (_, _, errors) = outcome(cluster.bearer(token).args(["get", "secrets"]));
     errors
 }
 
-/// Whether that is the answer to this user.
-fn is_user(said: &str, name: &str) -> bool {
-    said.contains(&format!("User \"{name}\" cannot list resource \"secrets\""))
+/// Whether the error is for this user.
+fn is_forbidden_user(message: &str, name: &str) -> bool {
+    message.contains(&format!("User \"{name}\" cannot list resource \"secrets\""))
 }
 
-fn is_nobody(said: &str) -> bool {
-    said.contains("You must be logged in to the server") && !said.contains("User \"")
+fn is_unauthenticated(message: &str) -> bool {
+    message.contains("You must be logged in to the server") && !message.contains("User \"")
 }
 
 /// A token that `k3 token create` makes, and its id.
-fn create(cluster: &Cluster, line: &str) -> (String, String) {
+fn create(cluster: &TestCluster, line: &str) -> (String, String) {
     let (code, output, errors) = outcome(&mut cluster.token(&format!("create {line}")));
     assert_eq!(code, Some(0), "{output}{errors}");
     assert_eq!(output.lines().count(), 1, "{output}");
@@ -39,27 +39,33 @@ fn create(cluster: &Cluster, line: &str) -> (String, String) {
 }
 
 #[test]
-fn kubectl_makes_a_token_of_a_service_account_which_dies_with_it() {
-    let cluster = Cluster::start();
+fn tokens_become_invalid_with_their_service_account() {
+    let cluster = TestCluster::start();
     cluster.kubectl("create serviceaccount robot");
     let token = cluster.kubectl("create token robot --duration=20m");
     let token = token.trim_end();
-    let said = bear(&cluster, token);
-    assert!(is_user(&said, "system:serviceaccount:default:robot"), "{said}");
+    let message = bear(&cluster, token);
+    assert!(
+        is_forbidden_user(&message, "system:serviceaccount:default:robot"),
+        "{message}"
+    );
     let other = cluster.kubectl("create token robot --audience=vault");
-    let said = bear(&cluster, other.trim_end());
-    assert!(is_nobody(&said), "{said}");
+    let message = bear(&cluster, other.trim_end());
+    assert!(is_unauthenticated(&message), "{message}");
     cluster.kubectl("delete serviceaccount robot");
-    let said = bear(&cluster, token);
-    assert!(is_nobody(&said), "{said}");
+    let message = bear(&cluster, token);
+    assert!(is_unauthenticated(&message), "{message}");
     cluster.kubectl("create serviceaccount robot");
-    let said = bear(&cluster, token);
-    assert!(is_nobody(&said), "another one of the same name: {said}");
+    let message = bear(&cluster, token);
+    assert!(
+        is_unauthenticated(&message),
+        "another one of the same name: {message}"
+    );
 }
 
 #[test]
-fn a_token_to_join_with_is_listed_and_revoked_by_its_id_or_as_a_whole() {
-    let cluster = Cluster::start();
+fn lists_and_revokes_join_tokens() {
+    let cluster = TestCluster::start();
     for shorten in [false, true] {
         let (code, line, errors) = outcome(&mut cluster.token("create --join"));
         assert_eq!(code, Some(0), "{errors}");
@@ -68,22 +74,22 @@ fn a_token_to_join_with_is_listed_and_revoked_by_its_id_or_as_a_whole() {
         let (_, list, _) = outcome(&mut cluster.token("list"));
         assert!(list.contains(id) && list.contains("nodes that join"), "{list}");
         assert!(!list.contains(secret), "{list}");
-        assert!(!is_nobody(&bear(&cluster, &format!("{id}.{secret}"))));
+        assert!(!is_unauthenticated(&bear(&cluster, &format!("{id}.{secret}"))));
         let named = if shorten { id } else { token };
         let (code, output, errors) = outcome(&mut cluster.token(&format!("revoke {named}")));
         assert_eq!((code, output), (Some(0), format!("revoked {id}\n")), "{errors}");
-        assert!(is_nobody(&bear(&cluster, &format!("{id}.{secret}"))));
+        assert!(is_unauthenticated(&bear(&cluster, &format!("{id}.{secret}"))));
         let (_, list, _) = outcome(&mut cluster.token("list"));
         assert!(!list.contains(id), "{list}");
     }
 }
 
 #[test]
-fn a_token_for_a_while_is_made_listed_used_and_revoked() {
-    let cluster = Cluster::start_with(&["-v=10"]);
+fn creates_lists_and_revokes_tokens() {
+    let cluster = TestCluster::start_with(&["-v=10"]);
     let (token, id) = create(&cluster, "--user alice --group devs,qa --ttl 30m");
-    let said = bear(&cluster, &token);
-    assert!(is_user(&said, "alice"), "{said}");
+    let message = bear(&cluster, &token);
+    assert!(is_forbidden_user(&message, "alice"), "{message}");
     let (_, list, _) = outcome(&mut cluster.token("list"));
     assert!(list.contains(&id) && list.contains("devs,qa"), "{list}");
     assert!(!list.contains(&token), "{list}");
@@ -95,80 +101,86 @@ fn a_token_for_a_while_is_made_listed_used_and_revoked() {
         (code, output.as_str()),
         (Some(0), format!("revoked {id}\n").as_str())
     );
-    let said = bear(&cluster, &token);
-    assert!(is_nobody(&said), "{said}");
-    let (code, _, said) = outcome(&mut cluster.token(&format!("revoke {id}")));
+    let message = bear(&cluster, &token);
+    assert!(is_unauthenticated(&message), "{message}");
+    let (code, _, message) = outcome(&mut cluster.token(&format!("revoke {id}")));
     assert_eq!(code, Some(1));
-    assert!(said.contains("not found"), "{said}");
+    assert!(message.contains("not found"), "{message}");
     // However much is said, no token is, nor a part of one.
     assert!(!cluster.log().contains(half), "{}", cluster.log());
 }
 
 #[test]
-fn a_token_whose_time_is_over_is_refused_and_goes() {
-    let cluster = Cluster::start();
+fn expired_tokens_are_rejected_and_deleted() {
+    let cluster = TestCluster::start();
     let (token, id) = create(&cluster, "--user alice --ttl 3s");
     let secret = format!("secret/ephemeral-token-{id}");
     cluster.kubectl(&format!(
         "wait --for=delete {secret} -n kube-system --timeout=60s"
     ));
-    let said = bear(&cluster, &token);
-    assert!(is_nobody(&said), "{said}");
+    let message = bear(&cluster, &token);
+    assert!(is_unauthenticated(&message), "{message}");
     let (_, list, _) = outcome(&mut cluster.token("list"));
     assert!(!list.contains(&id), "{list}");
 }
 
 #[test]
-fn who_may_write_secrets_does_not_make_users() {
-    let cluster = Cluster::start();
+fn permission_to_write_secrets_does_not_create_users() {
+    let cluster = TestCluster::start();
     let (token, _) = create(&cluster, "--user eve --group devs");
     let flags = "--user root --group system:masters --kubeconfig";
     cluster.kubectl("create clusterrolebinding eve --clusterrole=cluster-admin --user=eve");
     let _ = cluster.bearer(&token);
     let line = format!("create {flags} {}", cluster.path("bearer.kubeconfig"));
-    let (code, output, said) = outcome(&mut cluster.token(&line));
+    let (code, output, message) = outcome(&mut cluster.token(&line));
     assert_eq!(code, Some(1), "{output}");
-    assert!(said.contains("forbidden"), "{said}");
+    assert!(message.contains("forbidden"), "{message}");
     assert_eq!(output, "");
 }
 
 #[test]
-fn calls_that_make_no_sense_are_told_and_tokens_are_not_repeated() {
-    let cluster = Cluster::start();
+fn usage_errors_do_not_repeat_tokens() {
+    let cluster = TestCluster::start();
     for (line, word) in [
         ("create", "--user"),
         ("create --user a --ttl soon", "1h30m"),
         ("create --user a --ttl 400d", "year"),
         ("revoke s3cret-s3cret", "small letters"),
     ] {
-        let (code, output, said) = outcome(&mut cluster.token(line));
-        assert_eq!(code, Some(2), "{line}: {output}{said}");
-        assert!(said.contains(word) && !said.contains("s3cret"), "{line}: {said}");
+        let (code, output, message) = outcome(&mut cluster.token(line));
+        assert_eq!(code, Some(2), "{line}: {output}{message}");
+        assert!(
+            message.contains(word) && !message.contains("s3cret"),
+            "{line}: {message}"
+        );
     }
-    let (code, _, said) = outcome(&mut cluster.token("list --kubeconfig nowhere"));
+    let (code, _, message) = outcome(&mut cluster.token("list --kubeconfig nowhere"));
     assert_eq!(code, Some(1));
-    assert!(said.contains("nowhere") && said.contains("--data-dir"), "{said}");
+    assert!(
+        message.contains("nowhere") && message.contains("--data-dir"),
+        "{message}"
+    );
 }
 
 #[test]
-fn kubectl_is_refused_where_it_is_disabled() {
-    let cluster = Cluster::refusing(&["--kubectl-disabled"]);
+fn rejects_disabled_kubectl() {
+    let cluster = TestCluster::refusing(&["--kubectl-disabled"]);
     for call in [
         "get namespaces",
         "create namespace a",
         "version",
         "get --raw /api",
     ] {
-        let (_, said) = cluster.refused(call);
-        assert!(said.contains("kubectl disabled"), "{call}: {said}");
+        let (_, message) = cluster.kubectl_error(call);
+        assert!(message.contains("kubectl disabled"), "{call}: {message}");
     }
-    let (code, _, said) = outcome(&mut cluster.token("list"));
-    assert_eq!(code, Some(0), "other programs go on: {said}");
+    let (code, _, message) = outcome(&mut cluster.token("list"));
+    assert_eq!(code, Some(0), "other programs go on: {message}");
 }
 
 #[test]
-fn kubectl_uses_tokens_that_end_soon_where_that_is_asked() {
-    let data = Data::new();
+fn requires_short_lived_kubectl_tokens() {
+    let data = TestDataDir::new();
     let tokens = data.path().join("tokens.csv");
     fs::write(&tokens, "s3cret-static,alice,u-1\n").unwrap();
     let tokens = format!("--token-auth-file={}", tokens.display());
@@ -177,21 +189,21 @@ fn kubectl_uses_tokens_that_end_soon_where_that_is_asked() {
         "--kubectl-ephemeral-token",
         "--kubectl-ephemeral-token-duration=1h",
     ];
-    let cluster = Cluster::start_on(data, &flags);
-    let said = bear(&cluster, "s3cret-static");
-    assert!(is_nobody(&said), "{said}");
+    let cluster = TestCluster::start_on(data, &flags);
+    let message = bear(&cluster, "s3cret-static");
+    assert!(is_unauthenticated(&message), "{message}");
     let robot = "system:serviceaccount:default:default";
     let account = |life: &str| cluster.kubectl(&format!("create token default --duration={life}"));
     for (token, user) in [
         (create(&cluster, "--user alice").0, "alice"),
         (account("30m"), robot),
     ] {
-        let said = bear(&cluster, token.trim_end());
-        assert!(is_user(&said, user), "{said}");
+        let message = bear(&cluster, token.trim_end());
+        assert!(is_forbidden_user(&message, user), "{message}");
     }
     for token in [create(&cluster, "--user alice --ttl 2h").0, account("3h")] {
-        let said = bear(&cluster, token.trim_end());
-        assert!(is_nobody(&said), "{said}");
+        let message = bear(&cluster, token.trim_end());
+        assert!(is_unauthenticated(&message), "{message}");
     }
     assert!(!cluster.log().contains("s3cret-static"));
 }

@@ -2,18 +2,18 @@
 
 use std::io::BufRead;
 
-use crate::cluster::{Cluster, Following};
+use crate::cluster::{RunningKubectl, TestCluster};
 
 /// The next line, as its words.
-fn next(following: &mut Following) -> Vec<String> {
+fn next(following: &mut RunningKubectl) -> Vec<String> {
     let mut line = String::new();
     following.lines.read_line(&mut line).unwrap();
     line.split_whitespace().map(str::to_owned).collect()
 }
 
 #[test]
-fn a_watch_shows_what_is_there_and_then_what_happens() {
-    let cluster = Cluster::start();
+fn watch_lists_objects_and_then_changes() {
+    let cluster = TestCluster::start();
     cluster.kubectl("run first --image=nginx");
     let mut pods = cluster.follow("get pods -A -o wide --watch");
     let header = next(&mut pods);
@@ -29,8 +29,8 @@ fn a_watch_shows_what_is_there_and_then_what_happens() {
 }
 
 #[test]
-fn a_condition_is_waited_for() {
-    let cluster = Cluster::start();
+fn waits_for_a_condition() {
+    let cluster = TestCluster::start();
     cluster.kubectl("create deployment web --image=nginx");
     let mut waiting = cluster.follow("wait deployment/web --for=condition=Available --timeout=60s");
     let status = r#"{"status": {"conditions": [{"type": "Available", "status": "True"}]}}"#;
@@ -47,32 +47,35 @@ fn a_condition_is_waited_for() {
 }
 
 #[test]
-fn an_end_is_waited_for() {
-    let cluster = Cluster::start();
+fn waits_for_deletion() {
+    let cluster = TestCluster::start();
     cluster.kubectl("create configmap settings");
     let mut waiting = cluster.follow("wait configmap/settings --for=delete --timeout=60s");
     cluster.kubectl("delete configmap settings");
-    let said = next(&mut waiting);
+    let message = next(&mut waiting);
     // Nothing is said where it was gone already.
     assert!(
-        said.is_empty() || said == ["configmap/settings", "condition", "met"],
-        "{said:?}"
+        message.is_empty() || message == ["configmap/settings", "condition", "met"],
+        "{message:?}"
     );
-    let (_, said) = cluster.refused("get configmap settings");
-    assert!(said.contains("NotFound"), "{said}");
+    let (_, message) = cluster.kubectl_error("get configmap settings");
+    assert!(message.contains("NotFound"), "{message}");
 }
 
 #[test]
-fn a_wait_for_what_does_not_come_ends_with_an_error() {
-    let cluster = Cluster::start();
+fn wait_times_out() {
+    let cluster = TestCluster::start();
     cluster.kubectl("create deployment web --image=nginx");
-    let (_, said) = cluster.refused("wait deployment/web --for=condition=Available --timeout=1s");
-    assert!(said.contains("timed out waiting for the condition"), "{said}");
+    let (_, message) = cluster.kubectl_error("wait deployment/web --for=condition=Available --timeout=1s");
+    assert!(
+        message.contains("timed out waiting for the condition"),
+        "{message}"
+    );
 }
 
 #[test]
-fn a_watch_ends_with_the_server_and_does_not_hold_it_up() {
-    let cluster = Cluster::start();
+fn watches_do_not_delay_a_stop() {
+    let cluster = TestCluster::start();
     cluster.kubectl("create configmap settings");
     let mut watching = cluster.follow("get configmap --watch -o name");
     assert_eq!(next(&mut watching), ["configmap/settings"]);

@@ -6,11 +6,11 @@ use kubecontroller::testing::eventually_within;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{cluster::Cluster, program::outcome};
+use crate::{cluster::TestCluster, program::outcome};
 
 const NODES: u32 = 3;
 
-fn apply(cluster: &Cluster, object: &Value) {
+fn apply(cluster: &TestCluster, object: &Value) {
     let path = cluster.file("object.json", &object.to_string());
     cluster.kubectl(&format!("apply -f {}", path.display()));
 }
@@ -25,7 +25,7 @@ fn containers() -> Value {
 
 #[test]
 fn a_deployment_is_rolled_out_paused_restarted_undone_and_scaled() {
-    let cluster = Cluster::with_nodes(NODES);
+    let cluster = TestCluster::with_nodes(NODES);
     cluster.kubectl("create deployment web --image=example.com/web:1 --replicas=4");
     cluster.kubectl("rollout status deployment/web --timeout=120s");
     cluster.kubectl("set image deployment/web web=example.com/web:2");
@@ -49,13 +49,13 @@ fn a_deployment_is_rolled_out_paused_restarted_undone_and_scaled() {
 }
 
 #[test]
-fn pods_leave_a_node_that_is_drained() {
-    let cluster = Cluster::with_nodes(NODES);
+fn drain_evicts_pods() {
+    let cluster = TestCluster::with_nodes(NODES);
     cluster.kubectl("create deployment web --image=example.com/web:1 --replicas=6");
     cluster.kubectl("rollout status deployment/web --timeout=120s");
     for command in ["logs deployment/web", "exec deployment/web -- ls"] {
-        let (_, said) = cluster.refused(command);
-        assert!(said.contains("is simulated"), "{command}: {said}");
+        let (_, message) = cluster.kubectl_error(command);
+        assert!(message.contains("is simulated"), "{command}: {message}");
     }
     cluster.kubectl("drain simulated-0 --timeout=120s");
     let left = "get pods --field-selector=spec.nodeName=simulated-0 -o name";
@@ -64,8 +64,8 @@ fn pods_leave_a_node_that_is_drained() {
 }
 
 #[test]
-fn sets_and_jobs_run_to_where_they_should() {
-    let cluster = Cluster::with_nodes(NODES);
+fn sets_and_jobs_complete() {
+    let cluster = TestCluster::with_nodes(NODES);
     let labels = json!({"app": "db"});
     let claim = json!({
         "metadata": {"name": "data"},
@@ -110,8 +110,8 @@ fn sets_and_jobs_run_to_where_they_should() {
 }
 
 #[test]
-fn what_is_owned_goes_with_its_owner_unless_it_is_to_stay() {
-    let cluster = Cluster::with_nodes(NODES);
+fn garbage_collects_dependents_unless_orphaned() {
+    let cluster = TestCluster::with_nodes(NODES);
     cluster.kubectl("create namespace shop");
     cluster.kubectl("create deployment web --image=example.com/web:1 --replicas=2 -n shop");
     cluster.kubectl("rollout status deployment/web --timeout=120s -n shop");
@@ -125,22 +125,25 @@ fn what_is_owned_goes_with_its_owner_unless_it_is_to_stay() {
 }
 
 #[test]
-fn controllers_say_how_they_fare() {
-    let cluster = Cluster::with_nodes(NODES);
-    let (code, told, errors) = outcome(&mut cluster.own("controllers"));
+fn reports_the_state_of_controllers() {
+    let cluster = TestCluster::with_nodes(NODES);
+    let (code, output, errors) = outcome(&mut cluster.k3_command_for("controllers"));
     assert_eq!(code, Some(0), "{errors}");
     assert!(
-        told.starts_with("leader: this server (its store is not shared)\nNAME"),
-        "{told}"
+        output.starts_with("leader: this server (its store is not shared)\nNAME"),
+        "{output}"
     );
     for name in ["deployment-controller", "kube-scheduler", "simulator"] {
-        assert!(told.lines().any(|line| line.starts_with(name)), "{name}: {told}");
+        assert!(
+            output.lines().any(|line| line.starts_with(name)),
+            "{name}: {output}"
+        );
     }
 }
 
 /// How many writes there were of each resource, as the server counts them; but for leases, which are renewed all the time, and
 /// for reviews, which change nothing.
-fn writes(cluster: &Cluster) -> BTreeMap<String, u64> {
+fn writes(cluster: &TestCluster) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for line in cluster.kubectl("get --raw /metrics").lines() {
         let Some(labels) = line.strip_prefix("apiserver_request_total{") else {
@@ -150,7 +153,8 @@ fn writes(cluster: &Cluster) -> BTreeMap<String, u64> {
             let (_, after) = labels.split_once(&format!("{name}=\""))?;
             Some(after.split('"').next().unwrap_or_default().to_owned())
         };
-        let (verb, resource) = (label("verb").unwrap(), label("resource").unwrap());
+        let verb = label("verb").unwrap();
+        let resource = label("resource").unwrap();
         let is_write = matches!(&*verb, "POST" | "PUT" | "PATCH" | "APPLY" | "DELETE");
         if is_write && resource != "leases" && !resource.ends_with("reviews") {
             let (_, count) = line.rsplit_once(' ').unwrap();
@@ -162,7 +166,7 @@ fn writes(cluster: &Cluster) -> BTreeMap<String, u64> {
 
 #[tokio::test]
 async fn an_idle_cluster_writes_leases_and_nothing_else() {
-    let cluster = Cluster::with_nodes(NODES);
+    let cluster = TestCluster::with_nodes(NODES);
     cluster.kubectl("create deployment web --image=example.com/web:1 --replicas=3");
     cluster.kubectl("expose deployment web --port=80");
     cluster.kubectl("rollout status deployment/web --timeout=120s");
@@ -177,10 +181,10 @@ async fn an_idle_cluster_writes_leases_and_nothing_else() {
     sleep(Duration::from_mins(1)).await;
     let mut after = writes(&cluster);
     // Each node tells every five minutes how it is.
-    let [told, known] = [&mut after, &mut before].map(|counts| counts.remove("nodes").unwrap_or_default());
+    let [output, known] = [&mut after, &mut before].map(|counts| counts.remove("nodes").unwrap_or_default());
     assert!(
-        told - known <= u64::from(NODES),
-        "{known} writes of nodes, then {told}"
+        output - known <= u64::from(NODES),
+        "{known} writes of nodes, then {output}"
     );
     assert_eq!(after, before);
 }

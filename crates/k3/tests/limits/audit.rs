@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::{
-    program::{Data, outcome},
-    wire::{Cluster, Who},
+    program::{TestDataDir, outcome},
+    raw_connection::{Requester, TestCluster},
 };
 
 const POLICY: &str = r#"
@@ -36,29 +36,25 @@ fn find<'l>(lines: &'l [Value], verb: &str, stage: &str, resource: &str) -> &'l 
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one log tells of all these requests")]
-fn requests_are_written_down_as_the_policy_says() {
-    let directory = Data::new();
-    let (policy, log) = (
-        directory.path().join("policy.yaml"),
-        directory.path().join("logs/audit.log"),
-    );
+#[expect(clippy::too_many_lines, reason = "one log contains all these requests")]
+fn audit_log_follows_the_policy() {
+    let directory = TestDataDir::new();
+    let policy = directory.path().join("policy.yaml");
+    let log = directory.path().join("logs/audit.log");
     fs::write(&policy, POLICY).unwrap();
-    let (policy, path) = (
-        format!("--audit-policy-file={}", policy.display()),
-        format!("--audit-log-path={}", log.display()),
-    );
-    let cluster = Cluster::start(&[&policy, &path]);
+    let policy = format!("--audit-policy-file={}", policy.display());
+    let path = format!("--audit-log-path={}", log.display());
+    let cluster = TestCluster::start(&[&policy, &path]);
     let secret = br#"{"metadata":{"name":"s"},"stringData":{"password":"hidden"}}"#;
-    let mut wire = cluster.admin();
+    let mut connection = cluster.admin();
     let headers = "Content-Type: application/json\r\nAudit-ID: mine\r\nUser-Agent: tester\r\n";
-    let answer = wire.ask("POST", "/api/v1/namespaces/default/secrets", headers, secret);
-    assert_eq!(answer.code, 201);
-    assert!(answer.head.contains("audit-id: mine"), "{}", answer.head);
+    let response = connection.request("POST", "/api/v1/namespaces/default/secrets", headers, secret);
+    assert_eq!(response.code, 201);
+    assert!(response.head.contains("audit-id: mine"), "{}", response.head);
     let config_map = br#"{"metadata":{"name":"c"},"data":{"shown":"yes"}}"#;
     assert_eq!(
         cluster
-            .ask("POST", "/api/v1/namespaces/default/configmaps", config_map)
+            .request("POST", "/api/v1/namespaces/default/configmaps", config_map)
             .code,
         201
     );
@@ -75,18 +71,18 @@ fn requests_are_written_down_as_the_policy_says() {
     assert_eq!(cluster.get("/api/v1/namespaces/default/configmaps").code, 200);
     assert_eq!(
         cluster
-            .ask("DELETE", "/api/v1/namespaces/default/configmaps/c", b"")
+            .request("DELETE", "/api/v1/namespaces/default/configmaps/c", b"")
             .code,
         200
     );
     let headers = "Authorization: Bearer wrong\r\n";
-    let answer = cluster.connect(Who::Nobody, "http/1.1").ask(
+    let response = cluster.connect(Requester::Anonymous, "http/1.1").request(
         "GET",
         "/api/v1/namespaces/default/secrets",
         headers,
         b"",
     );
-    assert_eq!(answer.code, 401);
+    assert_eq!(response.code, 401);
     assert_eq!(cluster.server.end_by(Signal::TERM).code(), Some(0));
 
     let text = fs::read_to_string(&log).unwrap();
@@ -156,8 +152,8 @@ fn requests_are_written_down_as_the_policy_says() {
 }
 
 #[test]
-fn a_policy_that_is_wrong_is_told_before_anything_starts() {
-    let data = Data::new();
+fn rejects_an_invalid_policy_at_start() {
+    let data = TestDataDir::new();
     let policy = data.path().join("policy.yaml");
     fs::write(
         &policy,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::wire::{Answer, Cluster};
+use crate::raw_connection::{RawResponse, TestCluster};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const MEBIBYTE: usize = 1024 * 1024;
@@ -22,64 +22,67 @@ fn padded(name: &str, length: usize) -> Vec<u8> {
     body
 }
 
-fn assert_refused(answer: &Answer, code: u16, words: &str) {
-    assert_eq!(answer.code, code, "{}", answer.text());
-    assert!(answer.text().contains(words), "{words}: {}", answer.text());
+fn assert_refused(response: &RawResponse, code: u16, text: &str) {
+    assert_eq!(response.code, code, "{}", response.text());
+    assert!(response.text().contains(text), "{text}: {}", response.text());
 }
 
 #[test]
-fn a_body_of_three_mebibytes_is_read_and_a_longer_one_is_413() {
-    let cluster = Cluster::start(&[]);
+fn bodies_above_three_mebibytes_get_413() {
+    let cluster = TestCluster::start(&[]);
     assert_eq!(
         cluster
-            .ask("POST", CONFIG_MAPS, &padded("fits", 3 * MEBIBYTE))
+            .request("POST", CONFIG_MAPS, &padded("fits", 3 * MEBIBYTE))
             .code,
         201
     );
-    let refused = cluster.ask("POST", CONFIG_MAPS, &padded("long", 3 * MEBIBYTE + 1));
+    let refused = cluster.request("POST", CONFIG_MAPS, &padded("long", 3 * MEBIBYTE + 1));
     assert_refused(&refused, 413, "Request entity too large: limit is 3145728");
     // One that does not say how long it is, is read no further either.
-    let mut wire = cluster.admin();
-    wire.send(
+    let mut connection = cluster.admin();
+    connection.send(
         format!("POST {CONFIG_MAPS} HTTP/1.1\r\nHost: k3\r\nTransfer-Encoding: chunked\r\n\r\n").as_bytes(),
     );
     let piece = vec![b' '; MEBIBYTE];
     for _ in 0..4 {
-        wire.try_send(format!("{:x}\r\n", piece.len()).as_bytes());
-        wire.try_send(&piece);
-        wire.try_send(b"\r\n");
+        connection.try_send(format!("{:x}\r\n", piece.len()).as_bytes());
+        connection.try_send(&piece);
+        connection.try_send(b"\r\n");
     }
-    assert_eq!(wire.answer().code, 413);
-    cluster.assert_well();
+    assert_eq!(connection.response().code, 413);
+    cluster.assert_healthy();
 }
 
 #[test]
-fn a_compressed_body_is_415() {
-    let cluster = Cluster::start(&[]);
+fn compressed_request_bodies_get_415() {
+    let cluster = TestCluster::start(&[]);
     let headers = "Content-Type: application/json\r\nContent-Encoding: gzip\r\n";
     let refused = cluster
         .admin()
-        .ask("POST", CONFIG_MAPS, headers, b"\x1f\x8b\x08\x00\x00\x00\x00\x00");
+        .request("POST", CONFIG_MAPS, headers, b"\x1f\x8b\x08\x00\x00\x00\x00\x00");
     assert_refused(&refused, 415, "compressed");
     let headers = "Content-Type: application/json\r\nContent-Encoding: identity\r\n";
     let body = config_map("plain", &json!({}));
-    assert_eq!(cluster.admin().ask("POST", CONFIG_MAPS, headers, &body).code, 201);
+    assert_eq!(
+        cluster.admin().request("POST", CONFIG_MAPS, headers, &body).code,
+        201
+    );
 }
 
 #[test]
-fn a_long_answer_is_compressed_for_who_takes_it_so() {
-    let cluster = Cluster::start(&[]);
+fn compresses_long_responses_on_request() {
+    let cluster = TestCluster::start(&[]);
     let long = "a".repeat(200 * 1024);
     assert_eq!(
         cluster
-            .ask("POST", CONFIG_MAPS, &config_map("long", &json!({"a": long})))
+            .request("POST", CONFIG_MAPS, &config_map("long", &json!({"a": long})))
             .code,
         201
     );
     let path = format!("{CONFIG_MAPS}/long");
     let compressed = cluster
         .admin()
-        .ask("GET", &path, "Accept-Encoding: gzip\r\n", b"");
+        .request("GET", &path, "Accept-Encoding: gzip\r\n", b"");
     assert!(
         compressed.head.contains("content-encoding: gzip"),
         "{}",
@@ -91,11 +94,11 @@ fn a_long_answer_is_compressed_for_who_takes_it_so() {
 }
 
 #[test]
-fn a_patch_has_ten_thousand_operations_at_most_and_copies_do_not_pile_up() {
-    let cluster = Cluster::start(&[]);
+fn limits_operations_and_copies_of_json_patches() {
+    let cluster = TestCluster::start(&[]);
     assert_eq!(
         cluster
-            .ask("POST", CONFIG_MAPS, &config_map("a", &json!({"k": "v"})))
+            .request("POST", CONFIG_MAPS, &config_map("a", &json!({"k": "v"})))
             .code,
         201
     );
@@ -103,7 +106,7 @@ fn a_patch_has_ten_thousand_operations_at_most_and_copies_do_not_pile_up() {
         let body = Value::from(operations).to_string();
         let path = format!("{CONFIG_MAPS}/a");
         let headers = "Content-Type: application/json-patch+json\r\n";
-        cluster.admin().ask("PATCH", &path, headers, body.as_bytes())
+        cluster.admin().request("PATCH", &path, headers, body.as_bytes())
     };
     let test = json!({"op": "test", "path": "/data/k", "value": "v"});
     assert_eq!(patch(vec![test.clone(); 10_000]).code, 200);
@@ -112,31 +115,33 @@ fn a_patch_has_ten_thousand_operations_at_most_and_copies_do_not_pile_up() {
     let double = |at: usize| json!({"op": "copy", "from": "/data", "path": format!("/data/{at}")});
     let refused = patch((0..40).map(double).collect());
     assert!((400..500).contains(&refused.code), "{}", refused.code);
-    cluster.assert_well();
+    cluster.assert_healthy();
 }
 
 #[test]
-fn deep_json_and_deep_yaml_are_refused_and_nothing_overflows() {
-    let cluster = Cluster::start(&[]);
+fn rejects_deeply_nested_json_and_yaml() {
+    let cluster = TestCluster::start(&[]);
     for depth in [11_000, 1_000_000] {
         let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         let json = format!("{{\"metadata\":{{\"name\":\"deep\"}},\"data\":{deep}}}");
-        let refused = cluster.ask("POST", CONFIG_MAPS, json.as_bytes());
+        let refused = cluster.request("POST", CONFIG_MAPS, json.as_bytes());
         assert_eq!(refused.code, 400, "{}", refused.text());
         let headers = "Content-Type: application/yaml\r\n";
-        let refused = cluster.admin().ask("POST", CONFIG_MAPS, headers, json.as_bytes());
+        let refused = cluster
+            .admin()
+            .request("POST", CONFIG_MAPS, headers, json.as_bytes());
         assert_eq!(refused.code, 400, "{}", refused.text());
         let path = format!("{CONFIG_MAPS}/deep?fieldManager=a");
         let headers = "Content-Type: application/apply-patch+yaml\r\n";
-        let refused = cluster.admin().ask("PATCH", &path, headers, json.as_bytes());
+        let refused = cluster.admin().request("PATCH", &path, headers, json.as_bytes());
         assert!((400..500).contains(&refused.code), "{}", refused.text());
     }
-    cluster.assert_well();
+    cluster.assert_healthy();
 }
 
 #[test]
-fn yaml_aliases_that_multiply_are_refused() {
-    let cluster = Cluster::start(&[]);
+fn rejects_yaml_alias_bombs() {
+    let cluster = TestCluster::start(&[]);
     let mut yaml = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for level in 1..12 {
         let alias = format!("*a{}", level - 1);
@@ -144,19 +149,19 @@ fn yaml_aliases_that_multiply_are_refused() {
         writeln!(yaml, "a{level}: &a{level} [{list}]").unwrap();
     }
     yaml += "metadata: {name: bomb}\n";
-    let refused = cluster.admin().ask(
+    let refused = cluster.admin().request(
         "POST",
         CONFIG_MAPS,
         "Content-Type: application/yaml\r\n",
         yaml.as_bytes(),
     );
     assert_eq!(refused.code, 400, "{}", refused.text());
-    cluster.assert_well();
+    cluster.assert_healthy();
 }
 
 #[test]
-fn wrong_texts_numbers_and_keys_are_answered_and_not_with_a_failure_of_the_server() {
-    let cluster = Cluster::start(&[]);
+fn malformed_values_get_client_errors() {
+    let cluster = TestCluster::start(&[]);
     let huge = format!(
         "{{\"metadata\":{{\"name\":\"a\",\"generation\":{}}}}}",
         "9".repeat(100_000)
@@ -174,36 +179,36 @@ fn wrong_texts_numbers_and_keys_are_answered_and_not_with_a_failure_of_the_serve
             400,
         ),
     ] {
-        let answer = cluster.ask("POST", CONFIG_MAPS, body);
-        assert_eq!(answer.code, code, "{what}: {}", answer.text());
+        let response = cluster.request("POST", CONFIG_MAPS, body);
+        assert_eq!(response.code, code, "{what}: {}", response.text());
     }
     let twice = br#"{"metadata":{"name":"a","name":"b"}}"#;
-    let refused = cluster.ask("POST", &format!("{CONFIG_MAPS}?fieldValidation=Strict"), twice);
+    let refused = cluster.request("POST", &format!("{CONFIG_MAPS}?fieldValidation=Strict"), twice);
     assert_refused(&refused, 400, "duplicate field");
-    cluster.assert_well();
+    cluster.assert_healthy();
 }
 
 #[test]
-fn objects_have_their_limits() {
-    let cluster = Cluster::start(&[]);
+fn limits_the_size_of_objects() {
+    let cluster = TestCluster::start(&[]);
     let annotated =
         json!({"metadata": {"name": "a", "annotations": {"a": "x".repeat(256 * 1024)}}}).to_string();
-    let refused = cluster.ask("POST", CONFIG_MAPS, annotated.as_bytes());
+    let refused = cluster.request("POST", CONFIG_MAPS, annotated.as_bytes());
     assert_refused(
         &refused,
         422,
         "metadata.annotations: Too long: may not be more than 262144 bytes",
     );
     let large = "x".repeat(MEBIBYTE + 1);
-    let refused = cluster.ask("POST", CONFIG_MAPS, &config_map("a", &json!({"a": large})));
+    let refused = cluster.request("POST", CONFIG_MAPS, &config_map("a", &json!({"a": large})));
     assert_refused(&refused, 422, "may not be more than 1048576 bytes");
     let secret = json!({"metadata": {"name": "a"}, "stringData": {"a": large}}).to_string();
-    let refused = cluster.ask("POST", "/api/v1/namespaces/default/secrets", secret.as_bytes());
+    let refused = cluster.request("POST", "/api/v1/namespaces/default/secrets", secret.as_bytes());
     assert_refused(&refused, 422, "may not be more than 1048576 bytes");
     let containers = json!([{"name": "a", "image": "a", "args": ["x".repeat(MEBIBYTE * 8 / 5)]}]);
     let template =
         json!({"metadata": {"name": "a"}, "template": {"spec": {"containers": containers}}}).to_string();
-    let refused = cluster.ask(
+    let refused = cluster.request(
         "POST",
         "/api/v1/namespaces/default/podtemplates",
         template.as_bytes(),

@@ -7,44 +7,44 @@ use std::{
 
 use rustix::process::{Resource, Rlimit, prlimit};
 
-use crate::wire::{Cluster, Who};
+use crate::raw_connection::{Requester, TestCluster};
 
 #[test]
-fn headers_beyond_a_mebibyte_are_431_and_others_are_read() {
-    let cluster = Cluster::start(&[]);
+fn headers_above_a_mebibyte_get_431() {
+    let cluster = TestCluster::start(&[]);
     let padding = |length: usize| format!("X-Padding: {}\r\n", "x".repeat(length));
     assert_eq!(
         cluster
             .admin()
-            .ask("GET", "/version", &padding(100_000), b"")
+            .request("GET", "/version", &padding(100_000), b"")
             .code,
         200
     );
-    let mut wire = cluster.admin();
-    wire.try_send(
+    let mut connection = cluster.admin();
+    connection.try_send(
         format!(
             "GET /version HTTP/1.1\r\nHost: k3\r\n{}\r\n",
             padding(1024 * 1024)
         )
         .as_bytes(),
     );
-    assert_eq!(wire.answer().code, 431);
-    cluster.assert_well();
+    assert_eq!(connection.response().code, 431);
+    cluster.assert_healthy();
 }
 
 #[test]
-fn a_body_that_does_not_come_is_504_when_its_time_is_over() {
-    let cluster = Cluster::start(&["--request-timeout=1s"]);
+fn a_body_that_times_out_gets_504() {
+    let cluster = TestCluster::start(&["--request-timeout=1s"]);
     for query in ["", "?timeout=100ms"] {
-        let mut wire = cluster.admin();
+        let mut connection = cluster.admin();
         let path = format!("/api/v1/namespaces/default/configmaps{query}");
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: k3\r\nContent-Length: 1000\r\nContent-Type: application/json\r\n\r\n{{"
         );
-        wire.send(head.as_bytes());
-        let answer = wire.answer();
-        assert_eq!(answer.code, 504, "{}", answer.text());
-        let status = answer.tree();
+        connection.send(head.as_bytes());
+        let response = connection.response();
+        assert_eq!(response.code, 504, "{}", response.text());
+        let status = response.tree();
         assert_eq!(
             status["message"],
             "Timeout: request did not complete within the allotted timeout"
@@ -54,7 +54,7 @@ fn a_body_that_does_not_come_is_504_when_its_time_is_over() {
             (&"Timeout".into(), &504.into())
         );
         // What is left of the body must not be taken for a request.
-        assert_eq!(wire.rest(), b"");
+        assert_eq!(connection.rest(), b"");
     }
     let refused = cluster.get("/api/v1/pods?timeout=soon");
     assert_eq!(refused.code, 400);
@@ -63,54 +63,54 @@ fn a_body_that_does_not_come_is_504_when_its_time_is_over() {
             .text()
             .contains("invalid timeout specified in the request URL - time: invalid duration")
     );
-    cluster.assert_well();
+    cluster.assert_healthy();
 }
 
 #[test]
-fn a_watch_goes_on_when_the_time_of_requests_is_over() {
-    let cluster = Cluster::start(&["--request-timeout=100ms"]);
-    let mut wire = cluster.admin();
-    wire.send(
+fn watches_outlive_the_request_timeout() {
+    let cluster = TestCluster::start(&["--request-timeout=100ms"]);
+    let mut connection = cluster.admin();
+    connection.send(
         b"GET /api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=2 HTTP/1.1\r\nHost: k3\r\n\r\n",
     );
-    let answer = wire.answer();
+    let response = connection.response();
     // It ended as it was asked to: with the last piece of its body.
-    assert_eq!(answer.code, 200);
+    assert_eq!(response.code, 200);
 }
 
 #[test]
-fn a_request_to_switch_protocols_is_answered_as_what_it_is() {
-    let cluster = Cluster::start(&[]);
+fn ignores_unsupported_protocol_upgrades() {
+    let cluster = TestCluster::start(&[]);
     for path in [
         "/api/v1/namespaces/default/configmaps",
         "/api/v1/namespaces/default/pods/none/exec?command=sh",
         "/version",
     ] {
-        let mut wire = cluster.connect(Who::Admin, "http/1.1");
+        let mut connection = cluster.connect(Requester::Admin, "http/1.1");
         let smuggled =
             "GET /api/v1/namespaces/kube-system/secrets HTTP/1.1\r\nHost: k3\r\nConnection: close\r\n\r\n";
-        wire.send(
+        connection.send(
             format!(
                 "GET {path} HTTP/1.1\r\nHost: k3\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                  Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n{smuggled}"
             )
             .as_bytes(),
         );
-        let answer = wire.answer();
-        assert_ne!(answer.code, 101, "{path}");
+        let response = connection.response();
+        assert_ne!(response.code, 101, "{path}");
         // What follows is a request like any other, with its own answer; or the connection is over.
-        let rest = String::from_utf8_lossy(&wire.rest()).into_owned();
+        let rest = String::from_utf8_lossy(&connection.rest()).into_owned();
         assert!(
             rest.is_empty() || rest.starts_with("HTTP/1.1 200"),
             "{path}: {rest}"
         );
     }
-    cluster.assert_well();
+    cluster.assert_healthy();
 }
 
 #[test]
-fn a_server_without_files_to_open_waits_and_goes_on() {
-    let cluster = Cluster::start(&[]);
+fn survives_exhausted_file_descriptors() {
+    let cluster = TestCluster::start(&[]);
     let limit = Rlimit {
         current: Some(48),
         maximum: Some(48),
@@ -129,23 +129,24 @@ fn a_server_without_files_to_open_waits_and_goes_on() {
         std::thread::yield_now();
     }
     drop(crowd);
-    cluster.assert_well();
+    cluster.assert_healthy();
 }
 
 #[test]
-fn hundreds_of_idle_watches_hinder_nobody() {
-    let cluster = Cluster::start(&[]);
+fn idle_watches_do_not_block_requests() {
+    let cluster = TestCluster::start(&[]);
     let watches: Vec<_> = (0..300)
         .map(|_| {
-            let mut wire = cluster.admin();
-            wire.send(b"GET /api/v1/namespaces/default/configmaps?watch=true HTTP/1.1\r\nHost: k3\r\n\r\n");
-            assert!(wire.head().starts_with("http/1.1 200"));
-            wire
+            let mut connection = cluster.admin();
+            connection
+                .send(b"GET /api/v1/namespaces/default/configmaps?watch=true HTTP/1.1\r\nHost: k3\r\n\r\n");
+            assert!(connection.head().starts_with("http/1.1 200"));
+            connection
         })
         .collect();
-    cluster.assert_well();
-    let figures = cluster.get("/metrics").text();
-    let line = figures
+    cluster.assert_healthy();
+    let metrics = cluster.get("/metrics").text();
+    let line = metrics
         .lines()
         .find(|line| line.starts_with("apiserver_longrunning_requests{") && line.contains("configmaps"));
     assert!(line.unwrap().ends_with(" 300"), "{line:?}");

@@ -1,6 +1,6 @@
 //! HTTP/2, frame by frame.
 
-use crate::wire::{Cluster, Who, Wire};
+use crate::raw_connection::{RawConnection, Requester, TestCluster};
 
 const HEADERS: u8 = 1;
 const RESET: u8 = 3;
@@ -45,52 +45,52 @@ fn kinds(mut bytes: &[u8]) -> Vec<u8> {
     kinds
 }
 
-fn connect(cluster: &Cluster, who: Who) -> Wire {
-    let mut wire = cluster.connect(who, "h2");
-    wire.send(&preface());
-    wire
+fn connect(cluster: &TestCluster, requester: Requester) -> RawConnection {
+    let mut connection = cluster.connect(requester, "h2");
+    connection.send(&preface());
+    connection
 }
 
 #[test]
-fn requests_that_are_taken_back_at_once_end_the_connection_and_nothing_else() {
-    let cluster = Cluster::start(&[]);
+fn rapid_stream_resets_close_only_their_connection() {
+    let cluster = TestCluster::start(&[]);
     for _ in 0..5 {
-        let mut wire = connect(&cluster, Who::Admin);
+        let mut connection = connect(&cluster, Requester::Admin);
         let mut flood = Vec::new();
         for stream in (1..20_001).step_by(2) {
             flood.extend(get(stream, "/api/v1/pods"));
             flood.extend(frame(RESET, 0, stream, &8_u32.to_be_bytes()));
         }
         // The other end hangs up before all of it is sent.
-        if wire.try_send(&flood) {
-            assert!(kinds(&wire.rest()).contains(&GOAWAY));
+        if connection.try_send(&flood) {
+            assert!(kinds(&connection.rest()).contains(&GOAWAY));
         }
     }
-    cluster.assert_well();
+    cluster.assert_healthy();
 }
 
 #[test]
-fn a_connection_of_somebody_unknown_is_for_one_request() {
-    let cluster = Cluster::start(&[]);
-    let mut wire = connect(&cluster, Who::Nobody);
-    wire.send(&get(1, "/version"));
-    let kinds = kinds(&wire.rest());
+fn unauthenticated_connections_serve_one_request() {
+    let cluster = TestCluster::start(&[]);
+    let mut connection = connect(&cluster, Requester::Anonymous);
+    connection.send(&get(1, "/version"));
+    let kinds = kinds(&connection.rest());
     assert!(kinds.contains(&HEADERS) && kinds.contains(&GOAWAY), "{kinds:?}");
 }
 
 #[test]
-fn a_connection_has_a_hundred_requests_at_once() {
-    let cluster = Cluster::start(&[]);
-    let mut wire = connect(&cluster, Who::Admin);
+fn limits_concurrent_streams_per_connection() {
+    let cluster = TestCluster::start(&[]);
+    let mut connection = connect(&cluster, Requester::Admin);
     // Watches stay: the ones beyond the hundredth are refused, each by itself or all with the connection.
     for stream in (1..402).step_by(2) {
-        if !wire.try_send(&get(stream, "/api/v1/pods?watch=1&timeoutSeconds=1")) {
+        if !connection.try_send(&get(stream, "/api/v1/pods?watch=1&timeoutSeconds=1")) {
             break;
         }
     }
-    wire.try_send(&frame(GOAWAY, 0, 0, &[0; 8]));
-    let kinds = kinds(&wire.rest());
+    connection.try_send(&frame(GOAWAY, 0, 0, &[0; 8]));
+    let kinds = kinds(&connection.rest());
     let refused = kinds.split(|kind| *kind == RESET).count() - 1;
     assert!(refused >= 90 || kinds.contains(&GOAWAY), "{kinds:?}");
-    cluster.assert_well();
+    cluster.assert_healthy();
 }

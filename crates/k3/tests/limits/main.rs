@@ -1,5 +1,5 @@
-//! What a server does with those who ask for too much: every limit, and every attack that has worked on servers of this kind.
-//! `docs/limits.md` says which claim is about which.
+//! Limits of the server, and known attacks on servers of this kind.
+//! `docs/limits.md` maps limits to tests.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
 mod audit;
@@ -11,4 +11,4 @@ mod metrics;
 mod paths;
 #[path = "../program/mod.rs"]
 mod program;
-mod wire;
+mod raw_connection;

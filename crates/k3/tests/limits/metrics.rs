@@ -1,14 +1,14 @@
-//! What those see who watch over the server.
+//! Metrics and access log.
 
-use crate::wire::{Cluster, Who};
+use crate::raw_connection::{Requester, TestCluster};
 
 #[test]
-fn what_people_alert_on_is_told_under_upstreams_names() {
-    let cluster = Cluster::start(&[]);
+fn serves_metrics_under_upstream_names() {
+    let cluster = TestCluster::start(&[]);
     assert_eq!(cluster.get("/api/v1/namespaces/default/pods/none").code, 404);
     assert_eq!(
         cluster
-            .ask(
+            .request(
                 "POST",
                 "/api/v1/namespaces/default/configmaps",
                 br#"{"metadata":{"name":"a"}}"#
@@ -24,8 +24,8 @@ fn what_people_alert_on_is_told_under_upstreams_names() {
     );
     assert_eq!(
         cluster
-            .connect(Who::Nobody, "http/1.1")
-            .ask("GET", "/api/v1/pods", "Authorization: Bearer wrong\r\n", b"")
+            .connect(Requester::Anonymous, "http/1.1")
+            .request("GET", "/api/v1/pods", "Authorization: Bearer wrong\r\n", b"")
             .code,
         401
     );
@@ -51,7 +51,7 @@ fn what_people_alert_on_is_told_under_upstreams_names() {
             "{line} in {text}"
         );
     }
-    // Figures are told once, and every family says what it is.
+    // Each metric is reported once and has a help text.
     let mut names: Vec<_> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "))
@@ -68,13 +68,13 @@ fn what_people_alert_on_is_told_under_upstreams_names() {
 }
 
 #[test]
-fn every_answer_names_its_request_and_the_access_log_tells_of_it_without_secrets() {
-    let cluster = Cluster::start(&["--log-level=debug"]);
-    let headers = "Audit-ID: tell-me\r\nAuthorization: Bearer hidden-token\r\n";
-    let mut wire = cluster.connect(Who::Nobody, "http/1.1");
-    let answer = wire.ask("GET", "/api/v1/secrets?token=hidden-query", headers, b"");
-    assert_eq!(answer.code, 401);
-    assert!(answer.head.contains("audit-id: tell-me"), "{}", answer.head);
+fn responses_have_audit_ids_and_the_access_log_has_no_secrets() {
+    let cluster = TestCluster::start(&["--log-level=debug"]);
+    let headers = "Audit-ID: request-1\r\nAuthorization: Bearer hidden-token\r\n";
+    let mut connection = cluster.connect(Requester::Anonymous, "http/1.1");
+    let response = connection.request("GET", "/api/v1/secrets?token=hidden-query", headers, b"");
+    assert_eq!(response.code, 401);
+    assert!(response.head.contains("audit-id: request-1"), "{}", response.head);
     let other = cluster.get("/version").head;
     let id = other
         .lines()
@@ -82,7 +82,7 @@ fn every_answer_names_its_request_and_the_access_log_tells_of_it_without_secrets
         .unwrap();
     assert_eq!(id.len(), 36);
     let log = cluster.data.log();
-    let line = log.lines().find(|line| line.contains("tell-me")).unwrap();
+    let line = log.lines().find(|line| line.contains("request-1")).unwrap();
     assert!(
         line.contains("/api/v1/secrets") && line.contains("401") && line.contains("LIST"),
         "{line}"

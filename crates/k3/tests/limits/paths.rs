@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
-use crate::wire::Cluster;
+use crate::raw_connection::TestCluster;
 
 #[test]
-fn a_name_that_is_a_way_leads_nowhere() {
-    let cluster = Cluster::start(&[]);
+fn names_with_path_separators_are_not_found() {
+    let cluster = TestCluster::start(&[]);
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"a": "hidden"}}).to_string();
     assert_eq!(
         cluster
-            .ask(
+            .request(
                 "POST",
                 "/api/v1/namespaces/kube-system/secrets",
                 secret.as_bytes()
@@ -31,35 +31,37 @@ fn a_name_that_is_a_way_leads_nowhere() {
         "/api/v1/namespaces/%2e%2e/secrets/s",
         "//api/v1/../v1/secrets",
     ] {
-        let answer = cluster.get(path);
+        let response = cluster.get(path);
         assert!(
-            matches!(answer.code, 400 | 404 | 405),
+            matches!(response.code, 400 | 404 | 405),
             "{path}: {} {}",
-            answer.code,
-            answer.text()
+            response.code,
+            response.text()
         );
-        assert!(!answer.text().contains("hidden"), "{path}");
+        assert!(!response.text().contains("hidden"), "{path}");
     }
     for name in [".", "..", "a/b", "a%b", "../kube-system/s"] {
         let body = json!({"metadata": {"name": name}}).to_string();
-        let answer = cluster.ask("POST", "/api/v1/namespaces/default/configmaps", body.as_bytes());
-        assert_eq!(answer.code, 422, "{name}: {}", answer.text());
+        let response = cluster.request("POST", "/api/v1/namespaces/default/configmaps", body.as_bytes());
+        assert_eq!(response.code, 422, "{name}: {}", response.text());
     }
-    cluster.assert_well();
+    cluster.assert_healthy();
 }
 
 #[test]
-fn a_list_does_not_reach_its_neighbours() {
-    let cluster = Cluster::start(&[]);
+fn lists_exclude_resources_with_the_same_prefix() {
+    let cluster = TestCluster::start(&[]);
     for namespace in ["foo", "foobar"] {
         let body = json!({"metadata": {"name": namespace}}).to_string();
         assert_eq!(
-            cluster.ask("POST", "/api/v1/namespaces", body.as_bytes()).code,
+            cluster
+                .request("POST", "/api/v1/namespaces", body.as_bytes())
+                .code,
             201
         );
         let body = json!({"metadata": {"name": format!("of-{namespace}")}}).to_string();
         let path = format!("/api/v1/namespaces/{namespace}/secrets");
-        assert_eq!(cluster.ask("POST", &path, body.as_bytes()).code, 201);
+        assert_eq!(cluster.request("POST", &path, body.as_bytes()).code, 201);
     }
     let listed = cluster.get("/api/v1/namespaces/foo/secrets").tree();
     let names: Vec<_> = listed["items"]
@@ -69,7 +71,7 @@ fn a_list_does_not_reach_its_neighbours() {
         .map(|item| item["metadata"]["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["of-foo"]);
-    let left = cluster.ask("DELETE", "/api/v1/namespaces/foo/secrets", b"");
+    let left = cluster.request("DELETE", "/api/v1/namespaces/foo/secrets", b"");
     assert_eq!(left.code, 200);
     assert_eq!(
         cluster.get("/api/v1/namespaces/foobar/secrets/of-foobar").code,
@@ -78,8 +80,8 @@ fn a_list_does_not_reach_its_neighbours() {
 }
 
 #[test]
-fn a_namespace_has_nothing_cluster_wide_in_it() {
-    let cluster = Cluster::start(&[]);
+fn cluster_scoped_resources_are_not_in_namespaces() {
+    let cluster = TestCluster::start(&[]);
     for path in [
         "/api/v1/namespaces/default/nodes",
         "/api/v1/namespaces/default/persistentvolumes/a",
@@ -87,8 +89,8 @@ fn a_namespace_has_nothing_cluster_wide_in_it() {
         "/apis/rbac.authorization.k8s.io/v1/namespaces/default/clusterroles/cluster-admin",
         "/api/v1/namespaces/default/namespaces/kube-system",
     ] {
-        let answer = cluster.get(path);
-        assert_eq!(answer.code, 404, "{path}: {}", answer.text());
+        let response = cluster.get(path);
+        assert_eq!(response.code, 404, "{path}: {}", response.text());
     }
     assert_eq!(
         cluster
@@ -99,8 +101,8 @@ fn a_namespace_has_nothing_cluster_wide_in_it() {
 }
 
 #[test]
-fn a_path_beside_custom_objects_says_what_it_lacks() {
-    let cluster = Cluster::start(&[]);
+fn reports_missing_subresources_of_custom_objects() {
+    let cluster = TestCluster::start(&[]);
     let schema = json!({"openAPIV3Schema": {"type": "object"}});
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema, "subresources": {"status": {}}});
     let definition = json!({
@@ -110,8 +112,8 @@ fn a_path_beside_custom_objects_says_what_it_lacks() {
         },
     });
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let answer = cluster.ask("POST", definitions, definition.to_string().as_bytes());
-    assert_eq!(answer.code, 201, "{}", answer.text());
+    let response = cluster.request("POST", definitions, definition.to_string().as_bytes());
+    assert_eq!(response.code, 201, "{}", response.text());
     let is_served = |_| cluster.get("/apis/b.c/v1/as").code == 200;
     assert!((0..10_000).any(is_served), "it is not served");
     // What leads to none of its objects leads to no page at all.
@@ -122,32 +124,32 @@ fn a_path_beside_custom_objects_says_what_it_lacks() {
         ("POST", "/apis/b.c/v1/as"),
         ("DELETE", "/apis/b.c/v1/as"),
     ] {
-        let answer = cluster.ask(method, path, b"");
+        let response = cluster.request(method, path, b"");
         assert_eq!(
-            (answer.code, answer.text().as_str()),
+            (response.code, response.text().as_str()),
             (404, "404 page not found\n"),
             "{method} {path}"
         );
     }
     let objects = "/apis/b.c/v1/namespaces/default/as";
-    let told = |method: &str, path: &str| {
-        let status = cluster.ask(method, &format!("{objects}{path}"), b"{}").tree();
+    let error_of = |method: &str, path: &str| {
+        let status = cluster.request(method, &format!("{objects}{path}"), b"{}").tree();
         (status["code"].clone(), status["message"].clone())
     };
     assert_eq!(
-        told("GET", "/x/scale"),
+        error_of("GET", "/x/scale"),
         (json!(404), json!("as.b.c \"x\" not found"))
     );
     assert_eq!(
-        told("POST", "/x/status"),
+        error_of("POST", "/x/status"),
         (
             json!(405),
             json!("create is not supported on resources of kind \"as.b.c\"")
         )
     );
-    assert_eq!(told("PUT", ""), (json!(400), json!("name must be provided")));
+    assert_eq!(error_of("PUT", ""), (json!(400), json!("name must be provided")));
     let object = json!({"apiVersion": "b.c/v1", "kind": "A", "metadata": {"name": "x"}}).to_string();
-    let created = cluster.ask("POST", &format!("{objects}/another"), object.as_bytes());
+    let created = cluster.request("POST", &format!("{objects}/another"), object.as_bytes());
     assert_eq!(
         (created.code, &created.tree()["metadata"]["name"]),
         (201, &json!("x"))
@@ -155,7 +157,7 @@ fn a_path_beside_custom_objects_says_what_it_lacks() {
     let media = "Content-Type: application/strategic-merge-patch+json\r\n";
     let refused = cluster
         .admin()
-        .ask("PATCH", &format!("{objects}/x"), media, b"{}");
+        .request("PATCH", &format!("{objects}/x"), media, b"{}");
     assert_eq!(
         (refused.code, &refused.tree()["message"]),
         (

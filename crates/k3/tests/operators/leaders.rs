@@ -14,7 +14,7 @@ use kubecontroller::testing::eventually;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::{Cluster, Operator};
+use crate::{TestCluster, TickerOperator};
 
 /// Whole seconds, as leases have them. A machine that is busy must not make a leader miss its renewal.
 const LEASE: i64 = 12;
@@ -34,12 +34,12 @@ async fn ticks(file: &Path, id: u32, count: usize) {
     .await;
 }
 
-async fn lease(cluster: &Cluster) -> Lease {
+async fn lease(cluster: &TestCluster) -> Lease {
     let leases: Api<Lease> = cluster.api();
     leases.list(&ListParams::default()).await.unwrap().items.remove(0)
 }
 
-fn replica(cluster: &Cluster, file: &Path) -> Operator {
+fn replica(cluster: &TestCluster, file: &Path) -> TickerOperator {
     let flags = [
         "--enabled=ticks".to_owned(),
         format!("--ticker.file={}", file.display()),
@@ -54,8 +54,8 @@ fn replica(cluster: &Cluster, file: &Path) -> Operator {
 }
 
 /// A cluster with something to do, and a file for who did it.
-async fn scene() -> (Cluster, tempfile::TempDir, PathBuf) {
-    let cluster = Cluster::start().await;
+async fn start_scenario() -> (TestCluster, tempfile::TempDir, PathBuf) {
+    let cluster = TestCluster::start().await;
     let map = json!({"metadata": {"name": "clock", "labels": {"tick": "yes"}}});
     let map: ConfigMap = serde_json::from_value(map).unwrap();
     cluster
@@ -69,8 +69,8 @@ async fn scene() -> (Cluster, tempfile::TempDir, PathBuf) {
 }
 
 #[tokio::test]
-async fn a_leader_that_is_killed_is_followed_when_its_lease_is_over_and_not_before() {
-    let (cluster, _directory, file) = scene().await;
+async fn a_killed_leader_is_replaced_when_its_lease_expires() {
+    let (cluster, _directory, file) = start_scenario().await;
     let mut first = replica(&cluster, &file);
     ticks(&file, first.id(), 10).await;
     let second = replica(&cluster, &file);
@@ -83,7 +83,8 @@ async fn a_leader_that_is_killed_is_followed_when_its_lease_is_over_and_not_befo
     let before = lease(&cluster).await.spec.unwrap();
     ticks(&file, second.id(), 10).await;
     let after = lease(&cluster).await.spec.unwrap();
-    let (lost, won) = (before.renew_time.unwrap().0, after.acquire_time.unwrap().0);
+    let lost = before.renew_time.unwrap().0;
+    let won = after.acquire_time.unwrap().0;
     let gap = won.duration_since(lost).as_secs();
     assert!(gap >= LEASE, "taken over after {gap} s");
     // The lease, a retry, and as much again for a machine that is busy.
@@ -97,8 +98,8 @@ async fn a_leader_that_is_killed_is_followed_when_its_lease_is_over_and_not_befo
 }
 
 #[tokio::test]
-async fn a_leader_that_is_stopped_gives_its_lease_back() {
-    let (cluster, _directory, file) = scene().await;
+async fn a_stopped_leader_releases_its_lease() {
+    let (cluster, _directory, file) = start_scenario().await;
     let mut first = replica(&cluster, &file);
     ticks(&file, first.id(), 10).await;
     let second = replica(&cluster, &file);

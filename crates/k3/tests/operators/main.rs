@@ -19,27 +19,27 @@ use kube::{
 use kubecontroller::testing::eventually;
 
 use self::{
-    operator::Operator,
-    program::{Data, Server},
+    operator::TickerOperator,
+    program::{Server, TestDataDir},
 };
 
 /// A server with the definitions of all examples, and a client that is its administrator.
-struct Cluster {
+struct TestCluster {
     client: Client,
     server: Server,
-    _data: Data,
+    _data: TestDataDir,
 }
 
-impl Cluster {
+impl TestCluster {
     async fn start() -> Self {
-        let data = Data::new();
+        let data = TestDataDir::new();
         let server = data.start(&["--storage=memory"]);
         let kubeconfig = Kubeconfig::read_from(&server.kubeconfig).unwrap();
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
             .await
             .unwrap();
         let client = Client::try_from(config).unwrap();
-        let cluster = Cluster {
+        let cluster = TestCluster {
             client,
             server,
             _data: data,
@@ -77,9 +77,9 @@ impl Cluster {
     }
 
     /// An operator beside it, with these flags.
-    fn operator(&self, args: &[&str]) -> Operator {
+    fn operator(&self, args: &[&str]) -> TickerOperator {
         let kubeconfig = format!("--kubeconfig={}", self.server.kubeconfig.display());
-        Operator::start(&[&[kubeconfig.as_str()], args].concat())
+        TickerOperator::start(&[&[kubeconfig.as_str()], args].concat())
     }
 
     fn api<K>(&self) -> Api<K>

@@ -17,7 +17,7 @@ use crate::ticker::Ticker;
 const ARGS: &str = "K3_TEST_OPERATOR";
 
 /// A running operator. Dropping it ends it.
-pub(crate) struct Operator {
+pub(crate) struct TickerOperator {
     child: Child,
     directory: TempDir,
 }
@@ -33,9 +33,9 @@ fn process() {
     assert_eq!(app.main_with(args), ExitCode::SUCCESS);
 }
 
-// --- Operator ---
+// --- TickerOperator ---
 
-impl Operator {
+impl TickerOperator {
     pub(crate) fn start(args: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let log = fs::File::create(directory.path().join("log")).unwrap();
@@ -47,7 +47,7 @@ impl Operator {
             .stderr(log)
             .spawn()
             .unwrap();
-        Operator { child, directory }
+        TickerOperator { child, directory }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -70,7 +70,7 @@ impl Operator {
     }
 }
 
-impl Drop for Operator {
+impl Drop for TickerOperator {
     fn drop(&mut self) {
         // Best effort: it may have ended already.
         let _ = self.child.kill();

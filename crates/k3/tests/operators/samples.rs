@@ -12,7 +12,7 @@ use redismigration::{RedisMigration, RedisMigrationSpec};
 use serde_json::json;
 use workflow::Workflow;
 
-use crate::Cluster;
+use crate::TestCluster;
 
 fn migration(name: &str, dest: &str) -> RedisMigration {
     let spec = RedisMigrationSpec {
@@ -53,8 +53,8 @@ async fn done(ats: &Api<At>, name: &str) {
 }
 
 #[tokio::test]
-async fn every_example_reaches_its_end() {
-    let cluster = Cluster::start().await;
+async fn every_example_completes() {
+    let cluster = TestCluster::start().await;
     let _operator = cluster.operator(&["--redismigration.wait=1s", "--controllers=*,-ticker"]);
 
     let migrations = cluster.api::<RedisMigration>();
@@ -100,8 +100,8 @@ async fn every_example_reaches_its_end() {
 }
 
 #[tokio::test]
-async fn what_is_not_enabled_is_left_alone_and_the_log_says_so() {
-    let cluster = Cluster::start().await;
+async fn disabled_controllers_do_nothing() {
+    let cluster = TestCluster::start().await;
     let operator = cluster.operator(&["--enabled=ats"]);
     let dummies = cluster.api::<Dummy>();
     dummies
@@ -122,8 +122,8 @@ async fn what_is_not_enabled_is_left_alone_and_the_log_says_so() {
 }
 
 #[tokio::test]
-async fn a_filter_keeps_objects_from_a_controller() {
-    let cluster = Cluster::start().await;
+async fn filters_hide_objects_from_a_controller() {
+    let cluster = TestCluster::start().await;
     let _operator = cluster.operator(&["--enabled=ats", "--resource-filter.ats=default/a*"]);
     let ats = cluster.api::<At>();
     for name in ["b", "apple"] {

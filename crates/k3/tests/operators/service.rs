@@ -1,4 +1,4 @@
-//! What an operator is for those who run it: health, figures, an orderly end.
+//! Operation of an operator: health, metrics and a graceful stop.
 
 use std::{
     io::{Read, Write},
@@ -11,9 +11,9 @@ use kube::api::PostParams;
 use kubecontroller::testing::eventually;
 use rustix::process::Signal;
 
-use crate::Cluster;
+use crate::TestCluster;
 
-/// The answer to a GET; nothing if nobody answers.
+/// The response to a GET; `None` without a response.
 fn get(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     write!(
@@ -27,9 +27,10 @@ fn get(port: u16, path: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn health_and_figures_are_served_and_a_signal_ends_it_well() {
-    let cluster = Cluster::start().await;
-    let (health, metrics) = (free_port().unwrap(), free_port().unwrap());
+async fn serves_health_and_metrics_and_stops_on_a_signal() {
+    let cluster = TestCluster::start().await;
+    let health = free_port().unwrap();
+    let metrics = free_port().unwrap();
     let flags = [
         format!("--health-probe-bind-address=127.0.0.1:{health}"),
         format!("--metrics-bind-address=127.0.0.1:{metrics}"),
@@ -51,9 +52,9 @@ async fn health_and_figures_are_served_and_a_signal_ends_it_well() {
         .unwrap();
     let copied = |dummy: &Dummy| dummy.status.as_ref().is_some_and(|status| status.data == "hello");
     eventually(|| async { dummies.get("d").await.ok().filter(copied) }).await;
-    let counted = |figures: &String| {
+    let counted = |metrics: &String| {
         let line = "controller_runtime_reconcile_total{";
-        figures
+        metrics
             .lines()
             .any(|found| found.starts_with(line) && found.contains("\"dummy\"") && !found.ends_with(" 0"))
     };

@@ -19,22 +19,22 @@ use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
 
 use crate::{
-    process::{Process, beats, client, join_token, node},
-    program::{Data, k3, outcome},
+    process::{ServerProcess, client, join_token, node, wait_for_lease_renewal},
+    program::{TestDataDir, k3, outcome},
 };
 
 const NAME: &str = "n2";
 
 #[tokio::test]
-async fn a_machine_joins_with_a_token_once_and_needs_none_again() {
-    let cluster = Data::new();
+async fn joins_with_a_token_and_restarts_without_one() {
+    let cluster = TestDataDir::new();
     let server = cluster.start(&["--storage=memory"]);
     let client = client(&server.kubeconfig).await;
     let nodes = Api::<Node>::all(client.clone());
     let token = &*join_token(&server.kubeconfig);
     // The server listens on this machine alone.
     let url = format!("https://127.0.0.1:{}", server.port());
-    let machine = Data::new();
+    let machine = TestDataDir::new();
 
     let another = token.replace(
         &token[2..10],
@@ -55,7 +55,7 @@ async fn a_machine_joins_with_a_token_once_and_needs_none_again() {
     assert_eq!(code, Some(1), "{errors}");
     assert!(errors.contains("expired"), "{errors}");
 
-    let first = Process::start(
+    let first = ServerProcess::start(
         machine.path(),
         &node(NAME, machine.path(), &["--server", &url, "--token", token]),
     );
@@ -72,7 +72,7 @@ async fn a_machine_joins_with_a_token_once_and_needs_none_again() {
     let (code, log) = first.end();
     assert_eq!(code, Some(0), "{log}");
 
-    let other = Data::new();
+    let other = TestDataDir::new();
     let args = node(NAME, other.path(), &["--server", &url, "--token", token]);
     let (code, _, errors) = outcome(&mut k3(&args));
     assert_eq!(code, Some(1), "{errors}");
@@ -82,25 +82,25 @@ async fn a_machine_joins_with_a_token_once_and_needs_none_again() {
         .delete("n2", &kube::api::DeleteParams::default())
         .await
         .unwrap();
-    let _second = Process::start(machine.path(), &node(NAME, machine.path(), &[]));
+    let _second = ServerProcess::start(machine.path(), &node(NAME, machine.path(), &[]));
     let again = eventually(uid).await;
     assert_ne!(again, known);
 }
 
 #[tokio::test]
-async fn a_certificate_that_comes_near_its_end_is_renewed_and_the_node_goes_on() {
-    let cluster = Data::new();
+async fn renews_an_expiring_node_certificate() {
+    let cluster = TestDataDir::new();
     let server = cluster.start(&["--storage=memory"]);
     let client = client(&server.kubeconfig).await;
     // Nodes may renew their certificates from the first token on.
     let token = join_token(&server.kubeconfig);
     let url = format!("https://127.0.0.1:{}", server.port());
-    let machine = Data::new();
-    let joined = Process::start(
+    let machine = TestDataDir::new();
+    let joined = ServerProcess::start(
         machine.path(),
         &node(NAME, machine.path(), &["--server", &url, "--token", &token]),
     );
-    beats(&client, NAME).await;
+    wait_for_lease_renewal(&client, NAME).await;
     assert_eq!(joined.end().0, Some(0));
     let tls = cluster.path().join("tls");
     let (certificate, key) = nearly_ended(&tls);
@@ -108,13 +108,13 @@ async fn a_certificate_that_comes_near_its_end_is_renewed_and_the_node_goes_on()
     identity["certificate"] = json!(certificate);
     identity["key"] = json!(key);
     fs::write(file(machine.path()), identity.to_string()).unwrap();
-    let _node = Process::start(machine.path(), &node(NAME, machine.path(), &[]));
+    let _node = ServerProcess::start(machine.path(), &node(NAME, machine.path(), &[]));
     let renewed = async || {
         let now = self::identity(machine.path())["certificate"].clone();
         now != json!(certificate)
     };
     eventually(renewed).await;
-    beats(&client, NAME).await;
+    wait_for_lease_renewal(&client, NAME).await;
 }
 
 /// A client that shows a token and has not asked whether a name is taken, as `k3 node` does.
@@ -137,15 +137,15 @@ async fn admin_config(kubeconfig: &Path) -> Config {
     Config::from_custom_kubeconfig(file, &options).await.unwrap()
 }
 
-/// What becomes of a request for the identity of a node: nothing is wrong, or what the server says.
-async fn ask(client: &Client, node: &str) -> Result<(), String> {
+/// Requests a node certificate; returns the message of the server on failure.
+async fn request_node_certificate(client: &Client, node: &str) -> Result<(), String> {
     let signed = request_client_certificate(client, node).await;
     signed.map(drop).map_err(|error| error.to_string())
 }
 
 #[tokio::test]
-async fn a_token_gives_out_the_identity_of_a_new_node_within_its_limits() {
-    let cluster = Data::new();
+async fn join_tokens_are_limited_to_new_nodes() {
+    let cluster = TestDataDir::new();
     let server = cluster.start(&["--storage=memory"]);
     let admin = client(&server.kubeconfig).await;
     let node: Node = serde_json::from_value(json!({"metadata": {"name": "taken"}})).unwrap();
@@ -153,23 +153,23 @@ async fn a_token_gives_out_the_identity_of_a_new_node_within_its_limits() {
     nodes.create(&PostParams::default(), &node).await.unwrap();
 
     let any = bearer(&server.kubeconfig, &[]).await;
-    let error = ask(&any, "taken").await.unwrap_err();
+    let error = request_node_certificate(&any, "taken").await.unwrap_err();
     assert!(error.contains(r#"node "taken" exists"#), "{error}");
-    assert_eq!(ask(&any, "new").await, Ok(()));
-    let error = ask(&any, "new").await.unwrap_err();
+    assert_eq!(request_node_certificate(&any, "new").await, Ok(()));
+    let error = request_node_certificate(&any, "new").await.unwrap_err();
     assert!(error.contains("kubectl delete csr"), "{error}");
 
     let bound = bearer(&server.kubeconfig, &["--node-name", "bound"]).await;
-    let error = ask(&bound, "other").await.unwrap_err();
+    let error = request_node_certificate(&bound, "other").await.unwrap_err();
     assert!(
         error.contains(r#"for node "bound", not for node "other""#),
         "{error}"
     );
-    assert_eq!(ask(&bound, "bound").await, Ok(()));
+    assert_eq!(request_node_certificate(&bound, "bound").await, Ok(()));
 
     let once = bearer(&server.kubeconfig, &["--uses", "1"]).await;
-    assert_eq!(ask(&once, "first").await, Ok(()));
-    let error = ask(&once, "second").await.unwrap_err();
+    assert_eq!(request_node_certificate(&once, "first").await, Ok(()));
+    let error = request_node_certificate(&once, "second").await.unwrap_err();
     assert!(error.contains("limit"), "{error}");
     let mut list = k3(&["token", "list", "--kubeconfig"]);
     let (_, list, _) = outcome(list.arg(&server.kubeconfig));
@@ -178,8 +178,8 @@ async fn a_token_gives_out_the_identity_of_a_new_node_within_its_limits() {
 }
 
 #[tokio::test]
-async fn what_the_server_shows_to_nodes_is_nobody_at_the_server() {
-    let cluster = Data::new();
+async fn the_kubelet_client_certificate_has_no_api_permissions() {
+    let cluster = TestDataDir::new();
     let server = cluster.start(&["--storage=memory"]);
     let read = |name: &str| fs::read(cluster.path().join("tls").join(name)).unwrap();
     let mut config = admin_config(&server.kubeconfig).await;

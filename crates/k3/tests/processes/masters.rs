@@ -16,15 +16,18 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::{
-    process::{Process, beats, client, deploy, deploy_as, join_token, node, placed, run},
-    program::{Data, Server, k3, outcome},
+    process::{
+        ServerProcess, client, deploy, deploy_as, join_token, node, wait_for_lease_renewal,
+        wait_until_running, wait_until_scheduled,
+    },
+    program::{Server, TestDataDir, k3, outcome},
 };
 
 /// A lease of a dead master lives for 15 s, and its mark too.
 const TAKEOVER: Duration = Duration::from_mins(2);
 
 #[tokio::test]
-async fn two_masters_do_the_work_once_and_the_other_takes_over_after_a_crash() {
+async fn a_second_master_takes_over_after_a_crash() {
     let prefix = format!("/masters-{}/", std::process::id());
     let endpoint = etcd();
     let flags = [
@@ -37,28 +40,28 @@ async fn two_masters_do_the_work_once_and_the_other_takes_over_after_a_crash() {
         .map(String::as_str)
         .chain(["--simulated-nodes=2"])
         .collect();
-    let [first, second] = [(); 2].map(|()| Data::new());
+    let [first, second] = [(); 2].map(|()| TestDataDir::new());
     let leader = first.start(&flags);
     let of_leader = client(&leader.kubeconfig).await;
     deploy(&of_leader, "one", 3).await;
-    placed(&of_leader, "one", 3).await;
+    wait_until_scheduled(&of_leader, "one", 3).await;
     let follower = second.start(&flags);
     // A certificate of one is good at the other.
     let crossed = crossed(&leader, &follower, &second).await;
     deploy(&crossed, "two", 3).await;
-    placed(&crossed, "two", 3).await;
+    wait_until_scheduled(&crossed, "two", 3).await;
     let before = holder(&crossed).await;
     leader.end_by(Signal::KILL);
     deploy(&crossed, "three", 3).await;
-    placed(&crossed, "three", 3).await;
-    placed(&crossed, "one", 3).await;
+    wait_until_scheduled(&crossed, "three", 3).await;
+    wait_until_scheduled(&crossed, "one", 3).await;
     assert_ne!(holder(&crossed).await, before);
 }
 
 #[tokio::test]
-async fn two_masters_and_two_nodes_on_one_mariadb_outlive_the_leader() {
+async fn two_masters_and_two_nodes_survive_the_leader() {
     let url = format!("{}/masters_{}", mysql(), std::process::id());
-    let [first, second] = [(); 2].map(|()| Data::new());
+    let [first, second] = [(); 2].map(|()| TestDataDir::new());
     let leader = master(&first, &url, "192.0.2.1");
     let of_leader = client(&leader.kubeconfig).await;
     eventually(async || holder(&of_leader).await.is_some()).await;
@@ -70,7 +73,7 @@ async fn two_masters_and_two_nodes_on_one_mariadb_outlive_the_leader() {
     let at = [&leader, &other]
         .map(|server| format!("https://127.0.0.1:{}", server.port()))
         .join(",");
-    let machines = [(); 2].map(|()| Data::new());
+    let machines = [(); 2].map(|()| TestDataDir::new());
     let names = ["runs", "rests"].map(|name| format!("{name}-{}", std::process::id()));
     let joined = ["--server", &at, "--token", &token];
     let mut with_docker = k3(&["node", "--runtime=docker", "--node-port=0", "--runtime-endpoint"]);
@@ -83,12 +86,12 @@ async fn two_masters_and_two_nodes_on_one_mariadb_outlive_the_leader() {
         .args(["--node-name", &names[0], "--data-dir"])
         .arg(machines[0].path())
         .args(joined);
-    let _runs = Process::of(&mut with_docker, machines[0].path().join("log"));
-    let _rests = Process::start(machines[1].path(), &node(&names[1], machines[1].path(), &joined));
+    let _runs = ServerProcess::of(&mut with_docker, machines[0].path().join("log"));
+    let _rests = ServerProcess::start(machines[1].path(), &node(&names[1], machines[1].path(), &joined));
     let sleeps =
         json!({"name": "c", "image": TEST_IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "600"]});
     deploy_as(&of_other, "one", 2, &sleeps).await;
-    run(&of_other, "one", 2).await;
+    wait_until_running(&of_other, "one", 2).await;
     assert_eq!(replica_sets(&of_other).await, 1);
     let nodes = Api::<Node>::all(of_other.clone());
     for name in &names {
@@ -99,12 +102,12 @@ async fn two_masters_and_two_nodes_on_one_mariadb_outlive_the_leader() {
     leader.end_by(Signal::KILL);
     deploy_as(&of_other, "two", 2, &sleeps).await;
     // It is made by the other master, and run by a node that was a client of the dead one.
-    run(&of_other, "two", 2).await;
-    run(&of_other, "one", 2).await;
+    wait_until_running(&of_other, "two", 2).await;
+    wait_until_running(&of_other, "one", 2).await;
     assert_ne!(holder(&of_other).await, before);
     assert_eq!(replica_sets(&of_other).await, 2);
     for name in &names {
-        beats(&of_other, name).await;
+        wait_for_lease_renewal(&of_other, name).await;
     }
     let left = BTreeSet::from(["192.0.2.2".to_owned()]);
     eventually_within(TAKEOVER, async || servers(&of_other).await == left).await;
@@ -116,8 +119,8 @@ async fn two_masters_and_two_nodes_on_one_mariadb_outlive_the_leader() {
     assert_eq!(servers(&of_other).await, left);
 }
 
-/// A master that is told of at an address, and listens on this machine alone.
-fn master(data: &Data, mysql: &str, address: &str) -> Server {
+/// A master that is advertised at an address and listens on loopback only.
+fn master(data: &TestDataDir, mysql: &str, address: &str) -> Server {
     let mut command = k3(&["run", "--role=master", "--secure-port=0", "--data-dir"]);
     command
         .arg(data.path())
@@ -126,7 +129,7 @@ fn master(data: &Data, mysql: &str, address: &str) -> Server {
     data.serve(command)
 }
 
-/// Who does the work of the controllers.
+/// The holder of the controllers' lease.
 async fn holder(client: &Client) -> Option<String> {
     let leases = Api::<Lease>::namespaced(client.clone(), "kube-system");
     let lease = leases.get_opt("kube-controller-manager").await.unwrap()?;
@@ -157,7 +160,7 @@ async fn replica_sets(client: &Client) -> usize {
 }
 
 #[tokio::test]
-async fn a_rotation_on_one_master_reaches_the_other_and_a_node_that_runs() {
+async fn a_rotation_reaches_other_masters_and_nodes() {
     let prefix = format!("/rotation-{}/", std::process::id());
     let flags = [
         "--storage=etcd".to_owned(),
@@ -165,15 +168,15 @@ async fn a_rotation_on_one_master_reaches_the_other_and_a_node_that_runs() {
         format!("--etcd-prefix={prefix}"),
     ];
     let flags = flags.each_ref().map(String::as_str);
-    let [first, second, machine] = [(); 3].map(|()| Data::new());
+    let [first, second, machine] = [(); 3].map(|()| TestDataDir::new());
     let here = first.start(&flags);
     let there = second.start(&flags);
     let token = join_token(&here.kubeconfig);
     let at = format!("https://127.0.0.1:{}", here.port());
     let name = format!("rotated-{}", std::process::id());
     let joined = node(&name, machine.path(), &["--server", &at, "--token", &token]);
-    let _node = Process::start(machine.path(), &joined);
-    beats(&client(&here.kubeconfig).await, &name).await;
+    let _node = ServerProcess::start(machine.path(), &joined);
+    wait_for_lease_renewal(&client(&here.kubeconfig).await, &name).await;
 
     certs(&first, &["rotate"]);
     let identity = machine.path().join("node/pki/identity.json");
@@ -189,14 +192,14 @@ async fn a_rotation_on_one_master_reaches_the_other_and_a_node_that_runs() {
     for file in [&here.kubeconfig, &there.kubeconfig, &identity] {
         eventually_within(TAKEOVER, async || authorities(file) == 1).await;
     }
-    beats(&client(&there.kubeconfig).await, &name).await;
+    wait_for_lease_renewal(&client(&there.kubeconfig).await, &name).await;
     // A machine whose directory was changed by the others starts as if nothing had been.
     there.end_by(Signal::TERM);
     let there = second.start(&flags);
-    beats(&client(&there.kubeconfig).await, &name).await;
+    wait_for_lease_renewal(&client(&there.kubeconfig).await, &name).await;
 }
 
-fn certs(data: &Data, args: &[&str]) {
+fn certs(data: &TestDataDir, args: &[&str]) {
     let mut command = k3(&["certs"]);
     let (code, _, errors) = outcome(command.args(args).arg("--data-dir").arg(data.path()));
     assert_eq!(code, Some(0), "{errors}");
@@ -218,7 +221,7 @@ fn authorities(file: &Path) -> usize {
 }
 
 /// The admin of one server at another.
-async fn crossed(of: &Server, at: &Server, directory: &Data) -> Client {
+async fn crossed(of: &Server, at: &Server, directory: &TestDataDir) -> Client {
     let text = std::fs::read_to_string(&of.kubeconfig).unwrap();
     let [from, to] = [of, at].map(|server| format!("https://127.0.0.1:{}", server.port()));
     let file = directory.path().join("crossed");

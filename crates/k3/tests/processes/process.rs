@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 use crate::program::{k3, outcome};
 
 /// A process that ends with this.
-pub(crate) struct Process {
+pub(crate) struct ServerProcess {
     child: Child,
     log: PathBuf,
 }
 
-impl Process {
-    /// Starts `k3` with these arguments; its log goes into a directory.
+impl ServerProcess {
+    /// Starts `k3` with these arguments and writes its log to a directory.
     pub(crate) fn start(directory: &Path, args: &[&str]) -> Self {
         let log = directory.join(format!("{}.log", args[0]));
         Self::of(&mut k3(args), log)
@@ -34,7 +34,7 @@ impl Process {
     pub(crate) fn of(command: &mut Command, log: PathBuf) -> Self {
         let file = fs::File::create(&log).unwrap();
         let child = command.stdout(Stdio::null()).stderr(file).spawn().unwrap();
-        Process { child, log }
+        ServerProcess { child, log }
     }
 
     /// Ends it in order: its exit code, and its log.
@@ -45,7 +45,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // Best effort: it may have ended already.
         let _ = self.child.kill();
@@ -89,8 +89,8 @@ pub(crate) fn join_token(kubeconfig: &Path) -> String {
     let mut command = k3(&["token", "create", "--join", "--kubeconfig"]);
     let (code, line, errors) = outcome(command.arg(kubeconfig));
     assert_eq!(code, Some(0), "{errors}");
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let ["k3", "node", "--server", _, "--token", token] = words[..] else {
+    let arguments: Vec<&str> = line.split_whitespace().collect();
+    let ["k3", "node", "--server", _, "--token", token] = arguments[..] else {
         panic!("{line}");
     };
     token.to_owned()
@@ -105,7 +105,7 @@ pub(crate) fn node<'a>(name: &'a str, data: &'a Path, more: &[&'a str]) -> Vec<&
 }
 
 /// Waits until a node has renewed its lease after now.
-pub(crate) async fn beats(client: &Client, node: &str) {
+pub(crate) async fn wait_for_lease_renewal(client: &Client, node: &str) {
     let leases = Api::<Lease>::namespaced(client.clone(), "kube-node-lease");
     let renewed = async || Some(leases.get_opt(node).await.unwrap()?.spec?.renew_time?.0);
     let before = renewed().await;
@@ -123,7 +123,7 @@ pub(crate) async fn pods(client: &Client, name: &str) -> Vec<Pod> {
 }
 
 /// Waits until there are so many pods, each on a node.
-pub(crate) async fn placed(client: &Client, name: &str, count: usize) {
+pub(crate) async fn wait_until_scheduled(client: &Client, name: &str, count: usize) {
     all(client, name, count, |pod| {
         pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
     })
@@ -131,7 +131,7 @@ pub(crate) async fn placed(client: &Client, name: &str, count: usize) {
 }
 
 /// Waits until there are so many pods, each of which runs.
-pub(crate) async fn run(client: &Client, name: &str, count: usize) {
+pub(crate) async fn wait_until_running(client: &Client, name: &str, count: usize) {
     all(client, name, count, |pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         phase == Some("Running")
@@ -139,10 +139,10 @@ pub(crate) async fn run(client: &Client, name: &str, count: usize) {
     .await;
 }
 
-async fn all(client: &Client, name: &str, count: usize, is_so: impl Fn(&Pod) -> bool) {
+async fn all(client: &Client, name: &str, count: usize, condition: impl Fn(&Pod) -> bool) {
     eventually(|| async {
         let pods = pods(client, name).await;
-        let right = pods.iter().filter(|pod| is_so(pod)).count();
+        let right = pods.iter().filter(|pod| condition(pod)).count();
         if right == count && pods.len() == count {
             Ok(())
         } else {

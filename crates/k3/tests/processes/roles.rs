@@ -4,20 +4,20 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Api, api::ListParams};
 
 use crate::{
-    process::{Process, client},
-    program::{Data, k3, outcome},
+    process::{ServerProcess, client},
+    program::{TestDataDir, k3, outcome},
 };
 
 #[test]
-fn a_role_that_there_is_not_ends_with_2() {
+fn an_unknown_role_exits_with_2() {
     let (code, output, errors) = outcome(&mut k3(&["run", "--role", "chief"]));
     assert_eq!((code, &*output), (Some(2), ""), "{errors}");
     assert!(errors.contains("master, node and one"), "{errors}");
 }
 
 #[test]
-fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
-    for (args, word) in [
+fn usage_errors_exit_with_2_and_a_reason() {
+    for (args, text) in [
         (&["storage"][..], "--storage etcd"),
         (&["node", "--token", "x"], "--server"),
         (
@@ -28,24 +28,24 @@ fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
         (&["scheduler", "--server", "localhost"], "https://"),
         (&["controller", "--controllers="], "names none"),
     ] {
-        let data = Data::new();
+        let data = TestDataDir::new();
         let (code, _, errors) = outcome(k3(args).arg("--data-dir").arg(data.path()));
         assert_eq!(code, Some(2), "{args:?}: {errors}");
-        assert!(errors.contains(word), "{args:?}: {errors}");
+        assert!(errors.contains(text), "{args:?}: {errors}");
     }
 }
 
 #[test]
-fn a_machine_that_never_joined_says_how_to() {
-    let data = Data::new();
+fn an_unjoined_node_explains_how_to_join() {
+    let data = TestDataDir::new();
     let (code, _, errors) = outcome(k3(&["node", "--data-dir"]).arg(data.path()));
     assert_eq!(code, Some(1), "{errors}");
     assert!(errors.contains("k3 token create --join"), "{errors}");
 }
 
 #[tokio::test]
-async fn a_master_serves_without_a_node_and_ends_in_order() {
-    let data = Data::new();
+async fn a_master_runs_without_a_node() {
+    let data = TestDataDir::new();
     let out = data.path().join("admin");
     let directory = data.path().to_str().unwrap();
     let args = [
@@ -59,7 +59,7 @@ async fn a_master_serves_without_a_node_and_ends_in_order() {
         "--kubeconfig-out",
         out.to_str().unwrap(),
     ];
-    let master = Process::start(data.path(), &args);
+    let master = ServerProcess::start(data.path(), &args);
     kubecontroller::testing::eventually(async || out.exists()).await;
     let client = client(&out).await;
     let groups = client.list_api_groups().await.unwrap().groups;

@@ -10,7 +10,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// A server that has said that it serves.
+/// A server that has reported that it is ready.
 pub(crate) struct Server {
     child: Child,
     /// Kept open: a program that cannot write its output any more may end.
@@ -20,9 +20,9 @@ pub(crate) struct Server {
 }
 
 /// A directory for a server's data.
-pub(crate) struct Data(TempDir);
+pub(crate) struct TestDataDir(TempDir);
 
-/// A call of the program that has nothing in its environment to be led astray by.
+/// A command of the program with a clean environment.
 pub(crate) fn k3(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_k3"));
     for (name, _) in std::env::vars_os() {
@@ -31,15 +31,15 @@ pub(crate) fn k3(args: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
-    // What runs containers on this machine is nobody's business but that of tests about it.
+    // Only tests of databases may use the container runtime of this machine.
     command.env("K3_DATABASE_AUTOSTART", "false");
     command.args(args).stdin(Stdio::null());
     command
 }
 
-// --- Data ---
+// --- TestDataDir ---
 
-impl Data {
+impl TestDataDir {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }

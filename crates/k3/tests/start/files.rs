@@ -10,7 +10,7 @@ use std::{
 
 use rustix::process::Signal;
 
-use crate::program::{Data, k3, outcome};
+use crate::program::{TestDataDir, k3, outcome};
 
 const FILES: [&str; 7] = [
     "admin.crt",
@@ -26,7 +26,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-fn contents(data: &Data) -> BTreeMap<&'static str, Vec<u8>> {
+fn contents(data: &TestDataDir) -> BTreeMap<&'static str, Vec<u8>> {
     let directory = data.path().join("tls");
     FILES
         .map(|name| (name, fs::read(directory.join(name)).unwrap()))
@@ -34,8 +34,8 @@ fn contents(data: &Data) -> BTreeMap<&'static str, Vec<u8>> {
 }
 
 #[test]
-fn the_first_start_makes_files_that_are_nobody_elses() {
-    let data = Data::new();
+fn the_first_start_creates_private_files() {
+    let data = TestDataDir::new();
     let server = data.start(&[]);
     assert_eq!(mode(&data.path().join("tls")), 0o700);
     for name in FILES {
@@ -46,8 +46,8 @@ fn the_first_start_makes_files_that_are_nobody_elses() {
 }
 
 #[test]
-fn a_second_start_uses_what_the_first_made() {
-    let data = Data::new();
+fn a_second_start_reuses_the_files() {
+    let data = TestDataDir::new();
     data.start(&[]).end_by(Signal::TERM);
     let first = contents(&data);
     let _server = data.start(&[]);
@@ -55,8 +55,8 @@ fn a_second_start_uses_what_the_first_made() {
 }
 
 #[test]
-fn another_name_makes_another_serving_certificate_and_leaves_the_rest() {
-    let data = Data::new();
+fn a_new_name_replaces_only_the_serving_certificate() {
+    let data = TestDataDir::new();
     data.start(&["--storage=memory"]).end_by(Signal::TERM);
     let first = contents(&data);
     let _server = data.start(&["--storage=memory", "--tls-san", "k3.example.com"]);
@@ -69,8 +69,8 @@ fn another_name_makes_another_serving_certificate_and_leaves_the_rest() {
 }
 
 #[test]
-fn a_kubeconfig_goes_where_it_is_asked_for_and_that_is_what_is_printed() {
-    let data = Data::new();
+fn writes_and_prints_the_requested_kubeconfig() {
+    let data = TestDataDir::new();
     let out = data.path().join("out.kubeconfig");
     let server = data.start(&["--storage=memory", "--kubeconfig-out", out.to_str().unwrap()]);
     assert_eq!(server.kubeconfig, out);
@@ -108,9 +108,9 @@ fn assert_private(directory: &Path) {
 }
 
 #[test]
-fn everything_is_private_whatever_the_umask_and_the_path() {
+fn files_are_private_under_any_umask() {
     for umask in ["0000", "0022", "0777"] {
-        let data = Data::new();
+        let data = TestDataDir::new();
         let outside = tempfile::tempdir().unwrap();
         fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path = |name: &str| outside.path().join(name).display().to_string();
@@ -157,8 +157,8 @@ fn everything_is_private_whatever_the_umask_and_the_path() {
 }
 
 #[test]
-fn wider_modes_of_an_older_version_are_repaired_with_a_warning() {
-    let data = Data::new();
+fn restricts_wider_modes_with_a_warning() {
+    let data = TestDataDir::new();
     let objects = tempfile::tempdir().unwrap();
     let root = objects.path().join("objects");
     let arguments = ["--file-rootpath", root.to_str().unwrap()];
@@ -187,13 +187,13 @@ fn wider_modes_of_an_older_version_are_repaired_with_a_warning() {
 }
 
 #[test]
-fn directories_of_others_keep_their_modes() {
+fn keeps_modes_of_shared_directories() {
     let shared = tempfile::tempdir().unwrap();
     fs::write(shared.path().join("passwd"), "").unwrap();
     for wide in [0o755, 0o1777] {
         fs::set_permissions(shared.path(), fs::Permissions::from_mode(wide)).unwrap();
         let path = shared.path().to_str().unwrap();
-        let data = Data::new();
+        let data = TestDataDir::new();
         let mut command = k3(&["start", "--secure-port=0", "--no-node", "--data-dir", path]);
         command.args(["--file-rootpath", path]);
         data.serve(command).end_by(Signal::TERM);

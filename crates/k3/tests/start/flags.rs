@@ -1,12 +1,12 @@
-//! What is said to a call that makes no sense, or that cannot be carried out.
+//! Usage errors and start errors.
 
 use std::{fs, net::TcpListener};
 
-use crate::program::{Data, k3, outcome};
+use crate::program::{TestDataDir, k3, outcome};
 
 #[test]
-fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
-    for (args, words) in [
+fn usage_errors_exit_with_2_and_a_reason() {
+    for (args, expected_texts) in [
         (
             &["--storage", "tape"][..],
             &["tape", "memory, file, etcd, mysql"][..],
@@ -40,7 +40,7 @@ fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
         (&["--stroage", "file"], &["--storage"]),
         (&["--secure-port", "0", "extra"], &["extra"]),
     ] {
-        let data = Data::new();
+        let data = TestDataDir::new();
         let mut command = k3(&["start"]);
         command.arg("--data-dir").arg(data.path());
         // The last one of a flag that is given twice would count, so the port is only set where it is not tried.
@@ -50,7 +50,7 @@ fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
         let (code, output, errors) = outcome(command.args(args));
         assert_eq!(code, Some(2), "{args:?}: {errors}");
         assert_eq!(output, "", "{args:?}");
-        for word in words {
+        for word in expected_texts {
             assert!(errors.contains(word), "{args:?}: {word} is missing in: {errors}");
         }
     }
@@ -58,7 +58,7 @@ fn a_call_that_makes_no_sense_ends_with_2_and_says_why() {
 
 #[test]
 fn a_password_is_not_repeated() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     for url in ["mysql://u:s3cret", "mysql://u:s3cret@127.0.0.1:1/k3"] {
         let (code, output, errors) = outcome(&mut data.command(&["--storage=mysql", "--mysql-url", url]));
         assert_ne!(code, Some(0));
@@ -67,10 +67,10 @@ fn a_password_is_not_repeated() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_with_a_way_out() {
+fn reports_a_port_in_use_with_advice() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let data = Data::new();
+    let data = TestDataDir::new();
     let mut command = k3(&[
         "start",
         "--secure-port",
@@ -87,8 +87,8 @@ fn a_port_that_is_taken_is_told_with_a_way_out() {
 }
 
 #[test]
-fn a_data_directory_that_another_server_uses_is_told_with_a_way_out() {
-    let data = Data::new();
+fn reports_a_data_directory_in_use_with_advice() {
+    let data = TestDataDir::new();
     let _first = data.start(&[]);
     let (code, _, errors) = outcome(&mut data.command(&[]));
     assert_eq!(code, Some(1));
@@ -99,8 +99,8 @@ fn a_data_directory_that_another_server_uses_is_told_with_a_way_out() {
 }
 
 #[test]
-fn a_token_file_is_refused_by_its_line_without_the_token() {
-    let data = Data::new();
+fn token_file_errors_name_the_line_without_the_token() {
+    let data = TestDataDir::new();
     let tokens = data.path().join("tokens.csv");
     fs::write(&tokens, "t,admin,u\ns3cret,alice\n").unwrap();
     let (code, _, errors) = outcome(&mut data.command(&["--token-auth-file", tokens.to_str().unwrap()]));
@@ -110,8 +110,8 @@ fn a_token_file_is_refused_by_its_line_without_the_token() {
 }
 
 #[test]
-fn a_file_without_keys_is_told_with_what_should_be_in_it() {
-    let data = Data::new();
+fn reports_a_file_without_keys() {
+    let data = TestDataDir::new();
     let keys = data.path().join("keys.pem");
     fs::write(&keys, "nothing\n").unwrap();
     let flag = format!("--service-account-key-file={}", keys.display());
@@ -124,8 +124,8 @@ fn a_file_without_keys_is_told_with_what_should_be_in_it() {
 }
 
 #[test]
-fn a_lost_key_of_the_authority_is_told_and_not_replaced() {
-    let data = Data::new();
+fn a_missing_authority_key_is_an_error() {
+    let data = TestDataDir::new();
     drop(data.start(&["--storage=memory"]));
     let key = data.path().join("tls/ca.key");
     fs::remove_file(&key).unwrap();
@@ -139,7 +139,7 @@ fn a_lost_key_of_the_authority_is_told_and_not_replaced() {
 }
 
 #[test]
-fn the_help_teaches_every_flag() {
+fn help_describes_every_flag() {
     let (code, help, _) = outcome(&mut k3(&["start", "--help"]));
     assert_eq!(code, Some(0));
     for flag in [

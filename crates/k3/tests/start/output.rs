@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kubecontroller::testing::eventually_within;
 
-use crate::program::{Data, k3};
+use crate::program::{TestDataDir, k3};
 
 /// A server with controllers on a slow machine.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -16,7 +16,7 @@ fn next_command(log: &str) -> Option<&str> {
 
 #[tokio::test]
 async fn a_first_start_prints_about_ten_lines_and_the_next_command_last() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let server = data.start(&["--simulated-nodes", "1"]);
     eventually_within(LIMIT, async || {
         let log = data.log();
@@ -47,7 +47,7 @@ async fn a_first_start_prints_about_ten_lines_and_the_next_command_last() {
 #[tokio::test]
 async fn a_first_start_logs_no_errors_while_controllers_start() {
     for _ in 0..3 {
-        let data = Data::new();
+        let data = TestDataDir::new();
         let server = data.start(&["--simulated-nodes", "1"]);
         // The node is Ready when scheduler, simulator and node lifecycle work.
         eventually_within(LIMIT, async || {
@@ -66,7 +66,7 @@ async fn a_first_start_logs_no_errors_while_controllers_start() {
 
 #[test]
 fn a_start_without_a_container_runtime_names_both_ways_out() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let mut command = k3(&[
         "start",
         "--secure-port",

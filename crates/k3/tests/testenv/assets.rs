@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use crate::program::{k3, outcome};
 
 #[test]
-fn links_are_made_again_and_files_are_left_alone() {
+fn replaces_links_and_keeps_files() {
     let [directory, path] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let make = || {
         let mut command = k3(&["envtest-assets"]);
@@ -27,9 +27,12 @@ fn links_are_made_again_and_files_are_left_alone() {
     assert_eq!(fs::read_link(directory.path().join("kubectl")).unwrap(), kubectl);
     let etcd = directory.path().join("etcd");
     fs::remove_file(&etcd).unwrap();
-    fs::write(&etcd, "somebody's").unwrap();
+    fs::write(&etcd, "foreign").unwrap();
     let (code, _, errors) = make();
     assert_eq!(code, Some(1));
-    assert!(errors.contains("etcd is there and is no link"), "{errors}");
-    assert_eq!(fs::read_to_string(&etcd).unwrap(), "somebody's");
+    assert!(
+        errors.contains("etcd exists and is not a symbolic link"),
+        "{errors}"
+    );
+    assert_eq!(fs::read_to_string(&etcd).unwrap(), "foreign");
 }

@@ -16,13 +16,13 @@ use crate::{
 };
 
 /// A call with a directory for temporary files of its own, in which nothing is to be left.
-struct Call {
+struct TestEnvCall {
     temporary: TempDir,
 }
 
-impl Call {
+impl TestEnvCall {
     fn new() -> Self {
-        Call {
+        TestEnvCall {
             temporary: tempfile::tempdir().unwrap(),
         }
     }
@@ -42,7 +42,7 @@ impl Call {
         (code, output + &errors)
     }
 
-    /// Starts it with a script, and waits until that says that it is ready.
+    /// Starts it with a script, and waits until the script reports that it is ready.
     fn begin(&self, script: &str) -> (Child, BufReader<impl Read + use<>>) {
         let mut command = self.command(&["--", "sh", "-c", script]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -64,8 +64,8 @@ fn send(child: &Child, signal: Signal) {
 }
 
 #[test]
-fn the_exit_code_is_that_of_the_command() {
-    let call = Call::new();
+fn returns_the_exit_code_of_the_command() {
+    let call = TestEnvCall::new();
     assert_eq!(call.script(&[], "exit 0").0, Some(0));
     assert_eq!(call.script(&[], "exit 7").0, Some(7));
     assert_eq!(call.script(&["--controllers="], "kill -KILL $$").0, Some(128 + 9));
@@ -78,8 +78,8 @@ fn the_exit_code_is_that_of_the_command() {
 }
 
 #[test]
-fn a_call_that_makes_no_sense_starts_nothing() {
-    let call = Call::new();
+fn usage_errors_start_nothing() {
+    let call = TestEnvCall::new();
     for args in [
         &[][..],
         &["--storage=tape", "--", "true"],
@@ -95,8 +95,8 @@ fn a_call_that_makes_no_sense_starts_nothing() {
 }
 
 #[test]
-fn the_command_finds_a_cluster_that_is_ready_with_the_kinds_it_was_given() {
-    let call = Call::new();
+fn the_cluster_is_ready_with_its_definitions() {
+    let call = TestEnvCall::new();
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("widgets.yaml"), DEFINITION).unwrap();
     let script = r#"
@@ -112,19 +112,19 @@ fn the_command_finds_a_cluster_that_is_ready_with_the_kinds_it_was_given() {
     let crds = format!("--crds={}", directory.path().display());
     let (code, output) = call.script(&[&crds, "--simulated-nodes=2", "--storage=file"], script);
     assert_eq!(code, Some(0), "{output}");
-    for word in [
+    for text in [
         "serviceaccount/default",
         "widget.example.com/w\n",
         "successfully rolled out",
         "node/simulated-1",
     ] {
-        assert!(output.contains(word), "{word} is not in: {output}");
+        assert!(output.contains(text), "{text} is not in: {output}");
     }
 }
 
 #[test]
-fn a_signal_is_the_commands_to_answer() {
-    let call = Call::new();
+fn forwards_signals_to_the_command() {
+    let call = TestEnvCall::new();
     let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
     let (mut child, mut output) = call.begin(script);
     send(&child, Signal::TERM);
@@ -136,9 +136,9 @@ fn a_signal_is_the_commands_to_answer() {
 }
 
 #[test]
-fn a_signal_that_the_command_does_not_answer_ends_both_and_leaves_nothing() {
+fn kills_a_command_that_ignores_signals() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let call = Call::new();
+        let call = TestEnvCall::new();
         let (mut child, _output) = call.begin("echo ready; exec sleep 1000");
         send(&child, signal);
         assert_eq!(child.wait().unwrap().code(), Some(code));
@@ -147,14 +147,14 @@ fn a_signal_that_the_command_does_not_answer_ends_both_and_leaves_nothing() {
 }
 
 #[test]
-fn ten_at_once_do_not_know_each_other() {
+fn concurrent_clusters_are_independent() {
     let script = r#"
         set -e
         kubectl create configmap only-one --from-literal=server="$KUBECONFIG" -o name
         test "$(kubectl get configmaps -o name | grep -c only-one)" = 1
         echo "$KUBECONFIG"
     "#;
-    let call = Call::new();
+    let call = TestEnvCall::new();
     let started: Vec<_> = (0..10)
         .map(|_| {
             let mut command = call.command(&["--", "sh", "-c", script]);
@@ -165,20 +165,20 @@ fn ten_at_once_do_not_know_each_other() {
                 .unwrap()
         })
         .collect();
-    let mut places: Vec<_> = started
+    let mut paths: Vec<_> = started
         .into_iter()
         .map(|child| {
             let output = child.wait_with_output().unwrap();
             let errors = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(0), "{errors}");
             let printed = String::from_utf8(output.stdout).unwrap();
-            let place = printed.lines().last().unwrap().to_owned();
-            assert!(Path::new(&place).starts_with(call.temporary.path()), "{place}");
-            place
+            let path = printed.lines().last().unwrap().to_owned();
+            assert!(Path::new(&path).starts_with(call.temporary.path()), "{path}");
+            path
         })
         .collect();
-    places.sort();
-    places.dedup();
-    assert_eq!(places.len(), 10);
+    paths.sort();
+    paths.dedup();
+    assert_eq!(paths.len(), 10);
     call.expect_nothing_left();
 }

@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     DEFINITION,
-    suite::{Assets, Environment, call},
+    suite::{EnvtestAssets, EnvtestSuite, call},
 };
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -50,7 +50,7 @@ async fn token(client: &Client) -> String {
     made.status.unwrap().token.unwrap()
 }
 
-async fn who(client: Client) -> Option<String> {
+async fn user_name(client: Client) -> Option<String> {
     let reviews: Api<SelfSubjectReview> = Api::all(client);
     let review = reviews
         .create(&PostParams::default(), &SelfSubjectReview::default())
@@ -59,8 +59,8 @@ async fn who(client: Client) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_suite_finds_what_it_expects_and_its_objects_outlive_a_restart() {
-    let mut env = Environment::start(&[]).await;
+async fn behaves_like_upstream_and_survives_a_restart() {
+    let mut env = EnvtestSuite::start(&[]).await;
     let client = env.user("admin", &["system:masters"]).await;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     assert!(namespaces.get_opt("default").await.unwrap().is_some());
@@ -89,19 +89,19 @@ async fn a_suite_finds_what_it_expects_and_its_objects_outlive_a_restart() {
     let patch = Patch::Merge(json!({"spec": {"size": 3}}));
     widgets.patch("w", &PatchParams::default(), &patch).await.unwrap();
 
-    // Nobody makes a service account, and nobody asks for one.
+    // Without controllers there are no service accounts, and pods need none.
     let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     create(&pods, pod).await;
-    // Nor does anybody finish what only controllers finish.
+    // Operations of controllers, such as namespace deletion, do not finish.
     create(&namespaces, json!({"metadata": {"name": "left"}})).await;
     namespaces.delete("left", &DeleteParams::default()).await.unwrap();
     let left = namespaces.get("left").await.unwrap();
     assert_eq!(left.status.unwrap().phase.as_deref(), Some("Terminating"));
 
     // Others than the administrator may do what roles let them.
-    let nobody = env.user("nobody", &[]).await;
-    let refused = Api::<Pod>::namespaced(nobody, "default")
+    let unprivileged = env.user("alice", &[]).await;
+    let refused = Api::<Pod>::namespaced(unprivileged, "default")
         .get("p")
         .await
         .unwrap_err();
@@ -111,7 +111,7 @@ async fn a_suite_finds_what_it_expects_and_its_objects_outlive_a_restart() {
     );
     let token = token(&client).await;
     let robot = Some("system:serviceaccount:default:robot".to_owned());
-    assert_eq!(who(env.bearer(&token).await).await, robot);
+    assert_eq!(user_name(env.bearer(&token).await).await, robot);
 
     env.stop_apiserver().await;
     env.start_apiserver().await;
@@ -119,15 +119,15 @@ async fn a_suite_finds_what_it_expects_and_its_objects_outlive_a_restart() {
     let widgets: Api<DynamicObject> = Api::namespaced_with(client, "default", &kind);
     assert_eq!(widgets.get("w").await.unwrap().data["spec"]["size"], 3);
     // The key is that of the files, not one that was made up.
-    assert_eq!(who(env.bearer(&token).await).await, robot);
+    assert_eq!(user_name(env.bearer(&token).await).await, robot);
     widgets.delete("w", &DeleteParams::default()).await.unwrap();
     assert_eq!(env.log(), "");
     env.stop().await;
 }
 
 #[tokio::test]
-async fn with_controllers_namespaces_go_and_what_is_owned_is_collected() {
-    let env = Environment::start(&[("K3_ENVTEST_CONTROLLERS", "1")]).await;
+async fn controllers_delete_namespaces_and_dependents() {
+    let env = EnvtestSuite::start(&[("K3_ENVTEST_CONTROLLERS", "1")]).await;
     let client = env.user("admin", &["system:masters"]).await;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     create(&namespaces, json!({"metadata": {"name": "shop"}})).await;
@@ -143,20 +143,20 @@ async fn with_controllers_namespaces_go_and_what_is_owned_is_collected() {
     .await;
     namespaces.delete("shop", &DeleteParams::default()).await.unwrap();
     maps.delete("owner", &DeleteParams::default()).await.unwrap();
-    let gone = async {
+    let stopped = async {
         while namespaces.get_opt("shop").await.unwrap().is_some()
             || maps.get_opt("owned").await.unwrap().is_some()
         {
             sleep(Duration::from_millis(50)).await;
         }
     };
-    timeout(PATIENCE, gone).await.expect("both go");
+    timeout(PATIENCE, stopped).await.expect("both go");
     env.stop().await;
 }
 
 #[tokio::test]
-async fn an_etcd_that_is_one_is_used_as_one() {
-    let mut env = Environment::start_with_etcd("etcd".into()).await;
+async fn uses_a_real_etcd() {
+    let mut env = EnvtestSuite::start_with_etcd("etcd".into()).await;
     let maps = |client| Api::<ConfigMap>::namespaced(client, "default");
     let client = env.user("admin", &["system:masters"]).await;
     create(&maps(client), json!({"metadata": {"name": "kept"}})).await;
@@ -168,8 +168,8 @@ async fn an_etcd_that_is_one_is_used_as_one() {
 }
 
 #[test]
-fn flags_of_upstream_that_mean_nothing_are_named_and_mistakes_are_refused() {
-    let assets = Assets::make();
+fn warns_about_unsupported_flags_and_rejects_invalid_ones() {
+    let assets = EnvtestAssets::make();
     let program = assets.program("kube-apiserver");
     // There is no etcd: it gets as far as its flags are good.
     let (code, _, errors) = call(

@@ -51,7 +51,7 @@ async fn noted(client: Client) -> String {
 }
 
 #[tokio::test]
-async fn several_in_one_process_are_alone_and_end_alone() {
+async fn clusters_in_one_process_are_independent() {
     let (a, b, c) = tokio::join!(TestEnv::start(), TestEnv::start(), TestEnv::start());
     let mut envs = vec![a.unwrap(), b.unwrap(), c.unwrap()];
     for (number, env) in envs.iter().enumerate() {
@@ -59,20 +59,21 @@ async fn several_in_one_process_are_alone_and_end_alone() {
         assert!(accounts.get_opt("default").await.unwrap().is_some());
         note(env.client(), &number.to_string()).await;
     }
-    let gone = envs.remove(0);
-    let (client, kubeconfig) = (gone.client(), gone.kubeconfig().to_owned());
+    let stopped = envs.remove(0);
+    let client = stopped.client();
+    let kubeconfig = stopped.kubeconfig().to_owned();
     assert!(kubeconfig.exists());
-    drop(gone);
+    drop(stopped);
     assert!(!kubeconfig.parent().unwrap().exists());
     let maps: Api<ConfigMap> = Api::namespaced(client, "default");
-    assert!(maps.get("note").await.is_err(), "the server is gone");
+    assert!(maps.get("note").await.is_err(), "the server is stopped");
     for (number, env) in envs.iter().enumerate() {
         assert_eq!(noted(env.client()).await, (number + 1).to_string());
     }
 }
 
 #[tokio::test]
-async fn controllers_work_on_simulated_nodes_and_given_kinds() {
+async fn runs_controllers_with_simulated_nodes_and_definitions() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("widgets.yaml");
     fs::write(&file, DEFINITION).unwrap();
@@ -94,12 +95,12 @@ async fn controllers_work_on_simulated_nodes_and_given_kinds() {
     let widget = DynamicObject::new("w", &kind);
     widgets.create(&PostParams::default(), &widget).await.unwrap();
     let nodes: Api<Node> = Api::all(env.client());
-    until("two nodes come", async || {
+    until("two nodes register", async || {
         nodes.list(&ListParams::default()).await.unwrap().items.len() == 2
     })
     .await;
     namespaces.delete("shop", &DeleteParams::default()).await.unwrap();
-    until("the namespace goes, and what is in it", async || {
+    until("the namespace is deleted with its content", async || {
         namespaces.get_opt("shop").await.unwrap().is_none()
     })
     .await;
@@ -121,7 +122,7 @@ async fn a_test_may_block_its_thread() {
 }
 
 #[tokio::test]
-async fn a_wish_that_cannot_be_met_is_told() {
+async fn reports_invalid_options() {
     let error = TestEnv::builder()
         .controllers("no-such")
         .start()

@@ -32,13 +32,13 @@ const LIMIT: Duration = Duration::from_mins(1);
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The directory of programs that `k3 envtest-assets` makes.
-pub(crate) struct Assets(TempDir);
+pub(crate) struct EnvtestAssets(TempDir);
 
 /// A control plane in two processes.
-pub(crate) struct Environment {
-    assets: Assets,
-    etcd: Option<Running>,
-    apiserver: Option<Running>,
+pub(crate) struct EnvtestSuite {
+    assets: EnvtestAssets,
+    etcd: Option<ProgramProcess>,
+    apiserver: Option<ProgramProcess>,
     etcd_url: String,
     port: u16,
     data: TempDir,
@@ -53,7 +53,7 @@ pub(crate) struct Environment {
 }
 
 /// A program that is a group of processes of its own. Dropping it ends it.
-struct Running(Child);
+struct ProgramProcess(Child);
 
 /// An authority as controller-runtime makes it.
 struct TinyAuthority {
@@ -62,11 +62,11 @@ struct TinyAuthority {
     key: String,
 }
 
-// --- Assets ---
+// --- EnvtestAssets ---
 
-impl Assets {
+impl EnvtestAssets {
     pub(crate) fn make() -> Self {
-        let assets = Assets(tempfile::tempdir().unwrap());
+        let assets = EnvtestAssets(tempfile::tempdir().unwrap());
         let (code, output, errors) = outcome(k3(&["envtest-assets"]).arg(assets.0.path()));
         assert_eq!(code, Some(0), "{errors}");
         let directory = fs::canonicalize(assets.0.path()).unwrap();
@@ -96,9 +96,9 @@ fn has_flag(program: &Path, flag: &str) -> bool {
     (output + &errors).lines().any(begins)
 }
 
-// --- Environment ---
+// --- EnvtestSuite ---
 
-impl Environment {
+impl EnvtestSuite {
     /// Starts both programs, each when the one before is healthy.
     pub(crate) async fn start(variables: &[(&'static str, &'static str)]) -> Self {
         Self::begin(variables, None).await
@@ -111,8 +111,8 @@ impl Environment {
 
     async fn begin(variables: &[(&'static str, &'static str)], real_etcd: Option<PathBuf>) -> Self {
         let serving = TinyAuthority::new();
-        let mut env = Environment {
-            assets: Assets::make(),
+        let mut env = EnvtestSuite {
+            assets: EnvtestAssets::make(),
             etcd: None,
             apiserver: None,
             etcd_url: format!("http://127.0.0.1:{}", free_port()),
@@ -176,7 +176,7 @@ impl Environment {
         healthy("kube-apiserver", &Client::try_from(config).unwrap(), "/healthz").await;
     }
 
-    fn run(&self, program: &Path, args: &[String]) -> Running {
+    fn run(&self, program: &Path, args: &[String]) -> ProgramProcess {
         let name = program.file_name().unwrap().display();
         let log = fs::File::create(self.certificates.path().join(format!("{name}.log"))).unwrap();
         let mut command = Command::new(program);
@@ -187,7 +187,7 @@ impl Environment {
             .stderr(log);
         command.env_remove("K3_ENVTEST_CONTROLLERS").process_group(0);
         command.envs(self.variables.iter().copied());
-        Running(command.spawn().unwrap())
+        ProgramProcess(command.spawn().unwrap())
     }
 
     fn write_files(&self, serving: &TinyAuthority) {
@@ -297,7 +297,7 @@ async fn healthy(name: &str, client: &Client, path: &str) {
 }
 
 /// Asks the group of processes to stop, and waits for the end.
-async fn stop(name: &str, running: Option<Running>) -> ExitStatus {
+async fn stop(name: &str, running: Option<ProgramProcess>) -> ExitStatus {
     let mut running = running.expect("it runs");
     running.signal(Signal::TERM);
     let ending = async {
@@ -312,7 +312,7 @@ async fn stop(name: &str, running: Option<Running>) -> ExitStatus {
     status.unwrap_or_else(|_| panic!("timeout waiting for process {name} to stop"))
 }
 
-/// Not one that the kernel gives: between a stop and a start it would give it to somebody's client.
+/// Outside the ephemeral range: the kernel could give such a port to a client between a stop and a start.
 fn free_port() -> u16 {
     k3_test_services::free_port().unwrap()
 }
@@ -322,15 +322,15 @@ pub(crate) fn call(program: &Path, args: &[&str]) -> (Option<i32>, String, Strin
     outcome(Command::new(program).args(args).stdin(Stdio::null()))
 }
 
-// --- Running ---
+// --- ProgramProcess ---
 
-impl Running {
+impl ProgramProcess {
     fn signal(&self, signal: Signal) {
         kill_process_group(Pid::from_child(&self.0), signal).unwrap();
     }
 }
 
-impl Drop for Running {
+impl Drop for ProgramProcess {
     fn drop(&mut self) {
         // Best effort: it may have ended already.
         let _ = self.0.kill();

@@ -17,27 +17,27 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::fixture::Clients;
+use crate::fixture::OldClients;
 
 /// The names under which servers of this version and of older ones elect who leads. They never change without a rule for
 /// the time in which both run: see docs/decisions/006-upgrades.md.
 pub(crate) const OLD_LEASES: [(&str, &str); 1] = [("app", "elected")];
 
 /// Checks everything that a cluster of commit 6ea0c3a had, at the server that a kubeconfig of this version names.
-pub(crate) async fn check(clients: &Clients, current: Kubeconfig) {
+pub(crate) async fn check(old_clients: &OldClients, current: Kubeconfig) {
     let server = current.clusters[0].cluster.clone().unwrap().server.unwrap();
     let at_server = |mut kubeconfig: Kubeconfig| {
         kubeconfig.clusters[0].cluster.as_mut().unwrap().server = Some(server.clone());
         kubeconfig
     };
-    let old = at_server(clients.kubeconfig());
+    let old = at_server(old_clients.kubeconfig());
     assert_eq!(
         authority(&old),
         authority(&current),
         "the authority that clients trust is another"
     );
     // What clients hold is good: a certificate, the token of a service account, a bootstrap token.
-    let (certificate, key) = clients.certificate();
+    let (certificate, key) = old_clients.certificate();
     let mut with_certificate = old.clone();
     with_certificate.auth_infos[0].auth_info = Some(AuthInfo {
         client_certificate_data: Some(certificate),
@@ -46,7 +46,7 @@ pub(crate) async fn check(clients: &Clients, current: Kubeconfig) {
     });
     let admin = client(with_certificate).await;
     assert_eq!(user(&admin).await.as_deref(), Some("old-administrator"));
-    let robot = client(with_token(&old, clients.token())).await;
+    let robot = client(with_token(&old, old_clients.token())).await;
     let account = "system:serviceaccount:app:robot";
     assert_eq!(user(&robot).await.as_deref(), Some(account));
     let seen: Api<Pod> = Api::namespaced(robot, "app");
@@ -60,12 +60,12 @@ pub(crate) async fn check(clients: &Clients, current: Kubeconfig) {
         "the administrator's certificate is refused"
     );
 
-    check_objects(&admin, clients).await;
+    check_objects(&admin, old_clients).await;
 }
 
-async fn check_objects(admin: &Client, clients: &Clients) {
+async fn check_objects(admin: &Client, old_clients: &OldClients) {
     let mut pods = Vec::new();
-    for (name, uid, node) in clients.pods() {
+    for (name, uid, node) in old_clients.pods() {
         let pod: Pod = get(admin, "app", &name).await;
         assert_eq!(pod.metadata.uid.as_deref(), Some(&*uid), "{name}");
         assert_eq!(pod.spec.unwrap().node_name.unwrap_or_default(), node, "{name}");

@@ -13,16 +13,16 @@ use tempfile::TempDir;
 
 /// The stores of which there are fixtures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stored {
+pub(crate) enum FixtureStore {
     File,
     Etcd,
     Mysql,
 }
 
 /// What clients of the old cluster hold.
-pub(crate) struct Clients {
+pub(crate) struct OldClients {
     directory: TempDir,
-    stored: Stored,
+    store_kind: FixtureStore,
 }
 
 /// Unpacks one of the archives of commit 6ea0c3a.
@@ -108,16 +108,19 @@ pub(crate) fn load_mysql(url: &str, database: &str, data_dir: &Path) {
     assert!(copied.success());
 }
 
-// --- Clients ---
+// --- OldClients ---
 
-impl Clients {
-    pub(crate) fn of(stored: Stored) -> Self {
+impl OldClients {
+    pub(crate) fn of(store_kind: FixtureStore) -> Self {
         let directory = tempfile::tempdir().unwrap();
         unpack("client.tar.gz", directory.path());
-        Self { directory, stored }
+        Self {
+            directory,
+            store_kind,
+        }
     }
 
-    /// The kubeconfig of the administrator, which names the port of a server that is gone.
+    /// The kubeconfig of the administrator, with the port of the old server.
     pub(crate) fn kubeconfig(&self) -> Kubeconfig {
         Kubeconfig::read_from(self.file("kubeconfig")).unwrap()
     }
@@ -156,11 +159,11 @@ impl Clients {
     }
 
     fn file(&self, kind: &str) -> PathBuf {
-        let stored = match self.stored {
-            Stored::File => "file",
-            Stored::Etcd => "etcd",
-            Stored::Mysql => "mysql",
+        let store_kind = match self.store_kind {
+            FixtureStore::File => "file",
+            FixtureStore::Etcd => "etcd",
+            FixtureStore::Mysql => "mysql",
         };
-        self.directory.path().join(format!("{stored}.{kind}"))
+        self.directory.path().join(format!("{store_kind}.{kind}"))
     }
 }

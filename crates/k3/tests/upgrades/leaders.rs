@@ -1,6 +1,6 @@
 //! Servers of neighbouring versions on one store: names and records by which they agree do not change.
 //!
-//! The rule is in docs/decisions/006-upgrades.md. Whoever changes something here adds an overlap rule there first.
+//! The rule is in docs/decisions/006-upgrades.md. A change here needs an overlap rule there first.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     fixture::load_etcd,
-    program::{Data, Server, outcome},
+    program::{Server, TestDataDir, outcome},
 };
 
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -23,11 +23,11 @@ const CONTROLLERS: &str =
     "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
 
 #[tokio::test]
-async fn a_lease_that_an_old_server_holds_is_respected_and_taken_over_when_it_is_released() {
+async fn respects_the_lease_of_an_old_server_until_its_release() {
     let etcd = Etcd::start().unwrap();
     load_etcd(&etcd.endpoint());
-    let first = Data::new();
-    let looker = start(&first, &etcd, "--controllers=");
+    let first = TestDataDir::new();
+    let observer = start(&first, &etcd, "--controllers=");
     // As commit 6ea0c3a writes it while it leads.
     let held = json!({
         "acquireTime": "2026-11-18T13:25:22.050916Z",
@@ -36,22 +36,22 @@ async fn a_lease_that_an_old_server_holds_is_respected_and_taken_over_when_it_is
         "leaseTransitions": 4,
         "renewTime": "2026-11-18T13:25:25.050916Z",
     });
-    patch(&looker.kubeconfig, &json!({"spec": held}));
-    let second = Data::new();
+    patch(&observer.kubeconfig, &json!({"spec": held}));
+    let second = TestDataDir::new();
     let neighbour = start(&second, &etcd, "--controllers=*");
     sleep(Duration::from_secs(2)).await;
     assert_eq!(lease(&neighbour.kubeconfig)["spec"], held, "two leaders");
 
     // As commit 6ea0c3a releases it.
     let released = json!({"holderIdentity": "", "leaseDurationSeconds": 1});
-    patch(&looker.kubeconfig, &json!({"spec": released}));
+    patch(&observer.kubeconfig, &json!({"spec": released}));
     let end = Instant::now() + PATIENCE;
     let taken = loop {
-        let found = lease(&looker.kubeconfig)["spec"].clone();
-        if found["holderIdentity"] != "" {
-            break found;
+        let value = lease(&observer.kubeconfig)["spec"].clone();
+        if value["holderIdentity"] != "" {
+            break value;
         }
-        assert!(Instant::now() < end, "nobody takes the lease over: {found}");
+        assert!(Instant::now() < end, "no server takes the lease over: {value}");
         sleep(Duration::from_millis(100)).await;
     };
     check_record(&taken);
@@ -59,11 +59,11 @@ async fn a_lease_that_an_old_server_holds_is_respected_and_taken_over_when_it_is
 }
 
 #[tokio::test]
-async fn leases_and_shared_keys_have_the_names_that_old_servers_know() {
+async fn lease_and_key_names_match_old_servers() {
     let etcd = Etcd::start().unwrap();
-    let data = Data::new();
+    let data = TestDataDir::new();
     let all = start(&data, &etcd, "--controllers=*");
-    let other = Data::new();
+    let other = TestDataDir::new();
     let _scheduler = start(&other, &etcd, "--controllers=scheduler");
     let expected = BTreeSet::from(["kube-controller-manager", "kube-scheduler"].map(str::to_owned));
     let end = Instant::now() + PATIENCE;
@@ -116,7 +116,7 @@ fn check_record(record: &Value) {
     }
 }
 
-fn start(data: &Data, etcd: &Etcd, controllers: &str) -> Server {
+fn start(data: &TestDataDir, etcd: &Etcd, controllers: &str) -> Server {
     data.start(&["--storage=etcd", "--etcd-servers", &etcd.endpoint(), controllers])
 }
 
@@ -161,9 +161,9 @@ fn keys(endpoint: &str) -> BTreeSet<String> {
     curl.args(["-fsS", "-d", &body, &format!("{endpoint}/v3/kv/range")]);
     let (code, output, errors) = outcome(curl.stdin(Stdio::null()));
     assert_eq!(code, Some(0), "{errors}");
-    let found: Value = serde_json::from_str(&output).unwrap();
-    let found = found["kvs"].as_array().unwrap().iter();
-    found
+    let value: Value = serde_json::from_str(&output).unwrap();
+    let value = value["kvs"].as_array().unwrap().iter();
+    value
         .map(|pair| String::from_utf8(STANDARD.decode(pair["key"].as_str().unwrap()).unwrap()).unwrap())
         .filter(|key| !key.starts_with("/k3/data//registry/"))
         .collect()

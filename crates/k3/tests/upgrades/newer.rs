@@ -4,14 +4,14 @@ use std::fs;
 
 use crate::{
     fixture::unpack,
-    program::{Data, k3, outcome},
+    program::{TestDataDir, k3, outcome},
 };
 
 const NEWER_DIRECTORY: &str = "format=7 needs=3.1.0\n";
 
 #[test]
-fn a_data_directory_of_a_newer_version_is_refused_by_every_command() {
-    let data = Data::new();
+fn every_command_rejects_a_newer_data_directory() {
+    let data = TestDataDir::new();
     unpack("file.tar.gz", data.path());
     let format = data.path().join("format");
     fs::write(&format, NEWER_DIRECTORY).unwrap();
@@ -23,7 +23,7 @@ fn a_data_directory_of_a_newer_version_is_refused_by_every_command() {
     for mut command in [data.command(&[]), certs, node] {
         let (code, _, errors) = outcome(&mut command);
         assert_eq!(code, Some(1), "{errors}");
-        assert!(errors.contains("is of format 7"), "{errors}");
+        assert!(errors.contains("has format 7"), "{errors}");
         assert!(errors.contains("it needs k3 3.1.0 or newer"), "{errors}");
     }
     assert_eq!(fs::read_to_string(&format).unwrap(), NEWER_DIRECTORY);
@@ -31,8 +31,8 @@ fn a_data_directory_of_a_newer_version_is_refused_by_every_command() {
 }
 
 #[test]
-fn the_identity_of_a_node_of_a_newer_version_is_refused() {
-    let data = Data::new();
+fn rejects_a_newer_node_identity() {
+    let data = TestDataDir::new();
     let file = data.path().join("node/pki/identity.json");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, r#"{"format": 2, "needs": "3.1.0", "names": ["n"]}"#).unwrap();
@@ -44,8 +44,8 @@ fn the_identity_of_a_node_of_a_newer_version_is_refused() {
 }
 
 #[test]
-fn the_directory_of_a_cluster_of_a_newer_version_is_refused() {
-    let data = Data::new();
+fn rejects_a_newer_cluster_directory() {
+    let data = TestDataDir::new();
     let marker = data.path().join(".k3-cluster");
     let text = r#"{"format": 2, "needs": "3.1.0", "members": []}"#;
     fs::write(&marker, text).unwrap();

@@ -7,18 +7,18 @@ use rustix::process::Signal;
 
 use crate::{
     expectations::check,
-    fixture::{Clients, Stored, load_etcd, load_mysql, path, unpack},
-    program::{Data, k3, outcome},
+    fixture::{FixtureStore, OldClients, load_etcd, load_mysql, path, unpack},
+    program::{TestDataDir, k3, outcome},
 };
 
 /// Starts this version twice: what the first start changes, the second one must read.
-async fn check_starts(data: &Data, stored: Stored, args: &[&str]) {
-    let clients = Clients::of(stored);
+async fn check_starts(data: &TestDataDir, store_kind: FixtureStore, args: &[&str]) {
+    let old_clients = OldClients::of(store_kind);
     // No controllers: what is stored is looked at as it was.
     let args = [&["--controllers="], args].concat();
     for signal in [Signal::KILL, Signal::TERM] {
         let server = data.start(&args);
-        check(&clients, Kubeconfig::read_from(&server.kubeconfig).unwrap()).await;
+        check(&old_clients, Kubeconfig::read_from(&server.kubeconfig).unwrap()).await;
         reset(&server.kubeconfig);
         server.end_by(signal);
     }
@@ -41,9 +41,9 @@ fn reset(kubeconfig: &std::path::Path) {
 
 #[tokio::test]
 async fn a_data_directory_opens() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     unpack("file.tar.gz", data.path());
-    check_starts(&data, Stored::File, &[]).await;
+    check_starts(&data, FixtureStore::File, &[]).await;
     // Everything that is kept carries a format from now on.
     let format = fs::read_to_string(data.path().join("format")).unwrap();
     assert!(format.starts_with("format=1 "), "{format}");
@@ -54,11 +54,11 @@ async fn a_data_directory_opens() {
 async fn the_content_of_an_etcd_opens() {
     let etcd = k3_test_services::Etcd::start().unwrap();
     load_etcd(&etcd.endpoint());
-    let data = Data::new();
+    let data = TestDataDir::new();
     let endpoint = etcd.endpoint();
     check_starts(
         &data,
-        Stored::Etcd,
+        FixtureStore::Etcd,
         &["--storage=etcd", "--etcd-servers", &endpoint],
     )
     .await;
@@ -67,25 +67,30 @@ async fn the_content_of_an_etcd_opens() {
 #[tokio::test]
 async fn the_content_of_a_mysql_opens() {
     let database = k3_test_services::MariaDb::start().unwrap();
-    let data = Data::new();
+    let data = TestDataDir::new();
     load_mysql(&database.url(), "k3", data.path());
     let url = format!("{}/k3", database.url());
-    check_starts(&data, Stored::Mysql, &["--storage=mysql", "--mysql-url", &url]).await;
+    check_starts(
+        &data,
+        FixtureStore::Mysql,
+        &["--storage=mysql", "--mysql-url", &url],
+    )
+    .await;
 }
 
 /// With the controllers that run by default: they continue what those of the old version did.
 #[tokio::test]
 async fn controllers_keep_what_they_find() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     unpack("file.tar.gz", data.path());
-    let clients = Clients::of(Stored::File);
+    let old_clients = OldClients::of(FixtureStore::File);
     let server = data.start(&["--simulated-nodes=1"]);
-    check(&clients, Kubeconfig::read_from(&server.kubeconfig).unwrap()).await;
+    check(&old_clients, Kubeconfig::read_from(&server.kubeconfig).unwrap()).await;
 }
 
 #[test]
 fn a_snapshot_restores() {
-    let data = Data::new();
+    let data = TestDataDir::new();
     let file = data.path().join("snapshot.k3");
     let unpacked = Command::new("gzip")
         .arg("-dc")

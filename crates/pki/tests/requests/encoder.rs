@@ -16,8 +16,8 @@ const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 0x0
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
 
-/// Somebody with a key.
-pub(crate) struct Attacker {
+/// A client with a private key.
+pub(crate) struct RequestForger {
     key: EcdsaKeyPair,
     /// The public key with its algorithm.
     info: Vec<u8>,
@@ -117,15 +117,15 @@ fn template<'t>(subject: &'t Subject, usages: &'t [&'t str]) -> Template<'t> {
     }
 }
 
-// --- Attacker ---
+// --- RequestForger ---
 
-impl Attacker {
+impl RequestForger {
     pub(crate) fn new() -> Self {
         let pair = KeyPair::generate().unwrap();
         let random = SystemRandom::new();
         let key =
             EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &pair.to_pkcs8(), &random).unwrap();
-        Attacker {
+        RequestForger {
             key,
             info: pair.public_key().unwrap().info().to_vec(),
             random,

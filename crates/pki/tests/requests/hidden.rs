@@ -3,7 +3,7 @@
 use k3_pki::{AlternativeName, CertificateRequest};
 
 use super::encoder::{
-    Attacker, COMMON_NAME, DNS, ORGANIZATION, SEQUENCE, SET, UTF8, alternative_names, element,
+    COMMON_NAME, DNS, ORGANIZATION, RequestForger, SEQUENCE, SET, UTF8, alternative_names, element,
     extension_request, issue, long_element, name, node,
 };
 
@@ -15,11 +15,11 @@ fn is_refused(request: &[u8]) -> bool {
 
 #[test]
 fn a_hidden_organization_is_refused() {
-    let attacker = Attacker::new();
+    let attacker = RequestForger::new();
     let oid = element(6, &[ORGANIZATION]);
     let text = element(UTF8, &[MASTERS]);
     let pair = element(SEQUENCE, &[&oid, &text]);
-    for (place, more) in [
+    for (location, more) in [
         (
             "the text",
             element(
@@ -80,14 +80,14 @@ fn a_hidden_organization_is_refused() {
         ),
         ("a second common name", name(COMMON_NAME, "system:admin")),
     ] {
-        assert!(is_refused(&attacker.request(&node(&more), &[])), "{place}");
+        assert!(is_refused(&attacker.request(&node(&more), &[])), "{location}");
     }
     assert!(!is_refused(&attacker.request(&node(&[]), &[])));
 }
 
 #[test]
 fn a_visible_organization_is_seen_and_issued() {
-    let attacker = Attacker::new();
+    let attacker = RequestForger::new();
     // One relative name with two organizations, and one with another: all are groups.
     let pair = |text: &[u8]| element(SEQUENCE, &[&element(6, &[ORGANIZATION]), &element(UTF8, &[text])]);
     let both = element(SET, &[&pair(b"aaa"), &pair(MASTERS)]);
@@ -102,7 +102,7 @@ fn a_visible_organization_is_seen_and_issued() {
 
 #[test]
 fn hidden_names_are_refused() {
-    let attacker = Attacker::new();
+    let attacker = RequestForger::new();
     let own = element(DNS, &[b"x"]);
     let other = element(DNS, &[b"kubernetes.default.svc"]);
     let names = alternative_names(&own);
@@ -116,7 +116,7 @@ fn hidden_names_are_refused() {
         let oid = &attribute[2..13];
         element(SEQUENCE, &[oid, &element(SET, &[&lists])])
     };
-    for (place, attributes) in [
+    for (location, attributes) in [
         (
             "the name",
             extension_request(&alternative_names(&[own.clone(), hidden].concat())),
@@ -152,14 +152,17 @@ fn hidden_names_are_refused() {
         ),
         ("no name", extension_request(&alternative_names(&[]))),
     ] {
-        assert!(is_refused(&attacker.request(&node(&[]), &attributes)), "{place}");
+        assert!(
+            is_refused(&attacker.request(&node(&[]), &attributes)),
+            "{location}"
+        );
     }
 }
 
 /// Each element of a request in turn gets a length that is not the shortest one: no reader may take it.
 #[test]
 fn no_element_has_a_longer_length_than_it_needs() {
-    let attacker = Attacker::new();
+    let attacker = RequestForger::new();
     let attributes = extension_request(&alternative_names(&element(DNS, &[b"x"])));
     let info = attacker.info(&node(&name(ORGANIZATION, "more")), &attributes);
     let count = count_elements(&info);
@@ -175,7 +178,7 @@ fn no_element_has_a_longer_length_than_it_needs() {
 
 #[test]
 fn what_is_cut_or_continued_is_refused() {
-    let whole = Attacker::new().request(&node(&[]), &[]);
+    let whole = RequestForger::new().request(&node(&[]), &[]);
     for end in 0..whole.len() {
         assert!(is_refused(&whole[..end]), "{end}");
     }

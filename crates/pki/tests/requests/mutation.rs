@@ -8,10 +8,10 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{
     encoder::{
-        Attacker, COMMON_NAME, DNS, ORGANIZATION, SEQUENCE, SET, UTF8, alternative_names, element,
+        COMMON_NAME, DNS, ORGANIZATION, RequestForger, SEQUENCE, SET, UTF8, alternative_names, element,
         extension_request, issue, long_element, name, node,
     },
-    openssl::Seen,
+    openssl::ParsedRequest,
 };
 
 const MUTATIONS: usize = 4_000;
@@ -23,7 +23,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// Requests to begin with, as what is signed.
-fn seeds(attacker: &Attacker) -> Vec<Vec<u8>> {
+fn seeds(attacker: &RequestForger) -> Vec<Vec<u8>> {
     let names = [
         element(DNS, &[b"x"]),
         element(0x87, &[&[10, 0, 0, 1]]),
@@ -83,8 +83,8 @@ fn mutate(info: &[u8], random: &mut StdRng) -> Vec<u8> {
                 let tags = [
                     0x0c, 0x12, 0x13, 0x14, 0x16, 0x1a, 0x1c, 0x1e, 0x81, 0x82, 0x86, 0x87, 0x88,
                 ];
-                if let Some(place) = bytes.iter().skip(at).position(|byte| tags.contains(byte)) {
-                    bytes[at + place] = tags[random.random_range(0..tags.len())];
+                if let Some(offset) = bytes.iter().skip(at).position(|byte| tags.contains(byte)) {
+                    bytes[at + offset] = tags[random.random_range(0..tags.len())];
                 }
             }
             _ => {
@@ -112,7 +112,7 @@ fn repair(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A change inside of the subject or of the attributes, with all lengths around it right.
-fn mutate_inside(attacker: &Attacker, random: &mut StdRng) -> Vec<u8> {
+fn mutate_content(attacker: &RequestForger, random: &mut StdRng) -> Vec<u8> {
     let texts: [&[u8]; 6] = [
         b"system:nodes",
         b"system:masters",
@@ -187,8 +187,8 @@ fn what_the_approver_sees_is_what_the_authenticator_and_openssl_read() {
     println!("K3_TEST_SEED={seed} makes the same choices again");
     let count = MUTATIONS * usize::try_from(number("K3_TEST_FACTOR").unwrap_or(1)).unwrap();
     let mut random = StdRng::seed_from_u64(seed);
-    let folder = tempfile::tempdir().unwrap();
-    let attacker = Attacker::new();
+    let directory = tempfile::tempdir().unwrap();
+    let attacker = RequestForger::new();
     let seeds = seeds(&attacker);
     let mut accepted = 0;
     for round in 0..count {
@@ -196,7 +196,7 @@ fn what_the_approver_sees_is_what_the_authenticator_and_openssl_read() {
             let seed = &seeds[random.random_range(0..seeds.len())];
             mutate(seed, &mut random)
         } else {
-            mutate_inside(&attacker, &mut random)
+            mutate_content(&attacker, &mut random)
         };
         let der = attacker.sign(&info);
         let Ok(request) = CertificateRequest::from_der(&der) else {
@@ -211,9 +211,9 @@ fn what_the_approver_sees_is_what_the_authenticator_and_openssl_read() {
         assert_eq!(certificate.public_key, *request.public_key());
         let is_sample = accepted <= SAMPLES || accepted % (count / SAMPLES) == 0;
         if is_sample {
-            let ours = Seen::ours(request.subject(), request.names());
+            let ours = ParsedRequest::ours(request.subject(), request.names());
             for (command, der) in [("req", &der), ("x509", &certificate_der)] {
-                let seen = Seen::by_openssl(command, der, folder.path());
+                let seen = ParsedRequest::by_openssl(command, der, directory.path());
                 assert_eq!(seen.as_ref(), Some(&ours), "{command} {der:02x?}");
             }
         }

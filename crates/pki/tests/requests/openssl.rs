@@ -12,17 +12,17 @@ use k3_pki::{AlternativeName, Subject};
 
 /// What a reader sees: a line an attribute of the subject, and a line of all names.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ParsedRequest {
     pub(crate) subject: Vec<String>,
     pub(crate) names: String,
 }
 
-// --- Seen ---
+// --- ParsedRequest ---
 
-impl Seen {
+impl ParsedRequest {
     /// What we see.
     pub(crate) fn ours(subject: &Subject, names: &[AlternativeName]) -> Self {
-        Seen {
+        ParsedRequest {
             subject: subject
                 .attributes()
                 .map(|(oid, text)| format!("{oid}={text}"))
@@ -32,8 +32,8 @@ impl Seen {
     }
 
     /// What OpenSSL sees in a request (`req`) or a certificate (`x509`); nothing if it refuses the bytes.
-    pub(crate) fn by_openssl(command: &str, der: &[u8], folder: &Path) -> Option<Self> {
-        let file = folder.join("input.der");
+    pub(crate) fn by_openssl(command: &str, der: &[u8], directory: &Path) -> Option<Self> {
+        let file = directory.join("input.der");
         fs::write(&file, der).unwrap();
         let output = Command::new("openssl")
             .args([command, "-inform", "DER", "-noout", "-text", "-subject"])
@@ -55,7 +55,7 @@ impl Seen {
         let attributes = subject
             .skip(1)
             .take_while(|line| line.starts_with("    ") && !line.trim().is_empty());
-        Some(Seen {
+        Some(ParsedRequest {
             subject: attributes
                 .flat_map(|line| {
                     line.trim_start()

@@ -12,14 +12,14 @@ use crate::{
 };
 
 type SetKey = (Text, Text, Text);
-type Asked = (Text, Arc<Labels>, Option<Owner>);
+type SelectorQuery = (Text, Arc<Labels>, Option<Owner>);
 
 /// Services and sets. From them it is known which pods a pod stands beside.
 #[derive(Debug, Default)]
 pub(crate) struct DefaultSelectors {
     services: HashMap<Text, HashMap<Text, BTreeMap<Text, Text>>>,
     sets: HashMap<SetKey, Selector>,
-    known: RefCell<HashMap<Asked, Arc<Selector>>>,
+    known: RefCell<HashMap<SelectorQuery, Arc<Selector>>>,
 }
 
 /// Answers are kept until something changes, but not more than this.

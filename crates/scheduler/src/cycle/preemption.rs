@@ -4,7 +4,7 @@ use std::{cmp::Reverse, sync::Arc};
 
 use super::{
     Nominator,
-    victims::{Victims, select_victims_on_node},
+    victims::{PreemptionVictims, select_victims_on_node},
 };
 use crate::{
     interner::Text,
@@ -109,7 +109,7 @@ fn dry_run_preemption(
     nominator: &Nominator,
     rng: &mut Rng,
     failed: &mut Diagnosis,
-) -> Vec<Victims> {
+) -> Vec<PreemptionVictims> {
     if nodes.is_empty() {
         return Vec::new();
     }
@@ -137,8 +137,8 @@ fn dry_run_preemption(
 /// The candidate with the fewest `PodDisruptionBudget` violations, then the lowest priorities, then the fewest pods, then the
 /// latest start time.
 // upstream: pkg/scheduler/framework/preemption/preemption.go SelectCandidate, pickOneNodeForPreemption
-fn select_candidate(candidates: Vec<Victims>) -> Option<Victims> {
-    let harm = |victims: &Victims| {
+fn select_candidate(candidates: Vec<PreemptionVictims>) -> Option<PreemptionVictims> {
+    let harm = |victims: &PreemptionVictims| {
         let highest = victims.pods.first().map_or(i32::MIN, |pod| pod.priority());
         // Each pod counts, however low its priority is.
         let sum: i64 = victims

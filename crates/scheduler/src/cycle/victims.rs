@@ -15,7 +15,7 @@ use crate::{
 
 /// Pods to evict from a node, the most important first.
 #[derive(Debug)]
-pub(super) struct Victims {
+pub(super) struct PreemptionVictims {
     /// The place of the node.
     pub slot: usize,
     /// The pods.
@@ -40,7 +40,7 @@ pub(super) fn select_victims_on_node(
     cycle: &CycleState<'_>,
     slot: usize,
     nominator: &Nominator,
-) -> Result<Victims, Rejection> {
+) -> Result<PreemptionVictims, Rejection> {
     let info = cycle.cluster.info(slot);
     let lower = info
         .pods
@@ -81,7 +81,7 @@ pub(super) fn select_victims_on_node(
     if mixed {
         pods.sort_by_key(more_important_pod_key);
     }
-    Ok(Victims {
+    Ok(PreemptionVictims {
         slot,
         pods,
         violations,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::informer_event::{Change, InformerEvent};
+use super::informer_event::{InformerChange, InformerEvent};
 use crate::{
     cluster_event::ClusterEvent,
     object::{Pod, Service},
@@ -15,19 +15,19 @@ use crate::{
 // upstream: pkg/scheduler/eventhandlers.go addAllEventHandlers
 pub(super) fn apply(core: &mut SchedulerCore, event: InformerEvent, now: Moment) {
     match event {
-        InformerEvent::Pod(Change { old, new }) => pod(core, old.as_ref(), new.as_ref(), now),
-        InformerEvent::Node(Change { old, new }) => match (new, old) {
+        InformerEvent::Pod(InformerChange { old, new }) => pod(core, old.as_ref(), new.as_ref(), now),
+        InformerEvent::Node(InformerChange { old, new }) => match (new, old) {
             (Some(node), _) => core.node(&node, now),
             (None, Some(node)) => core.remove_node(&node.name, now),
             (None, None) => {}
         },
-        InformerEvent::Namespace(Change { old, new }) => {
+        InformerEvent::Namespace(InformerChange { old, new }) => {
             if let Some(namespace) = new.as_ref().or(old.as_ref()) {
                 let labels = new.as_ref().map(|namespace| namespace.labels.clone());
                 core.cluster.namespaces.set(namespace.name.clone(), labels);
             }
         }
-        InformerEvent::PodDisruptionBudget(Change { old, new }) => {
+        InformerEvent::PodDisruptionBudget(InformerChange { old, new }) => {
             if let Some(budget) = new.as_ref().or(old.as_ref()) {
                 let key = (budget.namespace.clone(), budget.name.clone());
                 match &new {
@@ -36,7 +36,7 @@ pub(super) fn apply(core: &mut SchedulerCore, event: InformerEvent, now: Moment)
                 };
             }
         }
-        InformerEvent::Service(Change { old, new }) => {
+        InformerEvent::Service(InformerChange { old, new }) => {
             if let Some(service) = new.as_ref().or(old.as_ref()) {
                 let selector = new.as_ref().map(|service| service.selector.clone());
                 core.cluster.default_selectors.set_service(
@@ -46,7 +46,7 @@ pub(super) fn apply(core: &mut SchedulerCore, event: InformerEvent, now: Moment)
                 );
             }
         }
-        InformerEvent::Controller(Change { old, new }) => {
+        InformerEvent::Controller(InformerChange { old, new }) => {
             if let Some(set) = new.as_ref().or(old.as_ref()) {
                 let selector = new.as_ref().map(|set| exactly(set));
                 let namespace = set.namespace.clone();
@@ -59,7 +59,7 @@ pub(super) fn apply(core: &mut SchedulerCore, event: InformerEvent, now: Moment)
                 );
             }
         }
-        InformerEvent::Set(kind, Change { old, new }) => {
+        InformerEvent::Set(kind, InformerChange { old, new }) => {
             if let Some(set) = new.as_ref().or(old.as_ref()) {
                 let selector = new.as_ref().map(|set| set.selector.clone());
                 let namespace = set.namespace.clone();
@@ -97,7 +97,7 @@ fn exactly(set: &Service) -> Selector {
 fn storage(core: &mut SchedulerCore, event: InformerEvent, now: Moment) {
     let storage = &mut core.cluster.storage;
     match event {
-        InformerEvent::PersistentVolumeClaim(Change { old, new }) => {
+        InformerEvent::PersistentVolumeClaim(InformerChange { old, new }) => {
             if let Some(new) = new {
                 storage.set_claim(Arc::clone(&new));
                 core.move_all_to_active_or_backoff_queue(
@@ -111,7 +111,7 @@ fn storage(core: &mut SchedulerCore, event: InformerEvent, now: Moment) {
                 storage.remove_claim(&(old.namespace.clone(), old.name.clone()));
             }
         }
-        InformerEvent::PersistentVolume(Change { old, new }) => {
+        InformerEvent::PersistentVolume(InformerChange { old, new }) => {
             if let Some(new) = new {
                 storage.set_volume(Arc::clone(&new));
                 core.move_all_to_active_or_backoff_queue(
@@ -125,7 +125,7 @@ fn storage(core: &mut SchedulerCore, event: InformerEvent, now: Moment) {
                 storage.remove_volume(&old.name);
             }
         }
-        InformerEvent::Class(Change { old, new }) => {
+        InformerEvent::Class(InformerChange { old, new }) => {
             if let Some(new) = new {
                 storage.classes.insert(new.name.clone(), Arc::clone(&new));
                 core.move_all_to_active_or_backoff_queue(
@@ -139,7 +139,7 @@ fn storage(core: &mut SchedulerCore, event: InformerEvent, now: Moment) {
                 storage.classes.remove(&old.name);
             }
         }
-        InformerEvent::CsiNode(Change { old, new }) => {
+        InformerEvent::CsiNode(InformerChange { old, new }) => {
             if let Some(new) = new {
                 storage.csi_nodes.insert(new.name.clone(), Arc::clone(&new));
                 core.move_all_to_active_or_backoff_queue(
@@ -153,7 +153,7 @@ fn storage(core: &mut SchedulerCore, event: InformerEvent, now: Moment) {
                 storage.csi_nodes.remove(&old.name);
             }
         }
-        InformerEvent::CsiDriver(Change { old, new }) => {
+        InformerEvent::CsiDriver(InformerChange { old, new }) => {
             if let Some(new) = new {
                 storage.drivers.insert(new.name.clone(), Arc::clone(&new));
                 if let Some(old) = old {
@@ -166,7 +166,7 @@ fn storage(core: &mut SchedulerCore, event: InformerEvent, now: Moment) {
                 storage.drivers.remove(&old.name);
             }
         }
-        InformerEvent::CsiStorageCapacity(Change { old, new }) => {
+        InformerEvent::CsiStorageCapacity(InformerChange { old, new }) => {
             if let Some(new) = new {
                 storage.capacities.insert(new.key.clone(), Arc::clone(&new));
                 core.move_all_to_active_or_backoff_queue(
@@ -180,7 +180,7 @@ fn storage(core: &mut SchedulerCore, event: InformerEvent, now: Moment) {
                 storage.capacities.remove(&old.key);
             }
         }
-        InformerEvent::VolumeAttachment(Change { old, new }) => {
+        InformerEvent::VolumeAttachment(InformerChange { old, new }) => {
             if let Some(new) = new {
                 storage.attachments.insert(new.name.clone(), new);
             } else if let Some(old) = old {

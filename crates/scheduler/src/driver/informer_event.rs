@@ -8,14 +8,14 @@ use crate::{
     interner::Text,
     object::{
         CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, PersistentVolume, PersistentVolumeClaim,
-        Pod, PodDisruptionBudget, ReplicaSet, SchedulerObject, Service, StorageClass, Stored,
+        Pod, PodDisruptionBudget, ReplicaSet, SchedulerObject, Service, StorageClass, StoredObject,
         VolumeAttachment,
     },
 };
 
 /// An object was added, updated or deleted.
 #[derive(Debug)]
-pub(super) struct Change<T> {
+pub(super) struct InformerChange<T> {
     /// As it was, if it was there.
     pub old: Option<Arc<T>>,
     /// As it is, if it is there.
@@ -26,43 +26,43 @@ pub(super) struct Change<T> {
 #[derive(Debug)]
 pub(super) enum InformerEvent {
     /// Of a pod.
-    Pod(Change<Pod>),
+    Pod(InformerChange<Pod>),
     /// Of a node.
-    Node(Change<Node>),
+    Node(InformerChange<Node>),
     /// Of a namespace.
-    Namespace(Change<Namespace>),
+    Namespace(InformerChange<Namespace>),
     /// Of a claim.
-    PersistentVolumeClaim(Change<PersistentVolumeClaim>),
+    PersistentVolumeClaim(InformerChange<PersistentVolumeClaim>),
     /// Of a volume.
-    PersistentVolume(Change<PersistentVolume>),
+    PersistentVolume(InformerChange<PersistentVolume>),
     /// Of a class of storage.
-    Class(Change<StorageClass>),
+    Class(InformerChange<StorageClass>),
     /// Of the drivers of a node.
-    CsiNode(Change<CsiNode>),
+    CsiNode(InformerChange<CsiNode>),
     /// Of a driver.
-    CsiDriver(Change<CsiDriver>),
+    CsiDriver(InformerChange<CsiDriver>),
     /// Of a capacity.
-    CsiStorageCapacity(Change<CsiStorageCapacity>),
+    CsiStorageCapacity(InformerChange<CsiStorageCapacity>),
     /// Of an attachment.
-    VolumeAttachment(Change<VolumeAttachment>),
+    VolumeAttachment(InformerChange<VolumeAttachment>),
     /// Of a budget.
-    PodDisruptionBudget(Change<PodDisruptionBudget>),
+    PodDisruptionBudget(InformerChange<PodDisruptionBudget>),
     /// Of a service.
-    Service(Change<Service>),
+    Service(InformerChange<Service>),
     /// Of a `ReplicationController`.
-    Controller(Change<Service>),
+    Controller(InformerChange<Service>),
     /// Of a `ReplicaSet` or a `StatefulSet`; the word is its kind.
-    Set(&'static str, Change<ReplicaSet>),
+    Set(&'static str, InformerChange<ReplicaSet>),
     /// A pod was bound, or could not be.
     Bound(Text, Result<(), String>),
     /// Others were pushed away for a pod, or could not be.
     Preempted(Text, bool),
 }
 
-impl<T: SchedulerObject> Change<T> {
+impl<T: SchedulerObject> InformerChange<T> {
     /// Converts an informer's delta; `None` if the object did not change.
-    pub(super) fn of(delta: &Delta<SlimObject<Stored<T>>>) -> Option<Self> {
-        let kept = |object: &Arc<SlimObject<Stored<T>>>| object.fields.kept().cloned();
+    pub(super) fn of(delta: &Delta<SlimObject<StoredObject<T>>>) -> Option<Self> {
+        let kept = |object: &Arc<SlimObject<StoredObject<T>>>| object.fields.kept().cloned();
         let (old, new) = match delta {
             Delta::Added { new, .. } => (None, kept(new)),
             Delta::Updated { old, new } | Delta::Replaced { old, new } => {
@@ -77,6 +77,6 @@ impl<T: SchedulerObject> Change<T> {
             Delta::Sync { .. } => return None,
             Delta::Deleted { last, .. } => (kept(last), None),
         };
-        Some(Change { old, new })
+        Some(InformerChange { old, new })
     }
 }

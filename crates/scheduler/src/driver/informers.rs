@@ -15,18 +15,18 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::{
     ClaimStore,
-    informer_event::{Change, InformerEvent},
+    informer_event::{InformerChange, InformerEvent},
 };
 use crate::{
     interner::StringInterner,
     object::{
         CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, PersistentVolume, PersistentVolumeClaim,
-        Pod, PodDisruptionBudget, ReplicaSet, SchedulerObject, Service, StorageClass, Stored,
+        Pod, PodDisruptionBudget, ReplicaSet, SchedulerObject, Service, StorageClass, StoredObject,
         VolumeAttachment, keep,
     },
 };
 
-type Options<T> = InformerOptions<SlimObject<Stored<T>>>;
+type Options<T> = InformerOptions<SlimObject<StoredObject<T>>>;
 
 /// What is done with the objects of each kind before anybody sees them. It is made once: a second run of the scheduler
 /// asks for the same informers.
@@ -49,7 +49,7 @@ pub(super) struct InformerOptionsSet {
 /// Informers that feed the core until this is dropped.
 pub(super) struct SchedulerInformers {
     subscriptions: Vec<EventHandlerRegistration>,
-    claims: Informer<SlimObject<Stored<PersistentVolumeClaim>>>,
+    claims: Informer<SlimObject<StoredObject<PersistentVolumeClaim>>>,
 }
 
 fn options<T: SchedulerObject>(interner: &Arc<Mutex<StringInterner>>) -> Options<T> {
@@ -89,16 +89,18 @@ impl InformerBuilder<'_> {
         &mut self,
         scope: InformerScope,
         options: &Options<T>,
-        event: impl Fn(Change<T>) -> InformerEvent + Send + 'static,
-    ) -> Result<Informer<SlimObject<Stored<T>>>, InformerOptionsConflict>
+        event: impl Fn(InformerChange<T>) -> InformerEvent + Send + 'static,
+    ) -> Result<Informer<SlimObject<StoredObject<T>>>, InformerOptionsConflict>
     where
         K: Resource<DynamicType = ()>,
         T: SchedulerObject,
     {
-        let informer = self.informers.slim_with::<K, Stored<T>>(scope, options.clone())?;
+        let informer = self
+            .informers
+            .slim_with::<K, StoredObject<T>>(scope, options.clone())?;
         let events = self.events.clone();
         let subscription = informer.add_event_handler(move |delta| {
-            if let Some(change) = Change::of(delta) {
+            if let Some(change) = InformerChange::of(delta) {
                 // The scheduler may have ended.
                 let _ = events.send(event(change));
             }

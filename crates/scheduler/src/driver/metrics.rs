@@ -6,7 +6,7 @@ use kubecontroller::metrics::{MetricDesc, Metrics, exponential_buckets};
 
 use crate::{
     interner::Text,
-    queue::Attempt,
+    queue::SchedulingAttempt,
     scheduler_core::{Preemption, SchedulerCore},
 };
 
@@ -109,7 +109,7 @@ impl SchedulerMetrics {
     }
 
     /// A pod is on a node, after it had waited so long.
-    pub(super) fn observe_scheduled_pod(&self, attempt: Attempt, waited: Duration) {
+    pub(super) fn observe_scheduled_pod(&self, attempt: SchedulingAttempt, waited: Duration) {
         let label = if attempt.number > MANY {
             format!("{MANY}+")
         } else {

@@ -159,5 +159,5 @@ const VOLUME_PATIENCE: Duration = Duration::from_mins(10);
 
 /// A shared claim of an informer.
 type ClaimStore = kubecontroller::store::Store<
-    kubecontroller::object::SlimObject<crate::object::Stored<crate::object::PersistentVolumeClaim>>,
+    kubecontroller::object::SlimObject<crate::object::StoredObject<crate::object::PersistentVolumeClaim>>,
 >;

@@ -37,13 +37,13 @@ async fn pods_are_bound_while_every_field_of_every_kind_is_null_somewhere() {
     tasks.spawn(async move { scheduler.run(Stop::new()).await.expect("nothing stops it") });
     let bound = eventually(|| async { api.get::<Pod>("default", "p")?.spec?.node_name }).await;
     assert_eq!(bound, "n");
-    let figures = informers.stats();
-    assert!(figures.len() > 10, "{figures:#?}");
-    let bad = figures
+    let metrics = informers.stats();
+    assert!(metrics.len() > 10, "{metrics:#?}");
+    let bad = metrics
         .iter()
         .filter(|informer| informer.unreadable + informer.failures > 0);
     assert_eq!(bad.collect::<Vec<_>>(), Vec::<&InformerStats>::new());
-    for informer in figures {
+    for informer in metrics {
         assert!(informer.objects > 0, "{informer:?}");
     }
 }

@@ -16,12 +16,12 @@ use tokio::{task::JoinSet, time::Duration};
 use super::Scheduler;
 
 /// Schedulers at work; they end when this is dropped.
-struct Running {
+struct RunningSchedulers {
     tasks: JoinSet<()>,
     stop: Stop,
 }
 
-impl Running {
+impl RunningSchedulers {
     fn new(api: &FakeApi, name: &str) -> Self {
         let client = api.client_with_user_agent(name);
         let events = EventBroadcaster::new(client.clone());
@@ -34,7 +34,7 @@ impl Running {
         tasks.spawn(async move { scheduler.run(scheduler_stop).await.unwrap() });
         let events_stop = stop.clone();
         tasks.spawn(async move { events.run(events_stop).await.unwrap() });
-        Running { tasks, stop }
+        RunningSchedulers { tasks, stop }
     }
 
     async fn end(mut self) {
@@ -99,7 +99,7 @@ async fn binds_a_pod_and_records_an_event() {
     let api = FakeApi::new();
     node(&api, "n", "4");
     pod(&api, "p", "1", |_| {});
-    let running = Running::new(&api, "s");
+    let running = RunningSchedulers::new(&api, "s");
     assert_eq!(bound(&api, "p").await, "n");
     let event = event(&api, "p", "Scheduled").await;
     assert_eq!(
@@ -117,7 +117,7 @@ async fn reports_an_unschedulable_pod_once_and_binds_it_later() {
     let api = FakeApi::new();
     node(&api, "small", "1");
     pod(&api, "p", "2", |_| {});
-    let running = Running::new(&api, "s");
+    let running = RunningSchedulers::new(&api, "s");
     let message = "0/1 nodes are available: 1 Insufficient cpu. \
          preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
     let (reason, error_message) = eventually(|| async { condition(&api, "p") }).await;
@@ -151,7 +151,7 @@ async fn ignores_pods_of_other_schedulers() {
         pod["spec"]["schedulerName"] = "other".into();
     });
     pod(&api, "own", "1", |_| {});
-    let running = Running::new(&api, "s");
+    let running = RunningSchedulers::new(&api, "s");
     bound(&api, "own").await;
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(node_of(&api, "other"), None);
@@ -167,7 +167,7 @@ async fn retries_a_rejected_bind() {
         RequestMatcher::verb("create").resource("pods/binding").times(2),
         Fault::Status(500),
     );
-    let running = Running::new(&api, "s");
+    let running = RunningSchedulers::new(&api, "s");
     assert_eq!(bound(&api, "p").await, "n");
     let reason = event(&api, "p", "FailedScheduling").await.note.unwrap();
     assert!(
@@ -188,7 +188,7 @@ async fn does_not_rebind_after_a_lost_bind_response() {
         RequestMatcher::verb("create").resource("pods/binding").times(1),
         Fault::Lost,
     );
-    let running = Running::new(&api, "s");
+    let running = RunningSchedulers::new(&api, "s");
     let first = bound(&api, "p").await;
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(node_of(&api, "p"), Some(first));
@@ -206,11 +206,11 @@ async fn restarted_scheduler_finishes_pending_pods() {
             pod(&api, name, "2", |_| {});
         }
         api.faults().lose_write_after(writes);
-        let running = Running::new(&api, "first");
+        let running = RunningSchedulers::new(&api, "first");
         tokio::time::sleep(Duration::from_secs(20)).await;
         drop(running);
         api.faults().clear();
-        let running = Running::new(&api, "second");
+        let running = RunningSchedulers::new(&api, "second");
         for name in ["p", "q", "r"] {
             bound(&api, name).await;
         }
@@ -228,8 +228,8 @@ async fn two_schedulers_bind_each_pod_once() {
     for number in 0..5 {
         node(&api, &format!("n{number}"), "100");
     }
-    let one = Running::new(&api, "one");
-    let two = Running::new(&api, "two");
+    let one = RunningSchedulers::new(&api, "one");
+    let two = RunningSchedulers::new(&api, "two");
     for number in 0..50 {
         pod(&api, &format!("p{number}"), "1", |_| {});
     }
@@ -264,7 +264,7 @@ async fn preempts_a_lower_priority_pod() {
         pod["metadata"]["finalizers"] = json!(["x/y"]);
     });
     pod(&api, "strong", "3", |pod| pod["spec"]["priority"] = 10.into());
-    let running = Running::new(&api, "s");
+    let running = RunningSchedulers::new(&api, "s");
     let nominated_node_name = || {
         api.get::<Pod>("default", "strong")
             .and_then(|pod| pod.status?.nominated_node_name)
@@ -310,7 +310,7 @@ async fn provisions_a_volume_before_binding() {
     pod(&api, "p", "1", |pod| {
         pod["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]);
     });
-    let running = Running::new(&api, "s");
+    let running = RunningSchedulers::new(&api, "s");
     let chosen = || {
         let claim = api.get::<PersistentVolumeClaim>("default", "c")?;
         claim

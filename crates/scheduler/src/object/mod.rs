@@ -19,7 +19,7 @@ pub use requests::Requests;
 pub use resources::Resources;
 #[cfg(test)]
 pub(crate) use scheduler_object::read;
-pub use scheduler_object::{SchedulerObject, Stored, keep};
+pub use scheduler_object::{SchedulerObject, StoredObject, keep};
 pub use spec::{HostPort, PodVolume, Policy, RawContainer, RawSpec, Spec, TopologySpreadConstraint};
 pub use storage::{
     ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, RawAttachment,

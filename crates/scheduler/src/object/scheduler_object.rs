@@ -18,20 +18,20 @@ pub trait SchedulerObject: Sized + Send + Sync + 'static {
 
 /// An object in the store of an informer: first as it was read, then only what is kept of it.
 #[derive(Debug)]
-pub struct Stored<T: SchedulerObject> {
+pub struct StoredObject<T: SchedulerObject> {
     /// Boxed, so that it takes no memory after it was consumed.
     fields: Option<Box<T::Fields>>,
     kept: Option<Arc<T>>,
 }
 
-impl<'de, T: SchedulerObject> Deserialize<'de> for Stored<T> {
+impl<'de, T: SchedulerObject> Deserialize<'de> for StoredObject<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let fields = Some(Box::new(T::Fields::deserialize(from)?));
-        Ok(Stored { fields, kept: None })
+        Ok(StoredObject { fields, kept: None })
     }
 }
 
-impl<T: SchedulerObject> Stored<T> {
+impl<T: SchedulerObject> StoredObject<T> {
     /// What is kept.
     pub fn kept(&self) -> Option<&Arc<T>> {
         self.kept.as_ref()
@@ -41,7 +41,7 @@ impl<T: SchedulerObject> Stored<T> {
 /// What informers do with an object before anybody sees it.
 pub fn keep<T: SchedulerObject>(
     interner: Arc<Mutex<StringInterner>>,
-) -> impl Fn(&mut SlimObject<Stored<T>>) + Send + Sync + 'static {
+) -> impl Fn(&mut SlimObject<StoredObject<T>>) + Send + Sync + 'static {
     move |object| {
         if let Some(fields) = object.fields.fields.take() {
             let mut interner = interner.lock().unwrap_or_else(PoisonError::into_inner);

@@ -41,9 +41,9 @@ pub(crate) struct CycleState<'c> {
     /// What is known.
     pub cluster: &'c SchedulerCache,
     filters: Vec<Plugin>,
-    exclusive: volume_restrictions::Exclusive,
-    claims: volume_binding::Claims,
-    zones: volume_zone::Zones,
+    exclusive: volume_restrictions::ExclusiveVolumes,
+    claims: volume_binding::PodVolumeClaims,
+    zones: volume_zone::ZoneRequirements,
     spread: Option<topology_spread::FilterState>,
     affinity: Option<inter_pod_affinity::InterPodAffinityState>,
 }
@@ -78,8 +78,8 @@ impl<'c> CycleState<'c> {
             pod,
             cluster,
             filters: Vec::new(),
-            exclusive: volume_restrictions::Exclusive::default(),
-            claims: volume_binding::Claims::default(),
+            exclusive: volume_restrictions::ExclusiveVolumes::default(),
+            claims: volume_binding::PodVolumeClaims::default(),
             zones: Vec::new(),
             spread: None,
             affinity: None,

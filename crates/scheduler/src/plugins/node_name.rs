@@ -34,7 +34,8 @@ mod tests {
     fn only_the_named_node_does() {
         let mut sample = TestCluster::default();
         let pod = sample.pod("p", |_| {});
-        let (named, other) = (NodeInfo::named("a".into()), NodeInfo::named("b".into()));
+        let named = NodeInfo::named("a".into());
+        let other = NodeInfo::named("b".into());
         assert!(filter(&pod, &named).is_ok());
         let pod = pod.on("a".into());
         assert!(filter(&pod, &named).is_ok());

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Drivers by the volumes they attach; a volume is identified by its driver and its handle.
-type Attached = HashMap<(Text, Text), Text>;
+type AttachedVolumes = HashMap<(Text, Text), Text>;
 
 /// Whether a pod has volumes that a driver attaches.
 // upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go PreFilter
@@ -34,7 +34,7 @@ pub(super) fn pre_filter(pod: &Pod) -> PreFilterResult {
 /// Whether the drivers of a node can attach what a pod needs.
 // upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go Filter
 pub(super) fn filter(pod: &Pod, cluster: &SchedulerCache, info: &NodeInfo) -> FilterResult {
-    let mut new = Attached::new();
+    let mut new = AttachedVolumes::new();
     collect(pod, cluster, true, &mut new)?;
     if new.is_empty() {
         return Ok(());
@@ -64,7 +64,7 @@ pub(super) fn filter(pod: &Pod, cluster: &SchedulerCache, info: &NodeInfo) -> Fi
     if limits.is_empty() {
         return Ok(());
     }
-    let mut attached = Attached::new();
+    let mut attached = AttachedVolumes::new();
     for pod in &info.pods {
         collect(pod, cluster, false, &mut attached)?;
     }
@@ -84,7 +84,7 @@ pub(super) fn filter(pod: &Pod, cluster: &SchedulerCache, info: &NodeInfo) -> Fi
     }
     new.retain(|volume, _| !attached.contains_key(volume));
     for driver in new.values() {
-        let of = |volumes: &Attached| count(volumes.values().filter(|other| *other == driver).count());
+        let of = |volumes: &AttachedVolumes| count(volumes.values().filter(|other| *other == driver).count());
         if limits
             .get(driver)
             .is_some_and(|limit| of(&attached) + of(&new) > *limit)
@@ -99,7 +99,7 @@ pub(super) fn filter(pod: &Pod, cluster: &SchedulerCache, info: &NodeInfo) -> Fi
 }
 
 // upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go filterAttachableVolumes
-fn collect(pod: &Pod, cluster: &SchedulerCache, new: bool, into: &mut Attached) -> FilterResult {
+fn collect(pod: &Pod, cluster: &SchedulerCache, new: bool, into: &mut AttachedVolumes) -> FilterResult {
     for name in pod.claims() {
         match cluster.storage.claim(&pod.namespace, &name) {
             Some(claim) => into

@@ -16,7 +16,7 @@ use crate::{
 
 /// The claims of a pod, by what is still to be done for them.
 #[derive(Debug, Default)]
-pub(super) struct Claims {
+pub(super) struct PodVolumeClaims {
     bound: Vec<Arc<PersistentVolumeClaim>>,
     waiting: Vec<Arc<PersistentVolumeClaim>>,
     volumes: HashMap<Text, Vec<Arc<PersistentVolume>>>,
@@ -37,9 +37,9 @@ pub struct PodVolumes {
 pub(super) fn pre_filter(
     pod: &Pod,
     cluster: &SchedulerCache,
-) -> Result<(PreFilterResult, Claims), Rejection> {
+) -> Result<(PreFilterResult, PodVolumeClaims), Rejection> {
     let storage = &cluster.storage;
-    let mut claims = Claims::default();
+    let mut claims = PodVolumeClaims::default();
     let mut immediate = false;
     let mut any = false;
     for volume in &pod.spec.volumes {
@@ -129,14 +129,14 @@ fn never(reason: impl Into<Cow<'static, str>>) -> Rejection {
 }
 
 /// Whether a pod's volumes are there, or can be.
-pub(super) fn filter(claims: &Claims, storage: &Storage, node: &Node) -> FilterResult {
+pub(super) fn filter(claims: &PodVolumeClaims, storage: &Storage, node: &Node) -> FilterResult {
     find_pod_volumes(claims, storage, node).map(drop)
 }
 
 /// What is to be done for a pod's volumes on a node.
 // upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go FindPodVolumes
 pub(super) fn find_pod_volumes(
-    claims: &Claims,
+    claims: &PodVolumeClaims,
     storage: &Storage,
     node: &Node,
 ) -> Result<PodVolumes, Rejection> {
@@ -163,7 +163,7 @@ pub(super) fn find_pod_volumes(
 }
 
 // upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go checkBoundClaims
-fn reachable(claims: &Claims, storage: &Storage, node: &Node) -> Result<bool, &'static str> {
+fn reachable(claims: &PodVolumeClaims, storage: &Storage, node: &Node) -> Result<bool, &'static str> {
     for claim in &claims.bound {
         let Some(volume) = storage.volume(&claim.volume) else {
             return Err("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)");
@@ -184,7 +184,7 @@ fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
 
 // upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go findMatchingVolumes, checkVolumeProvisions
 fn find(
-    claims: &Claims,
+    claims: &PodVolumeClaims,
     storage: &Storage,
     node: &Node,
     decided: &mut PodVolumes,
@@ -233,7 +233,7 @@ fn find(
 /// The smallest volume that does for a claim on a node.
 fn find_smallest_matching_volume(
     claim: &PersistentVolumeClaim,
-    claims: &Claims,
+    claims: &PodVolumeClaims,
     storage: &Storage,
     node: &Node,
     taken: &[Text],
@@ -301,7 +301,7 @@ fn has_enough_capacity(
 }
 
 /// How well the volumes that are found fit what is asked: nodes whose storage would be emptier are better.
-pub(super) fn score(claims: &Claims, storage: &Storage, node: &Node) -> i64 {
+pub(super) fn score(claims: &PodVolumeClaims, storage: &Storage, node: &Node) -> i64 {
     let Ok(decided) = find_pod_volumes(claims, storage, node) else {
         return 0;
     };
@@ -331,7 +331,7 @@ pub(super) fn score(claims: &Claims, storage: &Storage, node: &Node) -> i64 {
     to_i64((to_f64(sum) / to_f64(count(classes.len()))).round())
 }
 
-impl Claims {
+impl PodVolumeClaims {
     /// Whether anything is still to be found or made.
     pub(super) fn any_waiting(&self) -> bool {
         !self.waiting.is_empty()

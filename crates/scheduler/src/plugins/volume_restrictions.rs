@@ -12,7 +12,7 @@ use crate::{
 
 /// The claims of a pod that one pod alone may use, and how many of them are in use.
 #[derive(Debug, Default)]
-pub(super) struct Exclusive {
+pub(super) struct ExclusiveVolumes {
     claims: Vec<Text>,
     taken: i64,
 }
@@ -22,8 +22,8 @@ pub(super) struct Exclusive {
 pub(super) fn pre_filter(
     pod: &Pod,
     cluster: &SchedulerCache,
-) -> Result<(PreFilterResult, Exclusive), Rejection> {
-    let mut found = Exclusive::default();
+) -> Result<(PreFilterResult, ExclusiveVolumes), Rejection> {
+    let mut found = ExclusiveVolumes::default();
     for volume in &pod.spec.volumes {
         let PodVolume::PersistentVolumeClaim(name) = volume else {
             continue;
@@ -55,7 +55,7 @@ pub(super) fn pre_filter(
     Ok((early, found))
 }
 
-impl Exclusive {
+impl ExclusiveVolumes {
     /// How many of the claims another pod uses.
     pub(super) fn used_by(&self, pod: &Pod) -> i64 {
         let used = |volume: &&PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(name) if self.claims.contains(name));
@@ -65,7 +65,7 @@ impl Exclusive {
 
 /// Whether no other pod is in the way; `delta` is the change by simulated adds and removes.
 // upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go Filter, satisfyVolumeConflicts, satisfyReadWriteOncePod
-pub(super) fn filter(pod: &Pod, exclusive: &Exclusive, delta: i64, info: &NodeInfo) -> FilterResult {
+pub(super) fn filter(pod: &Pod, exclusive: &ExclusiveVolumes, delta: i64, info: &NodeInfo) -> FilterResult {
     if conflicts(pod, info.pods.iter().map(|pod| &**pod)) {
         return Err(Rejection::unschedulable(
             Plugin::VolumeRestrictions,
@@ -152,7 +152,7 @@ mod tests {
             let there_pod = sample.placed("there", "n", volumes(&there));
             let pod = sample.pod("p", volumes(&asked));
             let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
-            let result = filter(&pod, &Exclusive::default(), 0, info);
+            let result = filter(&pod, &ExclusiveVolumes::default(), 0, info);
             assert_eq!(result.is_ok(), fits, "{there} {asked}");
             assert_eq!(
                 queueing_hint(&pod, &ClusterEvent::AssignedPodDelete(&there_pod)),

@@ -16,12 +16,15 @@ const LABELS: [&str; 4] = [
 ];
 
 /// Labels that a node must have, each with the values that do.
-pub(super) type Zones = Vec<(&'static str, Vec<String>)>;
+pub(super) type ZoneRequirements = Vec<(&'static str, Vec<String>)>;
 
 /// Finds the zones of a pod's volumes.
 // upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go PreFilter, getPVbyPod
-pub(super) fn pre_filter(pod: &Pod, cluster: &SchedulerCache) -> Result<(PreFilterResult, Zones), Rejection> {
-    let mut zones = Zones::new();
+pub(super) fn pre_filter(
+    pod: &Pod,
+    cluster: &SchedulerCache,
+) -> Result<(PreFilterResult, ZoneRequirements), Rejection> {
+    let mut zones = ZoneRequirements::new();
     let never = |reason: String| {
         Rejection::many(
             Code::UnschedulableAndUnresolvable,
@@ -78,7 +81,7 @@ pub(super) fn pre_filter(pod: &Pod, cluster: &SchedulerCache) -> Result<(PreFilt
 
 /// Whether a node is in the zones. A node without any zone label passes.
 // upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go Filter
-pub(super) fn filter(zones: &Zones, node: &Node) -> FilterResult {
+pub(super) fn filter(zones: &ZoneRequirements, node: &Node) -> FilterResult {
     if LABELS.iter().all(|label| node.labels.get(label).is_none()) {
         return Ok(());
     }
@@ -98,7 +101,7 @@ pub(super) fn filter(zones: &Zones, node: &Node) -> FilterResult {
 }
 
 // upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go getPVTopologies
-fn zones_of(volume: &PersistentVolume) -> Zones {
+fn zones_of(volume: &PersistentVolume) -> ZoneRequirements {
     let zones = LABELS.iter().filter_map(|label| {
         let values = volume
             .labels

@@ -65,7 +65,7 @@ pub type Incoming = (&'static str, &'static str);
 
 /// A pod is tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Attempt {
+pub struct SchedulingAttempt {
     /// The first time is 1.
     pub number: u32,
     /// When it queued_at to wait.
@@ -117,13 +117,13 @@ impl SchedulingQueue {
     /// Pops the next pod. It is in flight until `reject`, `fail` or `delete`.
     // upstream: pkg/scheduler/backend/queue/active_queue.go pop
     // upstream: pkg/scheduler/backend/queue/scheduling_queue.go Pop
-    pub(crate) fn pop(&mut self, now: Moment) -> Option<(Arc<Pod>, Attempt)> {
+    pub(crate) fn pop(&mut self, now: Moment) -> Option<(Arc<Pod>, SchedulingAttempt)> {
         self.flush_backoff_q_completed(now);
         let uid = self.active_q.pop().or_else(|| self.backoff_q.pop())?;
         let entry = self.entries.get_mut(&uid)?;
         entry.location = QueueLocation::InFlight;
         entry.attempts += 1;
-        let attempt = Attempt {
+        let attempt = SchedulingAttempt {
             number: entry.attempts,
             queued_at: entry.queued_at,
         };

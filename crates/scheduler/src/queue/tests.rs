@@ -9,14 +9,14 @@ fn seconds(number: u64) -> Moment {
     START + Duration::from_secs(number)
 }
 
-struct World {
+struct QueueTest {
     queue: SchedulingQueue,
     sample: TestCluster,
 }
 
-impl World {
+impl QueueTest {
     fn new() -> Self {
-        World {
+        QueueTest {
             queue: SchedulingQueue::new(BackoffOptions::default()),
             sample: TestCluster::default(),
         }
@@ -42,7 +42,7 @@ fn fit() -> PluginSet {
 
 #[test]
 fn pops_by_priority_then_timestamp() {
-    let mut world = World::new();
+    let mut world = QueueTest::new();
     world.add("late", 0, seconds(2));
     world.add("early", 0, seconds(1));
     world.add("important", 5, seconds(3));
@@ -52,7 +52,7 @@ fn pops_by_priority_then_timestamp() {
 
 #[test]
 fn keeps_a_rejected_pod_until_a_queueing_hint_matches() {
-    let mut world = World::new();
+    let mut world = QueueTest::new();
     let pod = world.add("p", 0, START);
     world.pop(START);
     world.queue.reject(&pod.uid, fit(), START);
@@ -95,7 +95,7 @@ fn keeps_a_rejected_pod_until_a_queueing_hint_matches() {
 
 #[test]
 fn pops_from_backoff_q_when_active_q_is_empty() {
-    let mut world = World::new();
+    let mut world = QueueTest::new();
     let pod = world.add("p", 9, START);
     world.pop(START);
     world.queue.reject(&pod.uid, fit(), START);
@@ -114,7 +114,7 @@ fn pops_from_backoff_q_when_active_q_is_empty() {
 
 #[test]
 fn backoff_doubles_up_to_the_maximum() {
-    let mut world = World::new();
+    let mut world = QueueTest::new();
     let pod = world.add("p", 0, START);
     for (failures, waits) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (40, 10)] {
         let mut queue = SchedulingQueue::new(BackoffOptions::default());
@@ -134,7 +134,7 @@ fn backoff_doubles_up_to_the_maximum() {
 
 #[test]
 fn does_not_pop_early_from_the_error_backoff_q() {
-    let mut world = World::new();
+    let mut world = QueueTest::new();
     let pod = world.add("p", 0, START);
     world.pop(START);
     world.queue.reject(&pod.uid, PluginSet::default(), START);
@@ -145,7 +145,7 @@ fn does_not_pop_early_from_the_error_backoff_q() {
 
 #[test]
 fn flushes_unschedulable_pods_after_the_timeout() {
-    let mut world = World::new();
+    let mut world = QueueTest::new();
     let pod = world.add("p", 0, START);
     world.pop(START);
     world.queue.reject(&pod.uid, fit(), START);
@@ -157,7 +157,7 @@ fn flushes_unschedulable_pods_after_the_timeout() {
 
 #[test]
 fn queues_a_gated_pod_when_its_gates_are_removed() {
-    let mut world = World::new();
+    let mut world = QueueTest::new();
     let gated = world
         .sample
         .pod("p", |pod| pod["spec"]["schedulingGates"] = json!([{"name": "g"}]));
@@ -174,7 +174,7 @@ fn queues_a_gated_pod_when_its_gates_are_removed() {
 
 #[test]
 fn update_of_the_pod_itself_may_requeue_it() {
-    let mut world = World::new();
+    let mut world = QueueTest::new();
     let pod = world.add("p", 0, START);
     world.pop(START);
     world
@@ -202,7 +202,7 @@ fn does_not_requeue_during_its_preemption() {
     for (done, move_all_to_active_or_backoff_queue, preemption_attempted) in
         [(true, true, true), (true, false, false), (false, false, true)]
     {
-        let mut world = World::new();
+        let mut world = QueueTest::new();
         let pod = world.add("p", 0, START);
         world.pop(START);
         world.queue.preempting(&pod.uid);
@@ -228,7 +228,7 @@ fn does_not_requeue_during_its_preemption() {
 
 #[test]
 fn does_not_pop_a_deleted_pod() {
-    let mut world = World::new();
+    let mut world = QueueTest::new();
     let pods: Vec<_> = ["a", "b", "c"]
         .iter()
         .map(|name| world.add(name, 0, START))

@@ -7,14 +7,14 @@ use std::time::Duration;
 const NOW: Moment = Duration::from_secs(1000);
 
 /// A core, and a cluster that applies its decisions on request.
-struct World {
+struct SchedulerTest {
     core: SchedulerCore,
     sample: TestCluster,
 }
 
-impl World {
+impl SchedulerTest {
     fn new() -> Self {
-        World {
+        SchedulerTest {
             core: SchedulerCore::new(vec![Profile::default()], BackoffOptions::default(), 1),
             sample: TestCluster::default(),
         }
@@ -62,7 +62,7 @@ fn cpu(amount: &str, priority: i32) -> impl FnOnce(&mut Value) {
 
 #[test]
 fn assumed_pods_use_resources_before_the_bind_is_observed() {
-    let mut world = World::new();
+    let mut world = SchedulerTest::new();
     world.node("n");
     world.pod("a", cpu("3", 0));
     world.pod("b", cpu("3", 0));
@@ -73,7 +73,7 @@ fn assumed_pods_use_resources_before_the_bind_is_observed() {
 
 #[test]
 fn failed_bind_frees_resources_and_retries() {
-    let mut world = World::new();
+    let mut world = SchedulerTest::new();
     world.node("n");
     let a = world.pod("a", cpu("3", 0));
     world.pod("b", cpu("3", 0));
@@ -92,7 +92,7 @@ fn failed_bind_frees_resources_and_retries() {
 
 #[test]
 fn reported_bind_failure_after_success_changes_nothing() {
-    let mut world = World::new();
+    let mut world = SchedulerTest::new();
     world.node("n");
     let pod = world.pod("p", cpu("3", 0));
     world.next();
@@ -105,7 +105,7 @@ fn reported_bind_failure_after_success_changes_nothing() {
 
 #[test]
 fn ignores_pods_bound_by_another_scheduler() {
-    let mut world = World::new();
+    let mut world = SchedulerTest::new();
     world.node("n");
     let pod = world.pod("p", |_| {});
     world.core.pod(Some(&pod), &Arc::new(pod.on("n".into())), NOW);
@@ -116,7 +116,7 @@ fn ignores_pods_bound_by_another_scheduler() {
 
 #[test]
 fn schedules_when_a_node_or_resources_become_available() {
-    let mut world = World::new();
+    let mut world = SchedulerTest::new();
     world.pod("p", cpu("3", 0));
     assert_eq!(
         world.next().as_deref(),
@@ -134,7 +134,7 @@ fn schedules_when_a_node_or_resources_become_available() {
 
 #[test]
 fn skips_a_terminating_pod_and_frees_its_assumed_resources() {
-    let mut world = World::new();
+    let mut world = SchedulerTest::new();
     world.node("n");
     let terminating = |pod: &mut Value| pod["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z".into();
     world.pod("terminating", terminating);
@@ -155,7 +155,7 @@ fn skips_a_terminating_pod_and_frees_its_assumed_resources() {
 
 #[test]
 fn preemptor_keeps_its_nominated_node() {
-    let mut world = World::new();
+    let mut world = SchedulerTest::new();
     world.node("n");
     let weak = Arc::new(world.sample.pod("weak", cpu("3", 0)).on("n".into()));
     world.core.pod(None, &weak, NOW);
@@ -174,7 +174,7 @@ fn preemptor_keeps_its_nominated_node() {
 
 #[test]
 fn cleared_nomination_frees_resources_for_lower_priority_pods() {
-    let mut world = World::new();
+    let mut world = SchedulerTest::new();
     world.node("n");
     let weak = Arc::new(world.sample.pod("weak", cpu("3", 0)).on("n".into()));
     world.core.pod(None, &weak, NOW);

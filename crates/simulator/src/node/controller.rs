@@ -14,7 +14,7 @@ use kubecontroller::{
 };
 use serde_json::json;
 
-use super::{Availability, Fleet, Node, name, slot::Slots, until};
+use super::{Availability, Node, SimulatedNodes, name, slot::NodeSlots, until};
 use crate::writer::{Writer, is};
 
 /// How often a node without changes reports its status.
@@ -25,7 +25,7 @@ const NODES: &str = "/api/v1/nodes";
 ///
 /// A deleted node stays deleted until the simulator is restarted, as with a kubelet that does not register again.
 pub(crate) struct NodeController {
-    pub(crate) fleet: Fleet,
+    pub(crate) fleet: SimulatedNodes,
     pub(crate) writer: Writer,
     pub(crate) clock: Clock,
     pub(crate) nodes: Informer<Node>,
@@ -34,7 +34,7 @@ pub(crate) struct NodeController {
 }
 
 impl NodeController {
-    pub(crate) fn new(fleet: Fleet, writer: Writer, clock: Clock, nodes: Informer<Node>) -> Self {
+    pub(crate) fn new(fleet: SimulatedNodes, writer: Writer, clock: Clock, nodes: Informer<Node>) -> Self {
         NodeController {
             seen: (0..fleet.count).map(|_| AtomicBool::new(false)).collect(),
             fleet,
@@ -58,8 +58,8 @@ impl NodeController {
         }
     }
 
-    fn slots(&self) -> Slots {
-        Slots {
+    fn slots(&self) -> NodeSlots {
+        NodeSlots {
             period: HEARTBEAT,
             count: self.fleet.count,
         }
@@ -141,11 +141,11 @@ fn is_not_found(error: &Error) -> bool {
 }
 
 /// The keys of all nodes, whether they are there or not.
-pub(crate) struct Numbers(pub(crate) u32);
+pub(crate) struct NodeKeys(pub(crate) u32);
 
 struct NumbersHandle;
 
-impl Source for Numbers {
+impl Source for NodeKeys {
     fn start(&self, keys: Enqueuer) -> Box<dyn RunningSource> {
         for number in 0..self.0 {
             keys.add(Key::new("", &name(number)));

@@ -14,7 +14,7 @@ use kubecontroller::{
 };
 use serde_json::json;
 
-use super::{Availability, Fleet, Node, slot::Slots, until};
+use super::{Availability, Node, SimulatedNodes, slot::NodeSlots, until};
 use crate::writer::{Writer, is};
 
 const PERIOD: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/le
 
 /// Renews the leases by which it is known that nodes live.
 pub(crate) struct LeaseController {
-    fleet: Fleet,
+    fleet: SimulatedNodes,
     writer: Writer,
     clock: Clock,
     nodes: Store<Node>,
@@ -32,7 +32,7 @@ pub(crate) struct LeaseController {
 }
 
 impl LeaseController {
-    pub(crate) fn new(fleet: Fleet, writer: Writer, clock: Clock, nodes: Store<Node>) -> Self {
+    pub(crate) fn new(fleet: SimulatedNodes, writer: Writer, clock: Clock, nodes: Store<Node>) -> Self {
         LeaseController {
             fleet,
             writer,
@@ -105,7 +105,7 @@ impl Reconciler for LeaseController {
                 .map_or(Outcome::Done, Outcome::RequeueAfter));
         }
         self.renew(number, &node, now).await?;
-        let slots = Slots {
+        let slots = NodeSlots {
             period: PERIOD,
             count: self.fleet.count,
         };

@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 
 use self::object::{OWN, TYPES};
 pub(crate) use self::{
-    controller::{NodeController, Numbers},
+    controller::{NodeController, NodeKeys},
     leases::LeaseController,
     network::{Network, address_of},
     object::Node,
 };
 use crate::{
-    condition::Wanted,
+    condition::DesiredCondition,
     rules::{NodeRule, Rules},
 };
 
@@ -39,7 +39,7 @@ const KUBELET: &str = "v1.37.0";
 
 /// All simulated nodes.
 #[derive(Clone)]
-pub(crate) struct Fleet {
+pub(crate) struct SimulatedNodes {
     pub(crate) count: u32,
     pub(crate) rules: Arc<Rules>,
 }
@@ -65,9 +65,9 @@ pub(crate) fn number(name: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| is_plain)
 }
 
-// --- Fleet ---
+// --- SimulatedNodes ---
 
-impl Fleet {
+impl SimulatedNodes {
     /// The number of a node, if it is one of these.
     pub(crate) fn number(&self, name: &str) -> Option<u32> {
         number(name).filter(|number| *number < self.count)
@@ -138,7 +138,7 @@ impl Fleet {
     /// The status of a node.
     fn status(&self, number: u32, known: &Node, now: Timestamp) -> Value {
         let conditions = OWN.map(|(kind, holds, reason, message)| {
-            let wanted = Wanted {
+            let wanted = DesiredCondition {
                 kind,
                 holds,
                 reason,
@@ -220,8 +220,8 @@ pub(crate) fn until(then: Timestamp, now: Timestamp) -> Duration {
 mod tests {
     use super::*;
 
-    fn fleet(rules: &str) -> Fleet {
-        Fleet {
+    fn fleet(rules: &str) -> SimulatedNodes {
+        SimulatedNodes {
             count: 10,
             rules: Arc::new(Rules::parse(rules).unwrap()),
         }

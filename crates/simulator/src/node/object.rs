@@ -8,23 +8,23 @@ use serde::{Deserialize, Deserializer};
 
 use super::network::Network;
 use crate::{
-    condition::{Known, Read},
-    meta::Meta,
+    condition::{ConditionFields, ConditionStates},
+    meta::ObjectMeta,
 };
 
 /// A node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Node {
-    pub(crate) metadata: Meta,
+    pub(crate) metadata: ObjectMeta,
     pub(crate) spec: Spec,
     pub(crate) status: Status,
 }
 
 impl Object for Node {
-    type Metadata = Meta;
+    type Metadata = ObjectMeta;
 
-    fn metadata(&self) -> &Meta {
+    fn metadata(&self) -> &ObjectMeta {
         &self.metadata
     }
 }
@@ -50,7 +50,7 @@ pub(crate) struct Status {
 /// The conditions of a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Conditions {
-    pub(crate) own: Known,
+    pub(crate) own: ConditionStates,
     /// When it was last heard of it that it is ready.
     pub(crate) heartbeat: Option<Timestamp>,
 }
@@ -104,7 +104,7 @@ fn internal_ip<'de, D: Deserializer<'de>>(from: D) -> Result<Option<IpAddr>, D::
 impl<'de> Deserialize<'de> for Conditions {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut conditions = Conditions::default();
-        for read in Option::<Vec<Read>>::deserialize(from)?.unwrap_or_default() {
+        for read in Option::<Vec<ConditionFields>>::deserialize(from)?.unwrap_or_default() {
             conditions.own.learn(&TYPES, &read);
             if &*read.kind == "Ready" {
                 conditions.heartbeat = read.last_heartbeat_time;

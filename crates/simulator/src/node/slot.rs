@@ -6,13 +6,13 @@ use k8s_openapi::jiff::Timestamp;
 
 /// Periodic turns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slots {
+pub(super) struct NodeSlots {
     pub(super) period: Duration,
     /// How many nodes take turns.
     pub(super) count: u32,
 }
 
-impl Slots {
+impl NodeSlots {
     /// When the last turn of a node was.
     pub(super) fn last(self, number: u32, now: Timestamp) -> Timestamp {
         let period = i128::try_from(self.period.as_nanos()).unwrap_or(i128::MAX);
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn turns_are_spread_evenly() {
-        let slots = Slots {
+        let slots = NodeSlots {
             period: Duration::from_secs(10),
             count: 1000,
         };

@@ -16,11 +16,11 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Addresses {
     /// What was given and may not be seen yet, by node.
-    given: Mutex<HashMap<u32, Vec<Given>>>,
+    given: Mutex<HashMap<u32, Vec<AssignedAddress>>>,
 }
 
 /// The uid of a pod, and its number in the networks of its node.
-type Given = (Box<str>, u32);
+type AssignedAddress = (Box<str>, u32);
 
 impl Addresses {
     /// The addresses for a pod, one in each network of its node; `None` if there are none left. Which it gets depends on its

@@ -17,12 +17,12 @@ use serde_json::json;
 
 use super::{
     addresses::Addresses,
-    lifecycle::{Moment, Step, plan},
+    lifecycle::{LifecycleStep, PodTime, plan},
     object::Pod,
-    status::{Scene, Where},
+    status::{PodAddresses, PodStage},
 };
 use crate::{
-    node::{Availability, Fleet, Node, address_of, name, until},
+    node::{Availability, Node, SimulatedNodes, address_of, name, until},
     writer::{Writer, is},
 };
 
@@ -33,7 +33,7 @@ const SOON: Duration = Duration::from_secs(1);
 
 /// Sees to it that pods live as their rules say.
 pub(crate) struct PodController {
-    fleet: Fleet,
+    fleet: SimulatedNodes,
     writer: Writer,
     clock: Clock,
     pods: Informer<Pod>,
@@ -46,7 +46,7 @@ pub(crate) struct PodController {
 
 impl PodController {
     pub(crate) fn new(
-        fleet: Fleet,
+        fleet: SimulatedNodes,
         writer: Writer,
         clock: Clock,
         pods: &Informer<Pod>,
@@ -73,16 +73,16 @@ impl PodController {
         number: u32,
         node: &Node,
         pod: &Pod,
-        scene: Scene,
+        scene: PodStage,
         request: &Request,
     ) -> Result<Outcome, Error> {
         let now = self.clock.now();
         let is_new = pod.status.start_time.is_none();
         let host = address_of(number);
         let own = match scene {
-            Scene::Running { .. } if pod.status.ip.is_some() => Vec::new(),
-            Scene::Running { .. } if pod.spec.host_network => vec![host],
-            Scene::Running { .. } => {
+            PodStage::Running { .. } if pod.status.ip.is_some() => Vec::new(),
+            PodStage::Running { .. } if pod.spec.host_network => vec![host],
+            PodStage::Running { .. } => {
                 let neighbours = self.by_node.get(&name(number));
                 match self.addresses.give(number, node, pod, &neighbours) {
                     Some(own) => own,
@@ -91,7 +91,7 @@ impl PodController {
             }
             _ => Vec::new(),
         };
-        let addresses = Where {
+        let addresses = PodAddresses {
             host: is_new.then_some(host),
             own,
         };
@@ -146,14 +146,14 @@ impl Reconciler for PodController {
                 .map_or(Outcome::Done, Outcome::RequeueAfter));
         }
         let wrote = self.wrote().get(key).copied();
-        match plan(&pod, &self.fleet.rules, Moment { now, wrote }) {
-            Step::Rest => {
+        match plan(&pod, &self.fleet.rules, PodTime { now, wrote }) {
+            LifecycleStep::Rest => {
                 self.wrote().remove(key);
                 Ok(Outcome::Done)
             }
-            Step::Wait(then) => Ok(Outcome::RequeueAfter(until(then, now))),
-            Step::Write(scene) => self.write(number, &node, &pod, scene, &request).await,
-            Step::Remove => self.remove(&pod, &request).await,
+            LifecycleStep::Wait(then) => Ok(Outcome::RequeueAfter(until(then, now))),
+            LifecycleStep::Write(scene) => self.write(number, &node, &pod, scene, &request).await,
+            LifecycleStep::Remove => self.remove(&pod, &request).await,
         }
     }
 }

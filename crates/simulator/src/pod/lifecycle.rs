@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::{
     object::{Pod, RestartPolicy, Terminated},
-    status::{Scene, gates_closed},
+    status::{PodStage, gates_closed},
 };
 use crate::{
     meta::Deletion,
@@ -17,20 +17,20 @@ use crate::{
 
 /// What is to be done about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum LifecycleStep {
     /// Nothing, until something happens to it.
     Rest,
     /// Nothing until then.
     Wait(Timestamp),
     /// Its status is to say this.
-    Write(Scene),
+    Write(PodStage),
     /// It is to be deleted for good.
     Remove,
 }
 
 /// When it is, as far as a pod is concerned.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
+pub(super) struct PodTime {
     pub(super) now: Timestamp,
     /// When its status was last written here, to more than a second.
     pub(super) wrote: Option<Timestamp>,
@@ -47,13 +47,13 @@ const LONGEST_BACKOFF: Duration = Duration::from_mins(5);
 const STEADY: Duration = Duration::from_mins(10);
 
 /// What is next in the life of a pod.
-pub(super) fn plan(pod: &Pod, rules: &Rules, moment: Moment) -> Step {
+pub(super) fn plan(pod: &Pod, rules: &Rules, moment: PodTime) -> LifecycleStep {
     let now = moment.now;
     if let Some(deletion) = pod.metadata.deletion.as_deref() {
         return terminate(pod, *deletion, rules, now);
     }
     if pod.has_ended() {
-        return Step::Rest;
+        return LifecycleStep::Rest;
     }
     let rule = rules.pod(pod.rule);
     let uid = &*pod.metadata.uid;
@@ -61,15 +61,15 @@ pub(super) fn plan(pod: &Pod, rules: &Rules, moment: Moment) -> Step {
     let container = &pod.status.container;
     let Some(began) = status.start_time else {
         return if rules.length(rule.run, uid, "run", 0).is_zero() {
-            Step::Write(run(pod, rules, now, 0, None))
+            LifecycleStep::Write(run(pod, rules, now, 0, None))
         } else {
-            Step::Write(Scene::Creating)
+            LifecycleStep::Write(PodStage::Creating)
         };
     };
     let deadline = pod.spec.active_deadline_seconds;
     let deadline = deadline.map(|seconds| began + Duration::from_secs(seconds.into()));
     if deadline.is_some_and(|deadline| deadline <= now) {
-        return Step::Write(Scene::Overdue {
+        return LifecycleStep::Write(PodStage::Overdue {
             ended: end(pod, now, KILLED),
         });
     }
@@ -77,7 +77,7 @@ pub(super) fn plan(pod: &Pod, rules: &Rules, moment: Moment) -> Step {
         let since = moment.exact(since);
         match go_on(pod, rules, since, now) {
             Ok(next) => next,
-            Err(scene) => return Step::Write(scene),
+            Err(scene) => return LifecycleStep::Write(scene),
         }
     } else {
         let (due, restarts, last) = match container.last.as_deref().copied() {
@@ -93,18 +93,18 @@ pub(super) fn plan(pod: &Pod, rules: &Rules, moment: Moment) -> Step {
             ),
         };
         if due <= now {
-            return Step::Write(run(pod, rules, now, restarts, last));
+            return LifecycleStep::Write(run(pod, rules, now, restarts, last));
         }
         Some(due)
     };
     match next.into_iter().chain(deadline).min() {
-        Some(next) => Step::Wait(next),
-        None => Step::Rest,
+        Some(next) => LifecycleStep::Wait(next),
+        None => LifecycleStep::Rest,
     }
 }
 
 /// Terminates a pod. One with finalizers reports first how it ended: the owner of the finalizer may wait for that.
-fn terminate(pod: &Pod, deletion: Deletion, rules: &Rules, now: Timestamp) -> Step {
+fn terminate(pod: &Pod, deletion: Deletion, rules: &Rules, now: Timestamp) -> LifecycleStep {
     let metadata = &pod.metadata;
     let has_ended = pod.has_ended();
     if !has_ended {
@@ -113,21 +113,21 @@ fn terminate(pod: &Pod, deletion: Deletion, rules: &Rules, now: Timestamp) -> St
         let stop = rules.length(rules.pod(pod.rule).stop, &metadata.uid, "stop", 0);
         let due = end - grace + stop.min(grace);
         if now < due {
-            return Step::Wait(due);
+            return LifecycleStep::Wait(due);
         }
     }
     match (metadata.is_held, has_ended) {
-        (true, false) => Step::Write(Scene::Over {
+        (true, false) => LifecycleStep::Write(PodStage::Over {
             ended: end_of(pod, now, STOPPED),
         }),
         // Its final deletion was requested already.
-        (true, true) if deletion.grace == 0 => Step::Rest,
-        _ => Step::Remove,
+        (true, true) if deletion.grace == 0 => LifecycleStep::Rest,
+        _ => LifecycleStep::Remove,
     }
 }
 
 /// What becomes of containers that run: the time of the next change, or the change that is due.
-fn go_on(pod: &Pod, rules: &Rules, since: Timestamp, now: Timestamp) -> Result<Option<Timestamp>, Scene> {
+fn go_on(pod: &Pod, rules: &Rules, since: Timestamp, now: Timestamp) -> Result<Option<Timestamp>, PodStage> {
     let rule = rules.pod(pod.rule);
     let uid = &*pod.metadata.uid;
     let restarts = pod.status.container.restart_count;
@@ -145,13 +145,13 @@ fn go_on(pod: &Pod, rules: &Rules, since: Timestamp, now: Timestamp) -> Result<O
             RestartPolicy::Never => false,
         };
         if !is_restarted {
-            return Err(Scene::Over { ended });
+            return Err(PodStage::Over { ended });
         }
         let wait = backoff(restarts, ended);
         if wait.is_zero() {
             return Err(run(pod, rules, now, restarts + 1, Some(ended)));
         }
-        return Err(Scene::Crashed {
+        return Err(PodStage::Crashed {
             restarts,
             last: ended,
             wait,
@@ -168,7 +168,7 @@ fn go_on(pod: &Pod, rules: &Rules, since: Timestamp, now: Timestamp) -> Result<O
         && (!is_ready || gates.unwrap_or_default() == *pod.status.conditions.gates);
     if !is_said {
         let container = &pod.status.container;
-        return Err(Scene::Running {
+        return Err(PodStage::Running {
             since: container.running.unwrap_or(now),
             restarts,
             ready: is_ready,
@@ -180,14 +180,14 @@ fn go_on(pod: &Pod, rules: &Rules, since: Timestamp, now: Timestamp) -> Result<O
 }
 
 /// Containers begin to run.
-fn run(pod: &Pod, rules: &Rules, now: Timestamp, restarts: u32, last: Option<Terminated>) -> Scene {
+fn run(pod: &Pod, rules: &Rules, now: Timestamp, restarts: u32, last: Option<Terminated>) -> PodStage {
     let ready = match rules.pod(pod.rule).ready {
         Ready::Never => false,
         Ready::After(delay) => rules
             .length(delay, &pod.metadata.uid, "ready", restarts)
             .is_zero(),
     };
-    Scene::Running {
+    PodStage::Running {
         since: now,
         restarts,
         ready,
@@ -223,9 +223,9 @@ fn backoff(restarts: u32, ended: Terminated) -> Duration {
     BACKOFF.saturating_mul(doubled).min(LONGEST_BACKOFF)
 }
 
-// --- Moment ---
+// --- PodTime ---
 
-impl Moment {
+impl PodTime {
     /// A time in a status, which has whole seconds, to more than that if it was written here.
     fn exact(self, time: Timestamp) -> Timestamp {
         let wrote = self.wrote.filter(|wrote| wrote.as_second() == time.as_second());

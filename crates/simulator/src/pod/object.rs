@@ -7,8 +7,8 @@ use kubecontroller::object::Object;
 use serde::{Deserialize, Deserializer};
 
 use crate::{
-    condition::{Known, Read, Was},
-    meta::Meta,
+    condition::{ConditionFields, ConditionState, ConditionStates},
+    meta::ObjectMeta,
     node::number,
     rules::Rules,
 };
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Pod {
-    pub(crate) metadata: Meta,
+    pub(crate) metadata: ObjectMeta,
     pub(crate) spec: Spec,
     pub(crate) status: Status,
     /// The rule it lives by.
@@ -26,9 +26,9 @@ pub(crate) struct Pod {
 }
 
 impl Object for Pod {
-    type Metadata = Meta;
+    type Metadata = ObjectMeta;
 
-    fn metadata(&self) -> &Meta {
+    fn metadata(&self) -> &ObjectMeta {
         &self.metadata
     }
 }
@@ -82,7 +82,7 @@ pub(crate) struct Status {
 pub(crate) enum Phase {
     #[default]
     Pending,
-    Running,
+    RunningFields,
     Succeeded,
     Failed,
     #[serde(other)]
@@ -93,7 +93,7 @@ pub(crate) enum Phase {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conditions {
     /// Those that a node writes.
-    pub(crate) own: Known,
+    pub(crate) own: ConditionStates,
     /// Type and status of those that others write: gates may wait for them.
     pub(crate) others: Box<[(Box<str>, Box<str>)]>,
     /// What is said of gates that are not open.
@@ -149,7 +149,7 @@ impl Pod {
     }
 
     /// A condition that a node writes.
-    pub(crate) fn condition(&self, kind: &str) -> Was {
+    pub(crate) fn condition(&self, kind: &str) -> ConditionState {
         self.status.conditions.own.get(&OWN, kind)
     }
 }
@@ -164,10 +164,10 @@ fn node<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
 fn gates<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
-    struct Gate {
+    struct SchedulingGateFields {
         condition_type: Box<str>,
     }
-    let gates = Option::<Vec<Gate>>::deserialize(from)?.unwrap_or_default();
+    let gates = Option::<Vec<SchedulingGateFields>>::deserialize(from)?.unwrap_or_default();
     Ok(gates.into_iter().map(|gate| gate.condition_type).collect())
 }
 
@@ -184,23 +184,23 @@ fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<IpAddr>, D::Erro
 fn first<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerStatus, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
-    struct Written {
+    struct PodFields {
         restart_count: u32,
-        state: State,
-        last_state: State,
+        state: ContainerStateFields,
+        last_state: ContainerStateFields,
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct State {
-        running: Option<Running>,
+    struct ContainerStateFields {
+        running: Option<RunningFields>,
         terminated: Option<Box<Terminated>>,
     }
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
-    struct Running {
+    struct RunningFields {
         started_at: Timestamp,
     }
-    let all = Option::<Vec<Written>>::deserialize(from)?.unwrap_or_default();
+    let all = Option::<Vec<PodFields>>::deserialize(from)?.unwrap_or_default();
     let first = all.into_iter().next().unwrap_or_default();
     Ok(ContainerStatus {
         restart_count: first.restart_count,
@@ -213,7 +213,7 @@ impl<'de> Deserialize<'de> for Conditions {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut conditions = Conditions::default();
         let mut others = Vec::new();
-        for read in Option::<Vec<Read>>::deserialize(from)?.unwrap_or_default() {
+        for read in Option::<Vec<ConditionFields>>::deserialize(from)?.unwrap_or_default() {
             if !conditions.own.learn(&OWN, &read) {
                 others.push((read.kind, read.status));
             } else if &*read.reason == GATES_NOT_READY {

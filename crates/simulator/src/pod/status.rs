@@ -6,11 +6,11 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::object::{Container, GATES_NOT_READY, Pod, Terminated};
-use crate::condition::Wanted;
+use crate::condition::DesiredCondition;
 
 /// What is to be seen of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scene {
+pub(super) enum PodStage {
     /// Its node knows it, and makes its containers.
     Creating,
     /// Its containers run.
@@ -34,7 +34,7 @@ pub(super) enum Scene {
 
 /// Where a pod is.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Where {
+pub(super) struct PodAddresses {
     /// The address of its node.
     pub(super) host: Option<IpAddr>,
     /// Its own addresses, if they are new.
@@ -63,11 +63,11 @@ pub(super) fn gates_closed(pod: &Pod) -> Option<String> {
     (!messages.is_empty()).then(|| messages.join(", "))
 }
 
-// --- Scene ---
+// --- PodStage ---
 
-impl Scene {
+impl PodStage {
     /// The change of the status that leads here. It holds only for the pod as it is known.
-    pub(super) fn patch(self, pod: &Pod, addresses: &Where, now: Timestamp) -> Value {
+    pub(super) fn patch(self, pod: &Pod, addresses: &PodAddresses, now: Timestamp) -> Value {
         let began = pod.status.start_time.unwrap_or(now);
         let mut status = Map::new();
         let mut say = |name: &str, value: Value| status.insert(name.to_owned(), value);
@@ -100,7 +100,7 @@ impl Scene {
                     .collect(),
             );
         }
-        if let Scene::Overdue { .. } = self {
+        if let PodStage::Overdue { .. } = self {
             say("reason", "DeadlineExceeded".into());
             say("message", OVERDUE.into());
         }
@@ -110,15 +110,15 @@ impl Scene {
 
     fn phase(self) -> &'static str {
         match self {
-            Scene::Creating => "Pending",
-            Scene::Running { .. } | Scene::Crashed { .. } => "Running",
-            Scene::Over { ended } if ended.exit_code == 0 => "Succeeded",
-            Scene::Over { .. } | Scene::Overdue { .. } => "Failed",
+            PodStage::Creating => "Pending",
+            PodStage::Running { .. } | PodStage::Crashed { .. } => "Running",
+            PodStage::Over { ended } if ended.exit_code == 0 => "Succeeded",
+            PodStage::Over { .. } | PodStage::Overdue { .. } => "Failed",
         }
     }
 
     fn is_ready(self) -> bool {
-        matches!(self, Scene::Running { ready: true, .. })
+        matches!(self, PodStage::Running { ready: true, .. })
     }
 
     fn conditions(self, pod: &Pod, now: Timestamp) -> Vec<Value> {
@@ -130,24 +130,30 @@ impl Scene {
         let sandbox = "PodReadyToStartContainers";
         let initialized = "Initialized";
         let sandbox = match self {
-            Scene::Creating => Wanted::fails(sandbox).because(NO_SANDBOX, "no pod sandbox exists"),
-            _ if over.is_some() => Wanted::fails(sandbox).because(NO_SANDBOX, "pod sandbox is not ready"),
-            _ => Wanted::holds(sandbox),
+            PodStage::Creating => {
+                DesiredCondition::fails(sandbox).because(NO_SANDBOX, "no pod sandbox exists")
+            }
+            _ if over.is_some() => {
+                DesiredCondition::fails(sandbox).because(NO_SANDBOX, "pod sandbox is not ready")
+            }
+            _ => DesiredCondition::holds(sandbox),
         };
         let incomplete = format!(
             "containers with incomplete status: {}",
             names(pod.spec.init_containers.iter())
         );
         let initialized = match self {
-            Scene::Creating if !pod.spec.init_containers.is_empty() => {
-                Wanted::fails(initialized).because("ContainersNotInitialized", &incomplete)
+            PodStage::Creating if !pod.spec.init_containers.is_empty() => {
+                DesiredCondition::fails(initialized).because("ContainersNotInitialized", &incomplete)
             }
-            _ if over == Some("PodCompleted") => Wanted::holds(initialized).because("PodCompleted", ""),
-            _ => Wanted::holds(initialized),
+            _ if over == Some("PodCompleted") => {
+                DesiredCondition::holds(initialized).because("PodCompleted", "")
+            }
+            _ => DesiredCondition::holds(initialized),
         };
         let sidecars = pod.spec.init_containers.iter().filter(|one| one.is_sidecar);
         // Those of a pod that crashes run on.
-        let sidecars = sidecars.filter(|_| self == Scene::Creating);
+        let sidecars = sidecars.filter(|_| self == PodStage::Creating);
         let unready = format!(
             "containers with unready status: {}",
             names(sidecars.chain(&pod.spec.containers))
@@ -161,16 +167,19 @@ impl Scene {
         let gates = gates_closed(pod);
         let (containers, ready) = match (self.is_ready(), &gates) {
             (false, _) => (
-                Wanted::fails(containers).because(reason, message),
-                Wanted::fails(ready).because(reason, message),
+                DesiredCondition::fails(containers).because(reason, message),
+                DesiredCondition::fails(ready).because(reason, message),
             ),
             (true, Some(gates)) => (
-                Wanted::holds(containers),
-                Wanted::fails(ready).because(GATES_NOT_READY, gates),
+                DesiredCondition::holds(containers),
+                DesiredCondition::fails(ready).because(GATES_NOT_READY, gates),
             ),
-            (true, None) => (Wanted::holds(containers), Wanted::holds(ready)),
+            (true, None) => (
+                DesiredCondition::holds(containers),
+                DesiredCondition::holds(ready),
+            ),
         };
-        let scheduled = Wanted::holds("PodScheduled");
+        let scheduled = DesiredCondition::holds("PodScheduled");
         let all = [sandbox, initialized, ready, containers, scheduled];
         let patches = all.into_iter().map(|wanted| {
             let mut patch = wanted.patch(pod.condition(wanted.kind), now);
@@ -182,19 +191,19 @@ impl Scene {
 
     fn container(self, pod: &Pod, container: &Container) -> Value {
         let (restarts, last) = match self {
-            Scene::Running { restarts, last, .. } => (restarts, last),
-            Scene::Crashed { restarts, last, .. } => (restarts, Some(last)),
-            Scene::Creating => (0, None),
-            Scene::Over { .. } | Scene::Overdue { .. } => {
+            PodStage::Running { restarts, last, .. } => (restarts, last),
+            PodStage::Crashed { restarts, last, .. } => (restarts, Some(last)),
+            PodStage::Creating => (0, None),
+            PodStage::Over { .. } | PodStage::Overdue { .. } => {
                 let container = &pod.status.container;
                 (container.restart_count, container.last.as_deref().copied())
             }
         };
         let state = match self {
-            Scene::Creating if pod.spec.init_containers.is_empty() => waiting("ContainerCreating", None),
-            Scene::Creating => waiting("PodInitializing", None),
-            Scene::Running { since, .. } => json!({"running": {"startedAt": Time(since)}}),
-            Scene::Crashed { wait, .. } => {
+            PodStage::Creating if pod.spec.init_containers.is_empty() => waiting("ContainerCreating", None),
+            PodStage::Creating => waiting("PodInitializing", None),
+            PodStage::Running { since, .. } => json!({"running": {"startedAt": Time(since)}}),
+            PodStage::Crashed { wait, .. } => {
                 let Pod { metadata, .. } = pod;
                 let message = format!(
                     "back-off {} restarting failed container={} pod={}_{}({})",
@@ -206,20 +215,20 @@ impl Scene {
                 );
                 waiting("CrashLoopBackOff", Some(&message))
             }
-            Scene::Over { ended } | Scene::Overdue { ended } => {
+            PodStage::Over { ended } | PodStage::Overdue { ended } => {
                 terminated(ended, &id(pod, container, restarts))
             }
         };
-        let last = last.filter(|_| restarts > 0 || matches!(self, Scene::Crashed { .. }));
+        let last = last.filter(|_| restarts > 0 || matches!(self, PodStage::Crashed { .. }));
         // What ended is the run before this one, unless it waits for the next one.
         let before = match self {
-            Scene::Crashed { .. } => restarts,
+            PodStage::Crashed { .. } => restarts,
             _ => restarts.saturating_sub(1),
         };
         let last = last.map_or(json!({}), |last| terminated(last, &id(pod, container, before)));
         let mut status = self.described(pod, container, restarts);
         status["ready"] = self.is_ready().into();
-        status["started"] = matches!(self, Scene::Running { .. }).into();
+        status["started"] = matches!(self, PodStage::Running { .. }).into();
         status["state"] = state;
         status["lastState"] = last;
         status
@@ -227,10 +236,12 @@ impl Scene {
 
     /// Init containers have done their work when the others run; those that run on do until the end.
     fn init_container(self, pod: &Pod, container: &Container, began: Timestamp) -> Value {
-        let is_over = matches!(self, Scene::Over { .. } | Scene::Overdue { .. });
+        let is_over = matches!(self, PodStage::Over { .. } | PodStage::Overdue { .. });
         let mut status = self.described(pod, container, 0);
         let finished_at = match self {
-            Scene::Over { ended } | Scene::Overdue { ended } if container.is_sidecar => ended.finished_at,
+            PodStage::Over { ended } | PodStage::Overdue { ended } if container.is_sidecar => {
+                ended.finished_at
+            }
             _ => began,
         };
         let done = Terminated {
@@ -239,7 +250,7 @@ impl Scene {
             finished_at,
         };
         let (state, ready, started) = match self {
-            Scene::Creating => (waiting("PodInitializing", None), false, false),
+            PodStage::Creating => (waiting("PodInitializing", None), false, false),
             _ if container.is_sidecar && !is_over => {
                 (json!({"running": {"startedAt": Time(began)}}), true, true)
             }
@@ -258,7 +269,7 @@ impl Scene {
 
     fn described(self, pod: &Pod, container: &Container, restarts: u32) -> Value {
         let Container { name, image, .. } = container;
-        let (image_id, id) = if self == Scene::Creating {
+        let (image_id, id) = if self == PodStage::Creating {
             (String::new(), String::new())
         } else {
             (format!("simulated://{image}"), id(pod, container, restarts))

@@ -40,7 +40,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
 
 /// For a field of that sort.
 pub(super) fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    from.deserialize_any(Text)
+    from.deserialize_any(DurationVisitor)
 }
 
 /// For a field of that sort that may be left out.
@@ -48,9 +48,9 @@ pub(super) fn read_some<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Dur
     read(from).map(Some)
 }
 
-struct Text;
+struct DurationVisitor;
 
-impl Visitor<'_> for Text {
+impl Visitor<'_> for DurationVisitor {
     type Value = Duration;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

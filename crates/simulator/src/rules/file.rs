@@ -36,7 +36,7 @@ pub(crate) struct NodeRule {
     #[serde(deserialize_with = "amounts")]
     pub(crate) capacity: BTreeMap<String, String>,
     /// When they stop to be heard of.
-    pub(crate) vanish: Option<Vanish>,
+    pub(crate) vanish: Option<VanishRule>,
 }
 
 /// Which nodes, by number.
@@ -50,7 +50,7 @@ pub(super) struct NodeMatch {
 /// A node is not heard of any more.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Vanish {
+pub(crate) struct VanishRule {
     /// From when it was made.
     #[serde(deserialize_with = "duration::read")]
     pub(crate) after: Duration,
@@ -72,7 +72,7 @@ pub(crate) struct PodRule {
     /// From when they run until they are ready.
     pub(crate) ready: Ready,
     /// From when they run until they end.
-    pub(crate) exit: Option<Exit>,
+    pub(crate) exit: Option<ExitRule>,
     /// How long termination takes.
     pub(crate) stop: Delay,
 }
@@ -109,7 +109,7 @@ pub(crate) enum Ready {
 /// How and when containers end.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Exit {
+pub(crate) struct ExitRule {
     #[serde(deserialize_with = "duration::read")]
     pub(crate) after: Duration,
     #[serde(deserialize_with = "duration::read")]
@@ -172,29 +172,29 @@ fn amounts<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String
 /// A delay with its parts.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Parts {
+struct RuleParts {
     #[serde(deserialize_with = "duration::read")]
     after: Duration,
     #[serde(deserialize_with = "duration::read")]
     jitter: Duration,
 }
 
-impl From<Parts> for Delay {
-    fn from(Parts { after, jitter }: Parts) -> Self {
+impl From<RuleParts> for Delay {
+    fn from(RuleParts { after, jitter }: RuleParts) -> Self {
         Delay { after, jitter }
     }
 }
 
-impl Exit {
+impl ExitRule {
     pub(crate) fn delay(self) -> Delay {
-        let Exit { after, jitter, .. } = self;
+        let ExitRule { after, jitter, .. } = self;
         Delay { after, jitter }
     }
 }
 
-impl Vanish {
+impl VanishRule {
     pub(crate) fn delay(self) -> Delay {
-        let Vanish { after, jitter, .. } = self;
+        let VanishRule { after, jitter, .. } = self;
         Delay { after, jitter }
     }
 }
@@ -231,7 +231,7 @@ impl<'de> Visitor<'de> for DelayVisitor {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Delay, M::Error> {
-        Parts::deserialize(MapAccessDeserializer::new(map)).map(Delay::from)
+        RuleParts::deserialize(MapAccessDeserializer::new(map)).map(Delay::from)
     }
 }
 

@@ -32,7 +32,7 @@ use std::{fs, path::Path, time::Duration};
 use kubecontroller::object::Object;
 
 pub(crate) use self::{
-    file::{Delay, Exit, NodeRule, PodRule, Ready},
+    file::{Delay, ExitRule, NodeRule, PodRule, Ready},
     jitter::hash,
 };
 
@@ -80,9 +80,9 @@ impl Rules {
                 owner: Some("Job".to_owned()),
                 ..file::PodMatch::default()
             },
-            exit: Some(Exit {
+            exit: Some(ExitRule {
                 after: JOB,
-                ..Exit::default()
+                ..ExitRule::default()
             }),
             ..PodRule::default()
         };

@@ -7,11 +7,11 @@ use kubecontroller::manager::{Runnable, Stop};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::stage::Stage;
+use super::stage::TestCluster;
 
 #[tokio::test(start_paused = true)]
 async fn a_node_registers_as_a_kubelet_does() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     let _running = stage.start("one", 2, "nodes: [{zones: [a, b], region: north}]");
     stage.until_nodes(2).await;
     let node = stage.node("simulated-1").unwrap();
@@ -50,7 +50,7 @@ async fn a_node_registers_as_a_kubelet_does() {
 
 #[tokio::test(start_paused = true)]
 async fn addresses_of_older_versions_are_replaced() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     let _running = stage.start("one", 1, "");
     stage.until_nodes(1).await;
     let older = json!([{"type": "InternalIP", "address": "172.16.0.1"}, {"type": "Hostname", "address": "simulated-0"}]);
@@ -67,7 +67,7 @@ async fn addresses_of_older_versions_are_replaced() {
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_leases_are_renewed_evenly_and_nothing_else_is_written() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     let _running = stage.start("one", 1000, "");
     stage.until_nodes(1000).await;
     sleep(Duration::from_secs(20)).await;
@@ -91,12 +91,13 @@ async fn a_thousand_leases_are_renewed_evenly_and_nothing_else_is_written() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_is_heard_of_every_five_minutes() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     let _running = stage.start("one", 1, "");
     stage.until_nodes(1).await;
     sleep(Duration::from_mins(6)).await;
     stage.api.clear_requests();
-    let heartbeat = |stage: &Stage| stage.node("simulated-0").unwrap()["status"]["conditions"][3].clone();
+    let heartbeat =
+        |stage: &TestCluster| stage.node("simulated-0").unwrap()["status"]["conditions"][3].clone();
     let before = heartbeat(&stage);
     sleep(Duration::from_mins(5)).await;
     let after = heartbeat(&stage);
@@ -109,7 +110,7 @@ async fn a_node_is_heard_of_every_five_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_node_becomes_ready_again() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     let _running = stage.start("one", 1, "");
     stage.until_nodes(1).await;
     stage.api.edit::<Node>("", "simulated-0", |node| {
@@ -123,7 +124,7 @@ async fn an_unreachable_node_becomes_ready_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_deleted_stays_away_until_the_next_start() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     let running = stage.start("one", 2, "");
     stage.until_nodes(2).await;
     stage.api.remove::<Node>("", "simulated-1");
@@ -137,10 +138,10 @@ async fn a_node_that_is_deleted_stays_away_until_the_next_start() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_vanishes_with_its_pods_and_returns() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     let _running = stage.start("one", 1, "nodes: [{vanish: {after: 1m, for: 2m}}]");
     stage.until_nodes(1).await;
-    let renewed = |stage: &Stage| -> Value {
+    let renewed = |stage: &TestCluster| -> Value {
         let lease = stage.api.get::<Lease>("kube-node-lease", "simulated-0").unwrap();
         serde_json::to_value(lease).unwrap()["spec"]["renewTime"].clone()
     };
@@ -160,7 +161,7 @@ async fn a_node_vanishes_with_its_pods_and_returns() {
 
 #[tokio::test(start_paused = true)]
 async fn a_simulator_that_was_stopped_runs_again() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     let (simulator, _informers) = stage.simulator("one", 2, "");
     for pod in ["first", "second", "third"] {
         let stop = Stop::new();

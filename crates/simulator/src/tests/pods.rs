@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::stage::{Stage, Story};
+use super::stage::{FinalState, TestCluster};
 
 /// Type, status, reason and message of each condition.
 fn conditions(pod: &Value) -> Vec<[String; 4]> {
@@ -23,7 +23,7 @@ fn is(phase: &str) -> impl Fn(&Value) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_has_the_status_that_a_kubelet_writes() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     stage.put(
         "web",
         json!({"initContainers": [
@@ -78,7 +78,7 @@ async fn a_pod_has_the_status_that_a_kubelet_writes() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_node_have_addresses_that_route_nowhere_whatever_network_it_is_given() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     let _running = stage.start("one", 1, "");
     stage.until_nodes(1).await;
     stage
@@ -103,7 +103,7 @@ async fn pods_of_a_node_have_addresses_that_route_nowhere_whatever_network_it_is
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_takes_its_time_to_run_and_to_be_ready() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     stage.put("web", json!({"initContainers": [{"name": "prepare"}]}));
     let _running = stage.start("one", 1, "pods: [{run: 5s, ready: {after: 10s}}]");
     let pod = stage
@@ -153,7 +153,7 @@ async fn a_pod_takes_its_time_to_run_and_to_be_ready() {
 async fn jitter_spreads_pods_and_is_the_same_again() {
     let mut starts = Vec::new();
     for _ in 0..2 {
-        let stage = Stage::new();
+        let stage = TestCluster::new();
         for pod in 0..20 {
             stage.put_with(
                 &format!("pod-{pod}"),
@@ -179,7 +179,7 @@ async fn jitter_spreads_pods_and_is_the_same_again() {
 
 #[tokio::test(start_paused = true)]
 async fn how_containers_end_is_how_pods_end() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     let spec = |policy: &str| json!({"restartPolicy": policy});
     let labelled = |code: u8| json!({"labels": {"code": code.to_string()}});
     stage.put_with("well", labelled(0), spec("OnFailure"));
@@ -223,7 +223,7 @@ async fn how_containers_end_is_how_pods_end() {
 
 #[tokio::test(start_paused = true)]
 async fn containers_that_crash_wait_longer_each_time() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     stage.put("web", json!({}));
     let _running = stage.start("one", 1, "pods: [{exit: {after: 2s, code: 1, times: 7}}]");
     let count = |pod: &Value| {
@@ -276,7 +276,7 @@ async fn containers_that_crash_wait_longer_each_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_terminates_within_its_grace_period() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     stage.put("at-once", json!({}));
     stage.put_with(
         "slow",
@@ -295,7 +295,7 @@ async fn a_deleted_pod_terminates_within_its_grace_period() {
         stage.until(name, is("Running")).await;
     }
     let start = stage.now();
-    let since = |stage: &Stage| stage.now().duration_since(start).as_secs();
+    let since = |stage: &TestCluster| stage.now().duration_since(start).as_secs();
     for name in ["at-once", "slow", "slower", "held", "elsewhere"] {
         stage.delete(name).await;
     }
@@ -324,7 +324,7 @@ async fn a_deleted_pod_terminates_within_its_grace_period() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_not_ready_before_its_gates_are_open() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     stage.put("web", json!({"readinessGates": [{"conditionType": "shop/open"}]}));
     let _running = stage.start("one", 1, "");
     let pod = stage.until("web", is("Running")).await;
@@ -357,7 +357,7 @@ async fn a_pod_is_not_ready_before_its_gates_are_open() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_there_for_too_long_fails() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     stage.put("web", json!({"activeDeadlineSeconds": 30}));
     let _running = stage.start("one", 1, "pods: [{ready: never}]");
     let pod = stage.until("web", is("Running")).await;
@@ -373,7 +373,7 @@ async fn a_pod_that_is_there_for_too_long_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_of_pods_that_rest() {
-    let stage = Stage::new();
+    let stage = TestCluster::new();
     for pod in 0..50 {
         stage.put(&format!("pod-{pod}"), json!({}));
     }
@@ -395,7 +395,7 @@ async fn nothing_is_written_of_pods_that_rest() {
 }
 
 /// One runs, one is deleted, one fails, one crashes twice and then runs on.
-const STORY: Story = Story {
+const STORY: FinalState = FinalState {
     rules: "
 pods:
 - match: {labels: fate=fails}

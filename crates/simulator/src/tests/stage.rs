@@ -25,33 +25,33 @@ use crate::{Rules, Simulator};
 const LONGEST: Duration = Duration::from_mins(30);
 
 /// A cluster without controllers. Needs a paused clock: the time of its objects is tokio's.
-pub(super) struct Stage {
+pub(super) struct TestCluster {
     pub(super) api: FakeApi,
     clock: Clock,
 }
 
 /// A simulator that runs. Dropping it is a crash.
-pub(super) struct Running {
+pub(super) struct RunningSimulator {
     _tasks: JoinSet<()>,
     _informers: SharedInformerFactory,
 }
 
 /// The final state of pods, whatever crashes.
-pub(super) struct Story {
+pub(super) struct FinalState {
     pub(super) rules: &'static str,
-    pub(super) setup: fn(&Stage),
+    pub(super) setup: fn(&TestCluster),
     /// What other clients do repeatedly.
-    pub(super) play: fn(&Stage),
+    pub(super) play: fn(&TestCluster),
     /// The final state, once it is reached.
-    pub(super) end: fn(&Stage) -> Option<Value>,
+    pub(super) end: fn(&TestCluster) -> Option<Value>,
 }
 
-impl Stage {
+impl TestCluster {
     pub(super) fn new() -> Self {
         let begin: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let start = Instant::now();
         let clock = Clock::new(move || begin + start.elapsed());
-        Stage {
+        TestCluster {
             api: FakeApi::with_clock(clock.clone()),
             clock,
         }
@@ -76,13 +76,13 @@ impl Stage {
     }
 
     /// The same, and lets it run.
-    pub(super) fn start(&self, name: &str, nodes: u32, rules: &str) -> Running {
+    pub(super) fn start(&self, name: &str, nodes: u32, rules: &str) -> RunningSimulator {
         let (simulator, informers) = self.simulator(name, nodes, rules);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             simulator.run(Stop::new()).await.expect("nothing stops it");
         });
-        Running {
+        RunningSimulator {
             _tasks: tasks,
             _informers: informers,
         }
@@ -174,12 +174,12 @@ impl Stage {
     }
 }
 
-// --- Story ---
+// --- FinalState ---
 
-impl Story {
+impl FinalState {
     /// Whichever write is the last one of a simulator, done or not, the next one brings it to the same end. Two at once do, too.
     pub(super) async fn survives(&self) -> Value {
-        let stage = Stage::new();
+        let stage = TestCluster::new();
         (self.setup)(&stage);
         let one = stage.start("one", 1, self.rules);
         let expected = self.until_end(&stage, || {}).await;
@@ -187,7 +187,7 @@ impl Story {
         let writes = stage.writes_of("one");
         for last in 0..writes {
             for fault in [Fault::Status(503), Fault::Lost] {
-                let stage = Stage::new();
+                let stage = TestCluster::new();
                 let faults = stage.api.faults();
                 faults.on(
                     RequestMatcher::writes().user_agent("one").skip(last).times(1),
@@ -210,7 +210,7 @@ impl Story {
                 drop((copy, next));
             }
         }
-        let stage = Stage::new();
+        let stage = TestCluster::new();
         (self.setup)(&stage);
         let copies = ["one", "two"].map(|name| stage.start(name, 1, self.rules));
         assert_eq!(self.until_end(&stage, || {}).await, expected);
@@ -218,7 +218,7 @@ impl Story {
         expected
     }
 
-    async fn until_end(&self, stage: &Stage, mut turn: impl FnMut()) -> Value {
+    async fn until_end(&self, stage: &TestCluster, mut turn: impl FnMut()) -> Value {
         let start = Instant::now();
         loop {
             sleep(Duration::from_millis(250)).await;

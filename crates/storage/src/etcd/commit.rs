@@ -3,19 +3,19 @@
 use tokio::time::Instant;
 
 use super::{
-    connection::Repeat,
-    failure::{Failure, Rejection},
-    lease::{self, Leases},
+    connection::RetryPolicy,
+    failure::{EtcdFailure, EtcdRejection},
+    lease::{self, LeaseGrants},
     messages::{Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest},
     read,
-    session::Session,
+    session::EtcdSession,
 };
 use crate::{Clock, CommitError, Expiry, Operation, Precondition, Revision, SystemClock, Write};
 
 /// Applies a write.
 pub(super) async fn commit(
-    session: &Session,
-    leases: &Leases,
+    session: &EtcdSession,
+    leases: &LeaseGrants,
     write: Write,
 ) -> Result<Revision, CommitError> {
     write.check()?;
@@ -32,8 +32,8 @@ pub(super) async fn commit(
 
 /// Takes the lease that the write needs; zero when it needs none.
 async fn grant(
-    session: &Session,
-    leases: &Leases,
+    session: &EtcdSession,
+    leases: &LeaseGrants,
     write: &Write,
     deadline: Instant,
 ) -> Result<i64, CommitError> {
@@ -49,14 +49,14 @@ async fn grant(
 }
 
 async fn apply(
-    session: &Session,
+    session: &EtcdSession,
     write: &Write,
     lease: i64,
     deadline: Instant,
 ) -> Result<Revision, CommitError> {
     let key = session.keys.entry(&write.key);
     let answer = session
-        .transact(deadline, Repeat::Never, |state| {
+        .transact(deadline, RetryPolicy::Never, |state| {
             let expected = match write.precondition {
                 Precondition::Absent => 0,
                 Precondition::At(revision) => state.etcd(revision),
@@ -83,7 +83,7 @@ async fn apply(
         .await;
     let answer = match answer {
         Ok(answer) => answer,
-        Err(failure) if failure.rejection() == Some(Rejection::Full) => {
+        Err(failure) if failure.rejection() == Some(EtcdRejection::Full) => {
             return Err(filled(session, write, failure).await);
         }
         Err(failure) => return Err(explain(session, write, failure)),
@@ -103,7 +103,7 @@ async fn apply(
 
 /// What became of a write that etcd refused for want of space. The write that fills it up it applies, and
 /// refuses all the same; those after it are refused before anything happens.
-async fn filled(session: &Session, write: &Write, failure: Failure) -> CommitError {
+async fn filled(session: &EtcdSession, write: &Write, failure: EtcdFailure) -> CommitError {
     let full = session.store_error(failure);
     let expected = match write.precondition {
         Precondition::Absent => None,
@@ -116,8 +116,8 @@ async fn filled(session: &Session, write: &Write, failure: Failure) -> CommitErr
     }
 }
 
-fn explain(session: &Session, write: &Write, failure: Failure) -> CommitError {
-    if failure.rejection() == Some(Rejection::TooLarge)
+fn explain(session: &EtcdSession, write: &Write, failure: EtcdFailure) -> CommitError {
+    if failure.rejection() == Some(EtcdRejection::TooLarge)
         && let Operation::Put { value, .. } = &write.operation
     {
         return CommitError::TooLarge {
@@ -126,7 +126,7 @@ fn explain(session: &Session, write: &Write, failure: Failure) -> CommitError {
         };
     }
     match failure {
-        Failure::Unknown(_) => CommitError::Uncertain(session.store_error(failure)),
+        EtcdFailure::Unknown(_) => CommitError::Uncertain(session.store_error(failure)),
         _ => session.store_error(failure).into(),
     }
 }

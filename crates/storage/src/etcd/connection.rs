@@ -22,7 +22,7 @@ use tonic_prost::ProstCodec;
 
 use super::{
     credentials::{Credentials, Token},
-    failure::{Failure, Rejection},
+    failure::{EtcdFailure, EtcdRejection},
     messages::{
         AuthenticateRequest, AuthenticateResponse, WatchAction, WatchCreateRequest, WatchRequest,
         WatchResponse, method,
@@ -37,9 +37,9 @@ const MAX_ANSWER: usize = i32::MAX as usize;
 const WATCH_WINDOW: u32 = 1 << 20;
 
 /// The members of an etcd cluster.
-pub(super) struct Connection {
+pub(super) struct EtcdConnection {
     /// Never empty.
-    members: Vec<Member>,
+    members: Vec<EtcdMember>,
     /// The index of the member that is requested first and serves the watches: the next one after the last
     /// that failed.
     preferred: watch::Sender<usize>,
@@ -49,7 +49,7 @@ pub(super) struct Connection {
     dial_timeout: Duration,
 }
 
-struct Member {
+struct EtcdMember {
     requests: Channel,
     /// Apart from the requests: what slow watches have not read fills the window of their connection,
     /// and must not hold up the answers to requests.
@@ -58,7 +58,7 @@ struct Member {
 
 /// Whether a request may be sent again when the answer to it is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Repeat {
+pub(super) enum RetryPolicy {
     /// Doing it twice is the same as doing it once.
     Harmless,
     /// It must not happen twice.
@@ -68,24 +68,24 @@ pub(super) enum Repeat {
 /// A watch that a member has accepted to look at.
 pub(super) struct WatchStream {
     pub(super) responses: Streaming<WatchResponse>,
-    pub(super) origin: Origin,
+    pub(super) origin: WatchOrigin,
 }
 
 /// Who serves a watch, and to whom.
 #[derive(Clone)]
-pub(super) struct Origin {
+pub(super) struct WatchOrigin {
     member: usize,
     token: Option<Token>,
 }
 
-// --- Connection ---
+// --- EtcdConnection ---
 
-impl Connection {
+impl EtcdConnection {
     /// Connects when the first request is made. Must be called inside a Tokio runtime.
     pub(super) fn new(endpoints: Vec<Endpoint>, options: &EtcdOptions) -> Self {
         let members = endpoints
             .into_iter()
-            .map(|endpoint| Member {
+            .map(|endpoint| EtcdMember {
                 requests: endpoint.connect_lazy(),
                 watches: endpoint
                     .initial_stream_window_size(WATCH_WINDOW)
@@ -113,9 +113,9 @@ impl Connection {
         &self,
         method: &'static str,
         request: Q,
-        repeat: Repeat,
+        repeat: RetryPolicy,
         deadline: Instant,
-    ) -> Result<R, Failure>
+    ) -> Result<R, EtcdFailure>
     where
         Q: Message + Clone + 'static,
         R: Message + Default + 'static,
@@ -130,8 +130,8 @@ impl Connection {
             let index = (first + tried) % count;
             let until = match repeat {
                 // A member that hangs must leave time for the others.
-                Repeat::Harmless => share(deadline, count.saturating_sub(tried)),
-                Repeat::Never => deadline,
+                RetryPolicy::Harmless => share(deadline, count.saturating_sub(tried)),
+                RetryPolicy::Never => deadline,
             };
             tried += 1;
             let began = Instant::now();
@@ -140,21 +140,21 @@ impl Connection {
                 Err(failure) => failure,
             };
             let again = match failure {
-                Failure::Refused(_) | Failure::Ours(_) => return Err(failure),
-                Failure::Unsent(_) => true,
-                Failure::Unknown(_) => repeat == Repeat::Harmless,
+                EtcdFailure::Refused(_) | EtcdFailure::Ours(_) => return Err(failure),
+                EtcdFailure::Unsent(_) => true,
+                EtcdFailure::Unknown(_) => repeat == RetryPolicy::Harmless,
             };
             self.avoid(index);
             // A second chance is for what fails at once: where no process answers a dial, no process answers the next one.
-            let is_gone = count == 1 && began.elapsed() >= self.dial_timeout;
-            if !again || is_gone || tried == attempts || Instant::now() >= deadline {
+            let is_timed_out = count == 1 && began.elapsed() >= self.dial_timeout;
+            if !again || is_timed_out || tried == attempts || Instant::now() >= deadline {
                 return Err(failure);
             }
         }
     }
 
     /// Opens a watch at some member.
-    pub(super) async fn watch(&self, create: WatchCreateRequest) -> Result<WatchStream, Failure> {
+    pub(super) async fn watch(&self, create: WatchCreateRequest) -> Result<WatchStream, EtcdFailure> {
         let deadline = self.deadline();
         let count = self.members.len();
         let first = *self.preferred.borrow();
@@ -175,20 +175,20 @@ impl Connection {
     }
 
     /// Asks another member first from now on, after this one failed.
-    pub(super) fn leave(&self, origin: &Origin) {
+    pub(super) fn leave(&self, origin: &WatchOrigin) {
         self.avoid(origin.member);
     }
 
     /// Returns when requests have left the member that serves a watch, because it failed. A frozen
     /// member shows that by not answering requests; of its watches only the pings report, and late.
-    pub(super) async fn left(&self, origin: &Origin) {
+    pub(super) async fn left(&self, origin: &WatchOrigin) {
         let mut preferred = self.preferred.subscribe();
         // The sender lives as long as this connection.
         let _ = preferred.wait_for(|preferred| *preferred != origin.member).await;
     }
 
     /// Logs in again before the next request, after a token was refused.
-    pub(super) async fn discard(&self, origin: &Origin) {
+    pub(super) async fn discard(&self, origin: &WatchOrigin) {
         if let Some(credentials) = &self.credentials {
             credentials.discard(origin.token.as_ref()).await;
         }
@@ -211,7 +211,7 @@ impl Connection {
         index: usize,
         create: WatchCreateRequest,
         until: Instant,
-    ) -> Result<WatchStream, Failure> {
+    ) -> Result<WatchStream, EtcdFailure> {
         let member = &self.members[index];
         let token = self.token(member, until).await?;
         let create = WatchRequest {
@@ -219,7 +219,7 @@ impl Connection {
         };
         // etcd ends a watch when its sender does.
         let requests = tokio_stream::once(create).chain(tokio_stream::pending());
-        let origin = Origin {
+        let origin = WatchOrigin {
             member: index,
             token: token.clone(),
         };
@@ -237,19 +237,19 @@ impl Connection {
                 responses: response.into_inner(),
                 origin,
             }),
-            Ok(Err(status)) => Err(Failure::new(status)),
-            Err(_) => Err(Failure::late()),
+            Ok(Err(status)) => Err(EtcdFailure::new(status)),
+            Err(_) => Err(EtcdFailure::late()),
         }
     }
 
     /// Asks one member, and logs in when it wants that.
     async fn ask<Q, R>(
         &self,
-        member: &Member,
+        member: &EtcdMember,
         method: &'static str,
         request: &Q,
         until: Instant,
-    ) -> Result<R, Failure>
+    ) -> Result<R, EtcdFailure>
     where
         Q: Message + Clone + 'static,
         R: Message + Default + 'static,
@@ -257,7 +257,7 @@ impl Connection {
         let token = self.token(member, until).await?;
         let answer = send(member, method, request.clone(), token.clone(), until).await;
         match (&self.credentials, answer) {
-            (Some(credentials), Err(failure)) if failure.rejection() == Some(Rejection::LoginNeeded) => {
+            (Some(credentials), Err(failure)) if failure.rejection() == Some(EtcdRejection::LoginNeeded) => {
                 credentials.discard(token.as_ref()).await;
                 let token = self.token(member, until).await?;
                 send(member, method, request.clone(), token, until).await
@@ -266,7 +266,7 @@ impl Connection {
         }
     }
 
-    async fn token(&self, member: &Member, until: Instant) -> Result<Option<Token>, Failure> {
+    async fn token(&self, member: &EtcdMember, until: Instant) -> Result<Option<Token>, EtcdFailure> {
         let Some(credentials) = &self.credentials else {
             return Ok(None);
         };
@@ -277,9 +277,11 @@ impl Connection {
         };
         // Whatever became of the log-in, the request itself was not sent.
         match timeout_at(until, credentials.token(authenticate)).await {
-            Ok(Err(Failure::Unknown(status))) => Err(Failure::Unsent(status)),
+            Ok(Err(EtcdFailure::Unknown(status))) => Err(EtcdFailure::Unsent(status)),
             Ok(answer) => answer,
-            Err(_) => Err(Failure::Unsent(Status::deadline_exceeded("no log-in in time"))),
+            Err(_) => Err(EtcdFailure::Unsent(Status::deadline_exceeded(
+                "no log-in in time",
+            ))),
         }
     }
 }
@@ -292,12 +294,12 @@ fn share(deadline: Instant, parts: usize) -> Instant {
 }
 
 async fn send<Q, R>(
-    member: &Member,
+    member: &EtcdMember,
     method: &'static str,
     request: Q,
     token: Option<Token>,
     until: Instant,
-) -> Result<R, Failure>
+) -> Result<R, EtcdFailure>
 where
     Q: Message + 'static,
     R: Message + Default + 'static,
@@ -309,8 +311,8 @@ where
     };
     match timeout_at(until, sent).await {
         Ok(Ok(response)) => Ok(response.into_inner()),
-        Ok(Err(status)) => Err(Failure::new(status)),
-        Err(_) => Err(Failure::late()),
+        Ok(Err(status)) => Err(EtcdFailure::new(status)),
+        Err(_) => Err(EtcdFailure::late()),
     }
 }
 

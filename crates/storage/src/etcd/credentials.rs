@@ -4,7 +4,7 @@ use tokio::sync::Mutex;
 use tonic::metadata::{Ascii, MetadataValue};
 
 use super::{
-    failure::{Failure, Rejection},
+    failure::{EtcdFailure, EtcdRejection},
     messages::AuthenticateRequest,
     options::Login,
 };
@@ -15,10 +15,10 @@ pub(super) type Token = MetadataValue<Ascii>;
 /// A log-in and its newest token.
 pub(super) struct Credentials {
     login: Login,
-    slot: Mutex<Slot>,
+    slot: Mutex<TokenSlot>,
 }
 
-enum Slot {
+enum TokenSlot {
     /// No process has logged in yet, or the last token was refused.
     Empty,
     /// The newest token.
@@ -33,7 +33,7 @@ impl Credentials {
     pub(super) fn new(login: Login) -> Self {
         Self {
             login,
-            slot: Mutex::new(Slot::Empty),
+            slot: Mutex::new(TokenSlot::Empty),
         }
     }
 
@@ -41,13 +41,13 @@ impl Credentials {
     /// that a hundred requests with an expired token make one log-in.
     pub(super) async fn token(
         &self,
-        authenticate: impl AsyncFnOnce(AuthenticateRequest) -> Result<String, Failure>,
-    ) -> Result<Option<Token>, Failure> {
+        authenticate: impl AsyncFnOnce(AuthenticateRequest) -> Result<String, EtcdFailure>,
+    ) -> Result<Option<Token>, EtcdFailure> {
         let mut slot = self.slot.lock().await;
         match &*slot {
-            Slot::Token(token) => return Ok(Some(token.clone())),
-            Slot::NotNeeded => return Ok(None),
-            Slot::Empty => {}
+            TokenSlot::Token(token) => return Ok(Some(token.clone())),
+            TokenSlot::NotNeeded => return Ok(None),
+            TokenSlot::Empty => {}
         }
         let request = AuthenticateRequest {
             name: self.login.username.clone(),
@@ -56,14 +56,14 @@ impl Credentials {
         match authenticate(request).await {
             Ok(text) => {
                 let mut token = Token::try_from(text).map_err(|_| {
-                    Failure::new(tonic::Status::internal("etcd gave a token that cannot be sent"))
+                    EtcdFailure::new(tonic::Status::internal("etcd gave a token that cannot be sent"))
                 })?;
                 token.set_sensitive(true);
-                *slot = Slot::Token(token.clone());
+                *slot = TokenSlot::Token(token.clone());
                 Ok(Some(token))
             }
-            Err(failure) if failure.rejection() == Some(Rejection::LoginDisabled) => {
-                *slot = Slot::NotNeeded;
+            Err(failure) if failure.rejection() == Some(EtcdRejection::LoginDisabled) => {
+                *slot = TokenSlot::NotNeeded;
                 Ok(None)
             }
             Err(failure) => Err(failure),
@@ -74,11 +74,11 @@ impl Credentials {
     pub(super) async fn discard(&self, refused: Option<&Token>) {
         let mut slot = self.slot.lock().await;
         let current = match &*slot {
-            Slot::Token(token) => Some(token),
-            Slot::NotNeeded | Slot::Empty => None,
+            TokenSlot::Token(token) => Some(token),
+            TokenSlot::NotNeeded | TokenSlot::Empty => None,
         };
         if current == refused {
-            *slot = Slot::Empty;
+            *slot = TokenSlot::Empty;
         }
     }
 }

@@ -12,9 +12,9 @@ use super::{
     backoff::Backoff,
     keyspace::Role,
     messages::WatchEvent,
-    progress_notifier::Progress,
-    session::Session,
-    state::{Phase, State},
+    progress_notifier::WatchProgress,
+    session::EtcdSession,
+    state::{EtcdStorePhase, EtcdStoreState},
     store::WatchSender,
     watcher::{self, EtcdWatchError, EtcdWatcher, WatchDelivery},
 };
@@ -24,11 +24,11 @@ use crate::Event;
 pub(super) struct EventPublisher(JoinHandle<()>);
 
 struct PublisherTask {
-    session: Arc<Session>,
+    session: Arc<EtcdSession>,
     watch_sender: Arc<WatchSender>,
-    progress: Arc<Progress>,
+    progress: Arc<WatchProgress>,
     /// The state at `position`: not the newest, but the one by which the next events are to be read.
-    state: State,
+    state: EtcdStoreState,
     /// Everything up to this revision of etcd has been handed out.
     position: i64,
     /// The highest wish of `progress` that all watches have been notified about.
@@ -38,16 +38,16 @@ struct PublisherTask {
 // --- Pump ---
 
 impl EventPublisher {
-    /// Starts to hand out what follows `position`, a revision of etcd at which `state` held.
+    /// Starts to publish the events after `position`, a revision of etcd at which `state` was current.
     #[expect(
         clippy::disallowed_methods,
         reason = "the handle is kept, and aborts the task on drop"
     )]
     pub(super) fn start(
-        session: Arc<Session>,
+        session: Arc<EtcdSession>,
         watch_sender: Arc<WatchSender>,
-        progress: Arc<Progress>,
-        state: State,
+        progress: Arc<WatchProgress>,
+        state: EtcdStoreState,
         position: i64,
     ) -> Self {
         let run = PublisherTask {
@@ -84,7 +84,7 @@ impl PublisherTask {
                     tracing::warn!(
                         position,
                         compacted = etcd,
-                        "events were compacted before they came"
+                        "events were compacted before they were received"
                     );
                     self.skip(&mut backoff).await;
                 }
@@ -135,10 +135,10 @@ impl PublisherTask {
         let mut quiet = true;
         for event in delivery.events {
             let role = event.kv.as_ref().map(|kv| self.session.keys.role(&kv.key));
-            if role == Some(Role::State) {
+            if role == Some(Role::EtcdStoreState) {
                 self.publish(&std::mem::take(&mut events));
                 self.change_state(&event);
-            } else if self.state.phase == Phase::Open
+            } else if self.state.phase == EtcdStorePhase::Open
                 && let Some(event) = watcher::event(&self.session.keys, &self.state, event)
             {
                 quiet = false;
@@ -147,7 +147,7 @@ impl PublisherTask {
         }
         self.publish(&events);
         self.position = delivery.upto;
-        if self.state.phase == Phase::Open {
+        if self.state.phase == EtcdStorePhase::Open {
             self.watch_sender.feed.advance(self.state.revision(self.position));
         }
         self.progress.reach(self.position);
@@ -170,11 +170,11 @@ impl PublisherTask {
     /// Reads the events that follow by the new state. When an import has finished, no event leads from
     /// what was before to what is now.
     fn change_state(&mut self, event: &WatchEvent) {
-        match State::parse(event.kv.as_ref()) {
+        match EtcdStoreState::parse(event.kv.as_ref()) {
             Ok(state) => {
                 self.state = state;
                 self.session.learn(state);
-                if state.phase == Phase::Open {
+                if state.phase == EtcdStorePhase::Open {
                     self.watch_sender.jump(state.floor());
                 }
             }
@@ -183,7 +183,7 @@ impl PublisherTask {
         }
     }
 
-    /// Goes on from where the store is now, and lets the watches find out what they can still get.
+    /// Continues at the current revision of the store. Watches that need compacted events end.
     async fn skip(&mut self, backoff: &mut Backoff) {
         loop {
             match self.session.read_state(self.session.deadline()).await {

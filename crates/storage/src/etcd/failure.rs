@@ -9,7 +9,7 @@ use crate::{StoreError, plain_error};
 
 /// A request that got no good answer.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum EtcdFailure {
     /// No member took it: it did not happen.
     Unsent(Status),
     /// A member refused it: it did not happen.
@@ -22,7 +22,7 @@ pub(super) enum Failure {
 
 /// What a rejection means, where it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rejection {
+pub(super) enum EtcdRejection {
     /// The revision requested is compacted.
     Compacted,
     /// The revision requested has not happened.
@@ -45,9 +45,9 @@ pub(super) enum Rejection {
     Other,
 }
 
-// --- Failure ---
+// --- EtcdFailure ---
 
-impl Failure {
+impl EtcdFailure {
     pub(super) fn new(status: Status) -> Self {
         if is_unsent(&status) {
             return Self::Unsent(status);
@@ -76,9 +76,9 @@ impl Failure {
         Self::Unknown(Status::deadline_exceeded("no answer in time"))
     }
 
-    pub(super) fn rejection(&self) -> Option<Rejection> {
+    pub(super) fn rejection(&self) -> Option<EtcdRejection> {
         match self {
-            Self::Refused(status) => Some(Rejection::of(status)),
+            Self::Refused(status) => Some(EtcdRejection::of(status)),
             Self::Unsent(_) | Self::Unknown(_) | Self::Ours(_) => None,
         }
     }
@@ -89,9 +89,9 @@ impl Failure {
             Self::Ours(error) => return error,
             Self::Unsent(status) | Self::Refused(status) | Self::Unknown(status) => status,
         };
-        match Rejection::of(&status) {
-            Rejection::Full => full(location),
-            Rejection::Corrupt => StoreError::Corrupt(status.message().to_owned()),
+        match EtcdRejection::of(&status) {
+            EtcdRejection::Full => full(location),
+            EtcdRejection::Corrupt => StoreError::Corrupt(status.message().to_owned()),
             _ => {
                 tracing::debug!(%status, "etcd request failed");
                 StoreError::Unavailable {
@@ -141,23 +141,25 @@ fn is_unsent(status: &Status) -> bool {
 
 // --- Refusal ---
 
-impl Rejection {
+impl EtcdRejection {
     /// etcd reports most of its errors apart by their text only.
     fn of(status: &Status) -> Self {
-        let says = |text| status.message().contains(text);
+        let message_contains = |text| status.message().contains(text);
         match status.code() {
-            Code::OutOfRange if says("has been compacted") => Self::Compacted,
-            Code::OutOfRange if says("future revision") => Self::Future,
-            Code::InvalidArgument if says("request is too large") => Self::TooLarge,
-            Code::ResourceExhausted if says("message larger than max") => Self::TooLarge,
-            Code::ResourceExhausted if says("space exceeded") => Self::Full,
-            Code::FailedPrecondition if says("lease already exists") => Self::LeaseExists,
-            Code::FailedPrecondition if says("authentication is not enabled") => Self::LoginDisabled,
-            Code::Unauthenticated if says("invalid auth token") => Self::LoginNeeded,
-            Code::InvalidArgument if says("user name is empty") => Self::LoginNeeded,
+            Code::OutOfRange if message_contains("has been compacted") => Self::Compacted,
+            Code::OutOfRange if message_contains("future revision") => Self::Future,
+            Code::InvalidArgument if message_contains("request is too large") => Self::TooLarge,
+            Code::ResourceExhausted if message_contains("message larger than max") => Self::TooLarge,
+            Code::ResourceExhausted if message_contains("space exceeded") => Self::Full,
+            Code::FailedPrecondition if message_contains("lease already exists") => Self::LeaseExists,
+            Code::FailedPrecondition if message_contains("authentication is not enabled") => {
+                Self::LoginDisabled
+            }
+            Code::Unauthenticated if message_contains("invalid auth token") => Self::LoginNeeded,
+            Code::InvalidArgument if message_contains("user name is empty") => Self::LoginNeeded,
             // Another process changed users or roles since the token was made.
-            Code::InvalidArgument if says("revision in auth store is old") => Self::LoginNeeded,
-            Code::InvalidArgument if says("authentication failed") => Self::LoginWrong,
+            Code::InvalidArgument if message_contains("revision in auth store is old") => Self::LoginNeeded,
+            Code::InvalidArgument if message_contains("authentication failed") => Self::LoginWrong,
             Code::DataLoss => Self::Corrupt,
             _ => Self::Other,
         }
@@ -174,10 +176,10 @@ mod tests {
     fn reports_failure_only_when_the_write_cannot_have_happened() {
         let mut unreached = Status::unavailable("tcp connect error");
         unreached.set_source(Arc::new(ConnectError("refused".into())));
-        assert!(matches!(Failure::new(unreached), Failure::Unsent(_)));
+        assert!(matches!(EtcdFailure::new(unreached), EtcdFailure::Unsent(_)));
         assert!(matches!(
-            Failure::new(Status::unavailable("etcdserver: no leader")),
-            Failure::Unsent(_)
+            EtcdFailure::new(Status::unavailable("etcdserver: no leader")),
+            EtcdFailure::Unsent(_)
         ));
         for status in [
             Status::unavailable("etcdserver: request timed out"),
@@ -186,14 +188,14 @@ mod tests {
             Status::cancelled("h2"),
             Status::internal("h2"),
         ] {
-            assert!(matches!(Failure::new(status), Failure::Unknown(_)));
+            assert!(matches!(EtcdFailure::new(status), EtcdFailure::Unknown(_)));
         }
         let mut hung_up = Status::resource_exhausted("h2: calm down");
         hung_up.set_source(Arc::new(std::io::Error::other("h2")));
-        assert!(matches!(Failure::new(hung_up), Failure::Unknown(_)));
+        assert!(matches!(EtcdFailure::new(hung_up), EtcdFailure::Unknown(_)));
         assert!(matches!(
-            Failure::new(Status::invalid_argument("etcdserver: duplicate key")),
-            Failure::Refused(_)
+            EtcdFailure::new(Status::invalid_argument("etcdserver: duplicate key")),
+            EtcdFailure::Refused(_)
         ));
     }
 }

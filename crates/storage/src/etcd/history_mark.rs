@@ -6,21 +6,21 @@
 use bytes::Bytes;
 
 use super::{
-    connection::Repeat,
-    failure::Failure,
+    connection::RetryPolicy,
+    failure::EtcdFailure,
     messages::{Compare, KeyValue, PutRequest, RangeRequest, TxnRequest},
-    session::Session,
+    session::EtcdSession,
 };
 use crate::{HistoryMark, Revision, StoreError};
 
 /// The mark, if there is one.
-pub(super) async fn read(session: &Session) -> Result<Option<HistoryMark>, StoreError> {
+pub(super) async fn read(session: &EtcdSession) -> Result<Option<HistoryMark>, StoreError> {
     Ok(find(session).await?.map(|(mark, _)| mark))
 }
 
 /// Replaces the mark if it still is `expected`.
 pub(super) async fn replace(
-    session: &Session,
+    session: &EtcdSession,
     expected: Option<HistoryMark>,
     mark: HistoryMark,
 ) -> Result<bool, StoreError> {
@@ -31,7 +31,7 @@ pub(super) async fn replace(
     let written = found.map_or(0, |(_, written)| written);
     let key = session.keys.history_mark();
     let answer = session
-        .transact(session.deadline(), Repeat::Never, |_| TxnRequest {
+        .transact(session.deadline(), RetryPolicy::Never, |_| TxnRequest {
             compare: vec![Compare::written_at(key.clone(), written)],
             success: vec![
                 PutRequest {
@@ -50,10 +50,10 @@ pub(super) async fn replace(
 
 /// The mark and the revision of etcd at which it was written. What cannot be read counts as a mark of the first
 /// revision in 1970: compacting up to it changes nothing, and then it is replaced.
-async fn find(session: &Session) -> Result<Option<(HistoryMark, i64)>, StoreError> {
-    let explain = |failure: Failure| session.store_error(failure);
+async fn find(session: &EtcdSession) -> Result<Option<(HistoryMark, i64)>, StoreError> {
+    let explain = |failure: EtcdFailure| session.store_error(failure);
     let answer = session
-        .transact(session.deadline(), Repeat::Harmless, |_| TxnRequest {
+        .transact(session.deadline(), RetryPolicy::Harmless, |_| TxnRequest {
             success: vec![RangeRequest::of(session.keys.history_mark()).into()],
             ..TxnRequest::default()
         })
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_read_as_it_was_written() {
+    fn a_mark_survives_a_round_trip() {
         let mark = HistoryMark {
             revision: Revision::new(12),
             time_ms: 34,

@@ -11,15 +11,15 @@ use tokio::task::JoinSet;
 
 use super::{
     BACKEND,
-    connection::Repeat,
-    failure::{Failure, Rejection},
-    lease::Leases,
+    connection::RetryPolicy,
+    failure::{EtcdFailure, EtcdRejection},
+    lease::LeaseGrants,
     messages::{
         Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, ResponseOp, TxnRequest,
         TxnResponse, method,
     },
-    session::Session,
-    state::{Phase, State},
+    session::EtcdSession,
+    state::{EtcdStorePhase, EtcdStoreState},
 };
 use crate::{Clock, Entry, Expiry, Import, ImportError, Prefix, Revision, StoreError, SystemClock};
 
@@ -29,7 +29,7 @@ const CONCURRENT: usize = 256;
 const CONCURRENT_BYTES: usize = 8 * 1024 * 1024;
 
 struct EtcdImport {
-    writer: Writer,
+    writer: ImportWriter,
     /// Each reports how many bytes it has written.
     writes: JoinSet<Result<usize, ImportError>>,
     bytes_under_way: usize,
@@ -37,11 +37,11 @@ struct EtcdImport {
 
 /// Writes for one import.
 #[derive(Clone)]
-struct Writer {
-    session: Arc<Session>,
-    leases: Arc<Leases>,
+struct ImportWriter {
+    session: Arc<EtcdSession>,
+    leases: Arc<LeaseGrants>,
     /// The state that this import has written. When another is found, another process has begun again.
-    state: State,
+    state: EtcdStoreState,
 }
 
 /// What a store that is to be filled may hold.
@@ -54,7 +54,7 @@ enum ImportTarget {
 }
 
 /// Marks the store as being imported, whatever it holds. The import that follows empties it.
-pub(super) async fn discard(session: &Session) -> Result<(), ImportError> {
+pub(super) async fn discard(session: &EtcdSession) -> Result<(), ImportError> {
     mark(session, Revision::ZERO, ImportTarget::Anything)
         .await
         .map(drop)
@@ -62,12 +62,12 @@ pub(super) async fn discard(session: &Session) -> Result<(), ImportError> {
 
 /// Marks the store as being imported, and empties it.
 pub(super) async fn begin(
-    session: Arc<Session>,
-    leases: Arc<Leases>,
+    session: Arc<EtcdSession>,
+    leases: Arc<LeaseGrants>,
     source: Revision,
 ) -> Result<Box<dyn Import>, ImportError> {
     let state = mark(&session, source, ImportTarget::Nothing).await?;
-    let writer = Writer {
+    let writer = ImportWriter {
         session,
         leases,
         state,
@@ -80,7 +80,11 @@ pub(super) async fn begin(
     }))
 }
 
-async fn mark(session: &Session, source: Revision, held: ImportTarget) -> Result<State, ImportError> {
+async fn mark(
+    session: &EtcdSession,
+    source: Revision,
+    held: ImportTarget,
+) -> Result<EtcdStoreState, ImportError> {
     let deadline = session.deadline();
     let explain = |failure| ImportError::Store(session.store_error(failure));
     loop {
@@ -89,7 +93,7 @@ async fn mark(session: &Session, source: Revision, held: ImportTarget) -> Result
         let ahead = source.get().saturating_sub(u64::try_from(etcd).unwrap_or(0));
         let offset = state.offset.max(ahead);
         let mut compare = vec![Compare::written_at(session.keys.state(), state.written)];
-        if state.phase == Phase::Open && held == ImportTarget::Nothing {
+        if state.phase == EtcdStorePhase::Open && held == ImportTarget::Nothing {
             let entries = session.keys.entries(&Prefix::all(), None);
             compare.push(Compare::nothing_in(entries.start, entries.end));
         }
@@ -98,7 +102,7 @@ async fn mark(session: &Session, source: Revision, held: ImportTarget) -> Result
             success: vec![
                 PutRequest {
                     key: session.keys.state(),
-                    value: State::text(Phase::Importing, offset, state.import),
+                    value: EtcdStoreState::text(EtcdStorePhase::Importing, offset, state.import),
                     lease: 0,
                 }
                 .into(),
@@ -108,12 +112,12 @@ async fn mark(session: &Session, source: Revision, held: ImportTarget) -> Result
         // Marking twice is harmless: the second mark holds.
         let mut answer: TxnResponse = session
             .connection
-            .call(method::TXN, txn, Repeat::Harmless, deadline)
+            .call(method::TXN, txn, RetryPolicy::Harmless, deadline)
             .await
             .map_err(explain)?;
         if answer.succeeded {
-            let state = State {
-                phase: Phase::Importing,
+            let state = EtcdStoreState {
+                phase: EtcdStorePhase::Importing,
                 offset,
                 written: answer.revision(),
                 ..state
@@ -126,15 +130,15 @@ async fn mark(session: &Session, source: Revision, held: ImportTarget) -> Result
             .pop()
             .map(ResponseOp::into_range)
             .unwrap_or_default();
-        if State::parse(found.kvs.first())?.written == state.written {
+        if EtcdStoreState::parse(found.kvs.first())?.written == state.written {
             return Err(ImportError::NotEmpty);
         }
     }
 }
 
-// --- Writer ---
+// --- ImportWriter ---
 
-impl Writer {
+impl ImportWriter {
     /// Deletes what an import that did not finish has left, a part at a time: one deletion of
     /// everything would keep etcd busy for longer than a request may take.
     async fn clear(&self) -> Result<(), ImportError> {
@@ -173,7 +177,7 @@ impl Writer {
         let answer: TxnResponse = self
             .session
             .connection
-            .call(method::TXN, txn, Repeat::Harmless, self.session.deadline())
+            .call(method::TXN, txn, RetryPolicy::Harmless, self.session.deadline())
             .await
             .map_err(|failure| self.explain(failure))?;
         if !answer.succeeded {
@@ -212,8 +216,8 @@ impl Writer {
             .map_err(|failure| self.explain(failure))
     }
 
-    fn explain(&self, failure: Failure) -> ImportError {
-        if failure.rejection() == Some(Rejection::TooLarge) {
+    fn explain(&self, failure: EtcdFailure) -> ImportError {
+        if failure.rejection() == Some(EtcdRejection::TooLarge) {
             return StoreError::Unavailable {
                 backend: BACKEND,
                 message: "an entry is larger than etcd takes; raise its --max-request-bytes".to_owned(),
@@ -256,10 +260,10 @@ impl Import for EtcdImport {
         while !self.writes.is_empty() {
             self.written().await?;
         }
-        let Writer { session, state, .. } = &self.writer;
+        let ImportWriter { session, state, .. } = &self.writer;
         let open = PutRequest {
             key: session.keys.state(),
-            value: State::text(Phase::Open, state.offset, state.written),
+            value: EtcdStoreState::text(EtcdStorePhase::Open, state.offset, state.written),
             lease: 0,
         };
         let outcome = self.writer.run(vec![open.into()]).await;
@@ -268,7 +272,7 @@ impl Import for EtcdImport {
             .read_state(session.deadline())
             .await
             .map_err(|failure| session.store_error(failure))?;
-        if now.phase == Phase::Open && now.import == state.written {
+        if now.phase == EtcdStorePhase::Open && now.import == state.written {
             return Ok(now.floor());
         }
         outcome?;

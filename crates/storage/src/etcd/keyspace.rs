@@ -13,7 +13,7 @@ pub(super) struct Keyspace {
 
 /// A span of keys, the end excluded; a single key when the end is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct KeySpan {
     pub(super) start: Bytes,
     pub(super) end: Bytes,
 }
@@ -24,7 +24,7 @@ pub(super) enum Role<'a> {
     /// An entry with this name.
     Entry(&'a str),
     /// The state of the store.
-    State,
+    EtcdStoreState,
     /// Anything else.
     Other,
 }
@@ -52,8 +52,8 @@ impl Keyspace {
     }
 
     /// Everything of ours.
-    pub(super) fn all(&self) -> Span {
-        Span::under(&self.prefix)
+    pub(super) fn all(&self) -> KeySpan {
+        KeySpan::under(&self.prefix)
     }
 
     pub(super) fn format(&self) -> Bytes {
@@ -77,8 +77,8 @@ impl Keyspace {
     }
 
     /// The entries under a prefix, behind a key.
-    pub(super) fn entries(&self, prefix: &Prefix, after: Option<&Key>) -> Span {
-        let mut span = Span::under(&format!("{}data/{prefix}", self.prefix));
+    pub(super) fn entries(&self, prefix: &Prefix, after: Option<&Key>) -> KeySpan {
+        let mut span = KeySpan::under(&format!("{}data/{prefix}", self.prefix));
         if let Some(after) = after {
             // No key lies between a key and itself with a zero byte.
             let behind = Bytes::from(format!("{}data/{after}\0", self.prefix));
@@ -96,15 +96,15 @@ impl Keyspace {
         };
         match rest.strip_prefix("data/") {
             Some(name) => Role::Entry(name),
-            None if rest == "meta/state" => Role::State,
+            None if rest == "meta/state" => Role::EtcdStoreState,
             None => Role::Other,
         }
     }
 }
 
-// --- Span ---
+// --- KeySpan ---
 
-impl Span {
+impl KeySpan {
     /// One key.
     pub(super) fn single(key: Bytes) -> Self {
         Self {
@@ -164,7 +164,7 @@ mod tests {
     fn each_key_has_its_role() {
         let keys = keyspace();
         assert_eq!(keys.role(b"/k3/data//pods/a"), Role::Entry("/pods/a"));
-        assert_eq!(keys.role(&keys.state()), Role::State);
+        assert_eq!(keys.role(&keys.state()), Role::EtcdStoreState);
         assert_eq!(keys.role(&keys.write_progress_key()), Role::Other);
         assert_eq!(keys.role(b"/k3/data/\xff"), Role::Other);
     }

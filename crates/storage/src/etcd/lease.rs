@@ -13,9 +13,9 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    connection::{Connection, Repeat},
-    failure::{Failure, Rejection},
-    messages::{Done, LeaseGrantRequest, LeaseRevokeRequest, method},
+    connection::{EtcdConnection, RetryPolicy},
+    failure::{EtcdFailure, EtcdRejection},
+    messages::{EmptyResponse, LeaseGrantRequest, LeaseRevokeRequest, method},
 };
 use crate::Expiry;
 
@@ -29,13 +29,13 @@ const DEADLINE_BITS: u32 = 32;
 const ATTEMPTS: usize = 16;
 
 /// Makes lease ids that this process does not use twice within a second.
-pub(super) struct Leases {
+pub(super) struct LeaseGrants {
     next: AtomicU64,
 }
 
-// --- Leases ---
+// --- LeaseGrants ---
 
-impl Leases {
+impl LeaseGrants {
     pub(super) fn new() -> Self {
         // Each process begins elsewhere.
         Self {
@@ -46,11 +46,11 @@ impl Leases {
     /// Takes a lease for an entry with this expiry.
     pub(super) async fn grant(
         &self,
-        connection: &Connection,
+        connection: &EtcdConnection,
         expiry: Expiry,
         now: SystemTime,
         deadline: Instant,
-    ) -> Result<i64, Failure> {
+    ) -> Result<i64, EtcdFailure> {
         // etcd takes no less than a second, and makes it more as it needs to survive an election.
         let ttl = whole_seconds(expiry.left(now)).max(1);
         let mut attempt = 1;
@@ -61,12 +61,14 @@ impl Leases {
             };
             let lease = request.id;
             // Sent at most once: a second grant of one id is refused as a collision.
-            let answer: Result<Done, Failure> = connection
-                .call(method::LEASE_GRANT, request, Repeat::Never, deadline)
+            let answer: Result<EmptyResponse, EtcdFailure> = connection
+                .call(method::LEASE_GRANT, request, RetryPolicy::Never, deadline)
                 .await;
             match answer {
-                Ok(Done {}) => return Ok(lease),
-                Err(failure) if failure.rejection() == Some(Rejection::LeaseExists) && attempt < ATTEMPTS => {
+                Ok(EmptyResponse {}) => return Ok(lease),
+                Err(failure)
+                    if failure.rejection() == Some(EtcdRejection::LeaseExists) && attempt < ATTEMPTS =>
+                {
                     attempt += 1;
                 }
                 Err(failure) => return Err(failure),
@@ -76,10 +78,10 @@ impl Leases {
 }
 
 /// Gives back a lease that no entry hangs on. When that fails, it ends by itself.
-pub(super) async fn revoke(connection: &Connection, lease: i64, deadline: Instant) {
+pub(super) async fn revoke(connection: &EtcdConnection, lease: i64, deadline: Instant) {
     let request = LeaseRevokeRequest { id: lease };
-    let answer: Result<Done, Failure> = connection
-        .call(method::LEASE_REVOKE, request, Repeat::Harmless, deadline)
+    let answer: Result<EmptyResponse, EtcdFailure> = connection
+        .call(method::LEASE_REVOKE, request, RetryPolicy::Harmless, deadline)
         .await;
     if let Err(failure) = answer {
         tracing::debug!(?failure, lease, "an unused lease is left to expire");
@@ -148,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_rounded_up() {
+    fn rounds_times_to_live_up() {
         let written = Expiry {
             deadline_ms: 1_800_000_000_001,
             ttl: Duration::from_secs(1025),
         };
-        let told = expiry(id(written, 0)).unwrap();
-        assert_eq!(told.deadline_ms, 1_800_000_001_000);
-        assert_eq!(told.ttl, Duration::from_secs(1026));
+        let expiry_of_lease = expiry(id(written, 0)).unwrap();
+        assert_eq!(expiry_of_lease.deadline_ms, 1_800_000_001_000);
+        assert_eq!(expiry_of_lease.ttl, Duration::from_secs(1026));
         let endless = Expiry {
             deadline_ms: u64::MAX,
             ttl: Duration::MAX,

@@ -94,7 +94,7 @@ pub(super) struct DeleteRangeRequest {
 
 /// An answer of which only the arrival matters.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Done {}
+pub(super) struct EmptyResponse {}
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct RequestOp {
@@ -123,9 +123,9 @@ pub(super) enum Response {
     #[prost(message, tag = "1")]
     Range(RangeResponse),
     #[prost(message, tag = "2")]
-    Put(Done),
+    Put(EmptyResponse),
     #[prost(message, tag = "3")]
-    DeleteRange(Done),
+    DeleteRange(EmptyResponse),
 }
 
 /// A condition: the target of the key (of all keys in the range) equals the value.

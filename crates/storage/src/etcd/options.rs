@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_setting_is_named() {
+    fn names_an_invalid_setting() {
         let with = |change: fn(&mut EtcdOptions)| {
             let mut options = EtcdOptions::default();
             change(&mut options);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn debug_output_hides_secrets() {
         let options = EtcdOptions {
             login: Some(Login {
                 username: "root".into(),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
+    fn names_a_missing_file() {
         let options = EtcdOptions {
             endpoints: vec!["https://x:1".into()],
             tls: Some(Tls {

@@ -18,10 +18,10 @@ use tokio::{
 
 use super::{
     backoff::Backoff,
-    connection::Repeat,
-    failure::Failure,
+    connection::RetryPolicy,
+    failure::EtcdFailure,
     messages::{PutRequest, PutResponse, method},
-    session::Session,
+    session::EtcdSession,
 };
 
 /// How long an event may be on its way before it is taken for one that concerns another process.
@@ -30,7 +30,7 @@ const GRACE: Duration = Duration::from_millis(10);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The race between what is requested and what has arrived.
-pub(super) struct Progress {
+pub(super) struct WatchProgress {
     /// The highest revision of etcd that another process wants the watches to reach.
     requested: watch::Sender<i64>,
     /// Everything up to this revision of etcd has arrived, and has been handed out.
@@ -40,9 +40,9 @@ pub(super) struct Progress {
 /// Writes the key when it is needed. Dropping it stops it.
 pub(super) struct ProgressNotifier(JoinHandle<()>);
 
-// --- Progress ---
+// --- WatchProgress ---
 
-impl Progress {
+impl WatchProgress {
     pub(super) fn new(reached: i64) -> Self {
         Self {
             requested: watch::Sender::new(reached),
@@ -73,14 +73,14 @@ impl Progress {
 }
 
 /// Writes the key that every watch sees.
-pub(super) async fn write_progress_key(session: &Session) -> Result<(), Failure> {
+pub(super) async fn write_progress_key(session: &EtcdSession) -> Result<(), EtcdFailure> {
     let request = PutRequest {
         key: session.keys.write_progress_key(),
         ..PutRequest::default()
     };
     let _: PutResponse = session
         .connection
-        .call(method::PUT, request, Repeat::Harmless, session.deadline())
+        .call(method::PUT, request, RetryPolicy::Harmless, session.deadline())
         .await?;
     Ok(())
 }
@@ -92,14 +92,14 @@ impl ProgressNotifier {
         clippy::disallowed_methods,
         reason = "the handle is kept, and aborts the task on drop"
     )]
-    pub(super) fn start(session: Arc<Session>, progress: Arc<Progress>) -> Self {
+    pub(super) fn start(session: Arc<EtcdSession>, progress: Arc<WatchProgress>) -> Self {
         Self(tokio::spawn(async move {
             let mut requested = progress.requested.subscribe();
             // The sender lives in `progress`, and so as long as this task.
             while requested.changed().await.is_ok() {
-                let wanted = *requested.borrow_and_update();
-                if !comes(&progress, wanted, GRACE).await {
-                    nudge(&session, &progress, wanted).await;
+                let target = *requested.borrow_and_update();
+                if !wait_until_reached(&progress, target, GRACE).await {
+                    nudge(&session, &progress, target).await;
                     sleep(PAUSE).await;
                 }
             }
@@ -118,28 +118,28 @@ impl Drop for ProgressNotifier {
 }
 
 /// Whether a revision is reached within some time.
-async fn comes(progress: &Progress, wanted: i64, within: Duration) -> bool {
+async fn wait_until_reached(progress: &WatchProgress, target: i64, within: Duration) -> bool {
     let mut reached = progress.reached.subscribe();
-    timeout(within, reached.wait_for(|reached| *reached >= wanted))
+    timeout(within, reached.wait_for(|reached| *reached >= target))
         .await
         .is_ok()
 }
 
 /// Writes the key, once with success, and waits until that has arrived. A watch that is broken sees it
 /// when it has been resumed.
-async fn nudge(session: &Session, progress: &Progress, wanted: i64) {
+async fn nudge(session: &EtcdSession, progress: &WatchProgress, target: i64) {
     let mut backoff = Backoff::new();
     while let Err(failure) = write_progress_key(session).await {
         // Where etcd is full no key can be written. Watches then stand still at the last event, which
         // is late but not wrong.
         let error = session.store_error(failure);
-        tracing::debug!(%error, "cannot write the key that shows how far the watch has come");
+        tracing::debug!(%error, "failed to write the progress key of the watch");
         backoff.wait().await;
-        if progress.reached() >= wanted {
+        if progress.reached() >= target {
             return;
         }
     }
     let mut reached = progress.reached.subscribe();
     // Ends with an error only when no process is left to wait for.
-    let _ = reached.wait_for(|reached| *reached >= wanted).await;
+    let _ = reached.wait_for(|reached| *reached >= target).await;
 }

@@ -3,13 +3,13 @@
 use tokio::time::timeout_at;
 
 use super::{
-    connection::Repeat,
-    failure::{Failure, Rejection},
-    keyspace::{Role, Span},
+    connection::RetryPolicy,
+    failure::{EtcdFailure, EtcdRejection},
+    keyspace::{KeySpan, Role},
     lease,
     messages::{KeyValue, RangeRequest, RangeResponse, TxnRequest},
-    session::{EtcdResponse, Session},
-    state::State,
+    session::{EtcdResponse, EtcdSession},
+    state::EtcdStoreState,
     watcher::{EtcdWatchError, EtcdWatcher},
 };
 use crate::{Entry, Key, Page, Prefix, Range, ReadError, Revision, StoreError};
@@ -21,10 +21,12 @@ const CHUNK_BYTES: usize = 4 << 20;
 const MAX_CHUNK: usize = 10_000;
 
 /// The entry under a key.
-pub(super) async fn get(session: &Session, key: &Key) -> Result<Option<Entry>, ReadError> {
+pub(super) async fn get(session: &EtcdSession, key: &Key) -> Result<Option<Entry>, ReadError> {
     let range = RangeRequest::of(session.keys.entry(key));
     let answer = session
-        .transact(session.deadline(), Repeat::Harmless, |_| reading(range.clone()))
+        .transact(session.deadline(), RetryPolicy::Harmless, |_| {
+            reading(range.clone())
+        })
         .await
         .map_err(|failure| session.store_error(failure))?;
     let state = answer.state;
@@ -33,7 +35,7 @@ pub(super) async fn get(session: &Session, key: &Key) -> Result<Option<Entry>, R
 }
 
 /// A page, read in chunks that suit etcd, all at the revision of the first.
-pub(super) async fn range(session: &Session, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
+pub(super) async fn range(session: &EtcdSession, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
     match in_chunks(session, prefix, &page).await {
         // The first chunk was the newest state, and another process compacted it before the last was read.
         // A caller that asks for the newest is not to hear of that: now it arrives in one piece.
@@ -52,7 +54,7 @@ pub(super) async fn range(session: &Session, prefix: &Prefix, page: Page) -> Res
     }
 }
 
-async fn in_chunks(session: &Session, prefix: &Prefix, page: &Page) -> Result<Range, ReadError> {
+async fn in_chunks(session: &EtcdSession, prefix: &Prefix, page: &Page) -> Result<Range, ReadError> {
     let mut range = Range {
         entries: Vec::new(),
         revision: Revision::ZERO,
@@ -83,19 +85,19 @@ async fn in_chunks(session: &Session, prefix: &Prefix, page: &Page) -> Result<Ra
 }
 
 /// Checks that the store can be read at `at`: that it has arrived so far, and has not forgotten it.
-pub(super) async fn prove(session: &Session, at: Revision) -> Result<State, ReadError> {
-    let span = Span::single(session.keys.state());
+pub(super) async fn prove(session: &EtcdSession, at: Revision) -> Result<EtcdStoreState, ReadError> {
+    let span = KeySpan::single(session.keys.state());
     let (state, _, _) = chunk(session, span, Some(at), 1).await?;
     Ok(state)
 }
 
 /// At most `limit` entries, or all of them when it is zero.
 async fn chunk(
-    session: &Session,
-    span: Span,
+    session: &EtcdSession,
+    span: KeySpan,
     at: Option<Revision>,
     limit: usize,
-) -> Result<(State, Revision, RangeResponse), ReadError> {
+) -> Result<(EtcdStoreState, Revision, RangeResponse), ReadError> {
     let Some(at) = at else {
         let answer = ask(session, span, limit, None)
             .await
@@ -107,21 +109,21 @@ async fn chunk(
         Ok(answer) if at < answer.state.floor() => Err(compacted(session, &answer.state, at).await?),
         Ok(answer) => Ok((answer.state, at, answer.into_range())),
         Err(failure) => match failure.rejection() {
-            Some(Rejection::Compacted) => Err(compacted(session, &session.state(), at).await?),
-            Some(Rejection::Future) => Err(future(session, at).await?),
+            Some(EtcdRejection::Compacted) => Err(compacted(session, &session.state(), at).await?),
+            Some(EtcdRejection::Future) => Err(future(session, at).await?),
             _ => Err(session.store_error(failure).into()),
         },
     }
 }
 
 async fn ask(
-    session: &Session,
-    span: Span,
+    session: &EtcdSession,
+    span: KeySpan,
     limit: usize,
     at: Option<Revision>,
-) -> Result<EtcdResponse, Failure> {
+) -> Result<EtcdResponse, EtcdFailure> {
     session
-        .transact(session.deadline(), Repeat::Harmless, |state| {
+        .transact(session.deadline(), RetryPolicy::Harmless, |state| {
             reading(RangeRequest {
                 key: span.start.clone(),
                 range_end: span.end.clone(),
@@ -149,10 +151,14 @@ fn next_size(found: &RangeResponse) -> usize {
 
 /// The error that reports what is still kept. etcd does not say it with its rejection, but when a watch is
 /// asked to begin at the beginning.
-async fn compacted(session: &Session, state: &State, requested: Revision) -> Result<ReadError, StoreError> {
+async fn compacted(
+    session: &EtcdSession,
+    state: &EtcdStoreState,
+    requested: Revision,
+) -> Result<ReadError, StoreError> {
     let floor = state.floor();
     let looked = async {
-        let mut watcher = EtcdWatcher::open(session, Span::single(session.keys.state()), 0).await?;
+        let mut watcher = EtcdWatcher::open(session, KeySpan::single(session.keys.state()), 0).await?;
         watcher.next(session).await
     };
     let oldest = match timeout_at(session.deadline(), looked).await {
@@ -163,7 +169,7 @@ async fn compacted(session: &Session, state: &State, requested: Revision) -> Res
     Ok(ReadError::Compacted { requested, oldest })
 }
 
-async fn future(session: &Session, requested: Revision) -> Result<ReadError, StoreError> {
+async fn future(session: &EtcdSession, requested: Revision) -> Result<ReadError, StoreError> {
     let (state, etcd) = session
         .newest()
         .await
@@ -175,10 +181,14 @@ async fn future(session: &Session, requested: Revision) -> Result<ReadError, Sto
 }
 
 /// The entry that a key of etcd holds.
-pub(super) fn entry(session: &Session, state: &State, kv: KeyValue) -> Result<Entry, StoreError> {
+pub(super) fn entry(
+    session: &EtcdSession,
+    state: &EtcdStoreState,
+    kv: KeyValue,
+) -> Result<Entry, StoreError> {
     let key = match session.keys.role(&kv.key) {
         Role::Entry(name) => Key::try_new(name).ok(),
-        Role::State | Role::Other => None,
+        Role::EtcdStoreState | Role::Other => None,
     };
     let Some(key) = key else {
         let name = String::from_utf8_lossy(&kv.key);

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten_first() {
+    fn evicts_the_oldest_first() {
         let mut recent = RecentEvents::new(Revision::new(0));
         let many: Vec<_> = (1..=10_000).map(|revision| event(revision, "/a/x")).collect();
         recent.extend(&many);

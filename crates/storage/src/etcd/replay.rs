@@ -10,20 +10,20 @@ use super::{
     progress_notifier::write_progress_key,
     read,
     recent_events::cut,
-    session::Session,
-    state::State,
+    session::EtcdSession,
+    state::EtcdStoreState,
     store::WatchSender,
     watcher::{self, EtcdWatchError, EtcdWatcher},
 };
-use crate::{Event, Prefix, ReadError, Revision, StoreError, WatchError, feed::History};
+use crate::{Event, Prefix, ReadError, Revision, StoreError, WatchError, feed::WatchHistory};
 
 /// etcd looks into its history every tenth of a second. When nothing arrives for longer, the last event
 /// under our keys may lie before the revision that is to be reached.
 const GRACE: Duration = Duration::from_millis(300);
 
 /// The history of the store, as one watch reads it.
-pub(super) struct Replay {
-    session: Arc<Session>,
+pub(super) struct HistoryReplay {
+    session: Arc<EtcdSession>,
     watch_sender: Arc<WatchSender>,
     /// The stream that is being read, if any. It stays open from one page of events to the next, and
     /// when the reader disconnects in the middle of one.
@@ -32,7 +32,7 @@ pub(super) struct Replay {
 
 struct ReplayBuffer {
     watcher: EtcdWatcher,
-    state: State,
+    state: EtcdStoreState,
     /// Events above `from` that have been received but not taken.
     events: VecDeque<Event>,
     from: Revision,
@@ -42,10 +42,10 @@ struct ReplayBuffer {
     progress_key_written: bool,
 }
 
-// --- Replay ---
+// --- HistoryReplay ---
 
-impl Replay {
-    pub(super) fn new(session: Arc<Session>, watch_sender: Arc<WatchSender>) -> Self {
+impl HistoryReplay {
+    pub(super) fn new(session: Arc<EtcdSession>, watch_sender: Arc<WatchSender>) -> Self {
         Self {
             session,
             watch_sender,
@@ -104,7 +104,7 @@ impl Replay {
 }
 
 #[async_trait]
-impl History for Replay {
+impl WatchHistory for HistoryReplay {
     async fn past(
         &self,
         prefix: &Prefix,
@@ -123,10 +123,10 @@ impl History for Replay {
     }
 }
 
-// --- Reel ---
+// --- HistoryReplay ---
 
 impl ReplayBuffer {
-    async fn open(session: &Session, after: Revision) -> Result<Self, WatchError> {
+    async fn open(session: &EtcdSession, after: Revision) -> Result<Self, WatchError> {
         let state = read::prove(session, after).await?;
         let watcher = EtcdWatcher::open(session, session.keys.all(), state.etcd(after))
             .await
@@ -144,7 +144,7 @@ impl ReplayBuffer {
     /// Receives until there is a page, or everything.
     async fn wind(
         &mut self,
-        session: &Session,
+        session: &EtcdSession,
         prefix: &Prefix,
         upto: Revision,
         limit: usize,
@@ -184,7 +184,12 @@ impl ReplayBuffer {
     }
 }
 
-fn explain(session: &Session, state: &State, after: Revision, error: EtcdWatchError) -> WatchError {
+fn explain(
+    session: &EtcdSession,
+    state: &EtcdStoreState,
+    after: Revision,
+    error: EtcdWatchError,
+) -> WatchError {
     match error {
         EtcdWatchError::Compacted(etcd) => WatchError::Compacted {
             after,

@@ -6,22 +6,22 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    connection::{Connection, Repeat},
-    failure::{Failure, Rejection},
+    connection::{EtcdConnection, RetryPolicy},
+    failure::{EtcdFailure, EtcdRejection},
     keyspace::Keyspace,
     messages::{Compare, RangeRequest, RangeResponse, ResponseOp, TxnRequest, TxnResponse, method},
-    state::{Phase, State},
+    state::{EtcdStorePhase, EtcdStoreState},
 };
 use crate::{Revision, StoreError};
 
 /// A connection, and what is known of the store behind it.
-pub(super) struct Session {
-    pub(super) connection: Connection,
+pub(super) struct EtcdSession {
+    pub(super) connection: EtcdConnection,
     pub(super) keys: Keyspace,
     /// Where the store is, for messages.
     pub(super) location: String,
     /// The newest state seen. Each transaction checks that it still holds.
-    state: Mutex<State>,
+    state: Mutex<EtcdStoreState>,
     /// Set once, when the owner closes the store.
     closed: watch::Sender<bool>,
 }
@@ -29,7 +29,7 @@ pub(super) struct Session {
 /// The answer to a transaction.
 pub(super) struct EtcdResponse {
     /// The state that held.
-    pub(super) state: State,
+    pub(super) state: EtcdStoreState,
     /// The revision of etcd after it.
     pub(super) etcd: i64,
     /// Whether the conditions held.
@@ -38,10 +38,15 @@ pub(super) struct EtcdResponse {
     pub(super) responses: Vec<ResponseOp>,
 }
 
-// --- Session ---
+// --- EtcdSession ---
 
-impl Session {
-    pub(super) fn new(connection: Connection, keys: Keyspace, location: String, state: State) -> Self {
+impl EtcdSession {
+    pub(super) fn new(
+        connection: EtcdConnection,
+        keys: Keyspace,
+        location: String,
+        state: EtcdStoreState,
+    ) -> Self {
         Self {
             connection,
             keys,
@@ -60,9 +65,9 @@ impl Session {
     pub(super) async fn transact(
         &self,
         deadline: Instant,
-        repeat: Repeat,
-        build: impl Fn(&State) -> TxnRequest + Send,
-    ) -> Result<EtcdResponse, Failure> {
+        repeat: RetryPolicy,
+        build: impl Fn(&EtcdStoreState) -> TxnRequest + Send,
+    ) -> Result<EtcdResponse, EtcdFailure> {
         loop {
             self.check_open()?;
             let state = self.open_state(deadline).await?;
@@ -87,7 +92,7 @@ impl Session {
     }
 
     /// The state now, and the revision of etcd at which it was read.
-    pub(super) async fn read_state(&self, deadline: Instant) -> Result<(State, i64), Failure> {
+    pub(super) async fn read_state(&self, deadline: Instant) -> Result<(EtcdStoreState, i64), EtcdFailure> {
         self.check_open()?;
         let txn = TxnRequest {
             success: vec![RangeRequest::of(self.keys.state()).into()],
@@ -95,22 +100,22 @@ impl Session {
         };
         let mut answer: TxnResponse = self
             .connection
-            .call(method::TXN, txn, Repeat::Harmless, deadline)
+            .call(method::TXN, txn, RetryPolicy::Harmless, deadline)
             .await?;
         let state = self.learn_from(answer.responses.pop())?;
         Ok((state, answer.revision()))
     }
 
     /// Where the store stands, by etcd's count.
-    pub(super) async fn newest(&self) -> Result<(State, i64), Failure> {
+    pub(super) async fn newest(&self) -> Result<(EtcdStoreState, i64), EtcdFailure> {
         let answer = self
-            .transact(self.deadline(), Repeat::Harmless, |_| TxnRequest::default())
+            .transact(self.deadline(), RetryPolicy::Harmless, |_| TxnRequest::default())
             .await?;
         Ok((answer.state, answer.etcd))
     }
 
     /// Whether etcd can still be read at one of its revisions.
-    pub(super) async fn remembers(&self, etcd: i64) -> Result<bool, Failure> {
+    pub(super) async fn remembers(&self, etcd: i64) -> Result<bool, EtcdFailure> {
         let txn = TxnRequest {
             success: vec![
                 RangeRequest {
@@ -121,24 +126,24 @@ impl Session {
             ],
             ..TxnRequest::default()
         };
-        let answer: Result<TxnResponse, Failure> = self
+        let answer: Result<TxnResponse, EtcdFailure> = self
             .connection
-            .call(method::TXN, txn, Repeat::Harmless, self.deadline())
+            .call(method::TXN, txn, RetryPolicy::Harmless, self.deadline())
             .await;
         match answer {
             Ok(_) => Ok(true),
-            Err(failure) if failure.rejection() == Some(Rejection::Compacted) => Ok(false),
+            Err(failure) if failure.rejection() == Some(EtcdRejection::Compacted) => Ok(false),
             Err(failure) => Err(failure),
         }
     }
 
     /// The newest state this process has seen. Another process may have changed it.
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> EtcdStoreState {
         *self.lock()
     }
 
     /// Remembers a state, unless a newer one is known.
-    pub(super) fn learn(&self, state: State) {
+    pub(super) fn learn(&self, state: EtcdStoreState) {
         let mut known = self.lock();
         if state.written > known.written {
             *known = state;
@@ -163,30 +168,30 @@ impl Session {
         let _ = closed.wait_for(|closed| *closed).await;
     }
 
-    pub(super) fn store_error(&self, failure: Failure) -> StoreError {
+    pub(super) fn store_error(&self, failure: EtcdFailure) -> StoreError {
         failure.into_store_error(&self.location)
     }
 
-    async fn open_state(&self, deadline: Instant) -> Result<State, Failure> {
+    async fn open_state(&self, deadline: Instant) -> Result<EtcdStoreState, EtcdFailure> {
         let mut state = self.state();
-        if state.phase == Phase::Importing {
+        if state.phase == EtcdStorePhase::Importing {
             // The importer may have finished since.
             (state, _) = self.read_state(deadline).await?;
         }
         match state.phase {
-            Phase::Open => Ok(state),
-            Phase::Importing => Err(StoreError::UnfinishedImport.into()),
+            EtcdStorePhase::Open => Ok(state),
+            EtcdStorePhase::Importing => Err(StoreError::UnfinishedImport.into()),
         }
     }
 
-    fn learn_from(&self, response: Option<ResponseOp>) -> Result<State, StoreError> {
+    fn learn_from(&self, response: Option<ResponseOp>) -> Result<EtcdStoreState, StoreError> {
         let found: RangeResponse = response.map(ResponseOp::into_range).unwrap_or_default();
-        let state = State::parse(found.kvs.first())?;
+        let state = EtcdStoreState::parse(found.kvs.first())?;
         self.learn(state);
         Ok(state)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, EtcdStoreState> {
         self.state
             .lock()
             .expect("nothing panics while it holds the state")

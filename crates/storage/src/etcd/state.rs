@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{
-    failure::Failure,
+    failure::EtcdFailure,
     keyspace::Keyspace,
     messages::{Compare, KeyValue, PutRequest, RangeRequest, TxnRequest, TxnResponse},
 };
@@ -15,14 +15,14 @@ use crate::{
 /// What changes the data from one layout to the next: nothing yet. The first one adds itself here, and
 /// is taken in `check`.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {}
+enum MigrationStep {}
 
-const STEPS: &[Step] = &[];
+const STEPS: &[MigrationStep] = &[];
 
 /// The state key, as it was at one time. It changes only when an import begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) phase: Phase,
+pub(super) struct EtcdStoreState {
+    pub(super) phase: EtcdStorePhase,
     /// What our revisions are ahead of etcd's. Never shrinks.
     pub(super) offset: u64,
     /// The revision of etcd at which the last import that finished had begun; zero for none.
@@ -32,25 +32,25 @@ pub(super) struct State {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum EtcdStorePhase {
     Open,
     Importing,
 }
 
-// --- State ---
+// --- EtcdStoreState ---
 
-impl State {
+impl EtcdStoreState {
     /// The value of the state key.
-    pub(super) fn text(phase: Phase, offset: u64, import: i64) -> Bytes {
+    pub(super) fn text(phase: EtcdStorePhase, offset: u64, import: i64) -> Bytes {
         let phase = match phase {
-            Phase::Open => "open",
-            Phase::Importing => "importing",
+            EtcdStorePhase::Open => "open",
+            EtcdStorePhase::Importing => "importing",
         };
         format!("phase={phase} offset={offset} import={import}").into()
     }
 
     pub(super) fn parse(kv: Option<&KeyValue>) -> Result<Self, StoreError> {
-        let kv = kv.ok_or_else(|| StoreError::Corrupt("its state key in etcd is gone".to_owned()))?;
+        let kv = kv.ok_or_else(|| StoreError::Corrupt("its state key in etcd is missing".to_owned()))?;
         let text = String::from_utf8_lossy(&kv.value);
         let field = |name: &str| {
             text.split(' ')
@@ -59,8 +59,8 @@ impl State {
         let read = || {
             Some(Self {
                 phase: match field("phase")? {
-                    "open" => Phase::Open,
-                    "importing" => Phase::Importing,
+                    "open" => EtcdStorePhase::Open,
+                    "importing" => EtcdStorePhase::Importing,
                     _ => return None,
                 },
                 offset: field("offset")?.parse().ok()?,
@@ -110,7 +110,7 @@ pub(super) fn founding(keys: &Keyspace) -> TxnRequest {
             .into(),
             PutRequest {
                 key: keys.state(),
-                value: State::text(Phase::Open, 0, 0),
+                value: EtcdStoreState::text(EtcdStorePhase::Open, 0, 0),
                 lease: 0,
             }
             .into(),
@@ -123,10 +123,10 @@ pub(super) fn founding(keys: &Keyspace) -> TxnRequest {
 }
 
 /// What the answer to [`founding`] reports.
-pub(super) fn check(answer: TxnResponse, location: &str) -> Result<State, OpenError> {
+pub(super) fn check(answer: TxnResponse, location: &str) -> Result<EtcdStoreState, OpenError> {
     if answer.succeeded {
-        return Ok(State {
-            phase: Phase::Open,
+        return Ok(EtcdStoreState {
+            phase: EtcdStorePhase::Open,
             offset: 0,
             import: 0,
             written: answer.revision(),
@@ -138,7 +138,7 @@ pub(super) fn check(answer: TxnResponse, location: &str) -> Result<State, OpenEr
     let text = format.map(|kv| String::from_utf8_lossy(&kv.value).into_owned());
     let number = text.as_deref().map(|text| text.parse::<u32>().unwrap_or(0));
     match format::plan_migration(location, number, STEPS)? {
-        MigrationPlan::Current => Ok(State::parse(state.as_ref())?),
+        MigrationPlan::Current => Ok(EtcdStoreState::parse(state.as_ref())?),
         MigrationPlan::Fresh => {
             let message = format!("{location} holds entries but does not say in which format");
             Err(StoreError::Corrupt(message).into())
@@ -147,7 +147,7 @@ pub(super) fn check(answer: TxnResponse, location: &str) -> Result<State, OpenEr
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for EtcdFailure {
     fn from(error: StoreError) -> Self {
         Self::Ours(error)
     }
@@ -166,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_read_as_it_was_written() {
-        let kv = stored(State::text(Phase::Importing, 1000, 5));
-        let state = State::parse(Some(&kv)).unwrap();
+    fn a_state_survives_a_round_trip() {
+        let kv = stored(EtcdStoreState::text(EtcdStorePhase::Importing, 1000, 5));
+        let state = EtcdStoreState::parse(Some(&kv)).unwrap();
         assert_eq!(
             state,
-            State {
-                phase: Phase::Importing,
+            EtcdStoreState {
+                phase: EtcdStorePhase::Importing,
                 offset: 1000,
                 import: 5,
                 written: 7
@@ -185,15 +185,18 @@ mod tests {
             "phase=open offset=x import=0",
             "phase=ajar offset=0 import=0",
         ] {
-            assert!(State::parse(Some(&stored(damaged))).is_err(), "{damaged}");
+            assert!(
+                EtcdStoreState::parse(Some(&stored(damaged))).is_err(),
+                "{damaged}"
+            );
         }
-        assert!(State::parse(None).is_err());
+        assert!(EtcdStoreState::parse(None).is_err());
     }
 
     #[test]
-    fn revisions_translate_there_and_back() {
-        let kv = stored(State::text(Phase::Open, 1000, 0));
-        let state = State::parse(Some(&kv)).unwrap();
+    fn revisions_survive_a_round_trip() {
+        let kv = stored(EtcdStoreState::text(EtcdStorePhase::Open, 1000, 0));
+        let state = EtcdStoreState::parse(Some(&kv)).unwrap();
         assert_eq!(state.etcd(state.revision(12)), 12);
         // Zero would mean "newest" to a range and "absent" to a comparison.
         assert_eq!(state.etcd(Revision::new(1000)), -1);

@@ -1,4 +1,4 @@
-//! The door: a session, the watch that feeds all others, and the operations.
+//! The etcd store: a session, the shared watch, and the operations.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -7,24 +7,24 @@ use tokio::time::Instant;
 
 use super::{
     BACKEND, commit,
-    connection::{Connection, Repeat},
+    connection::{EtcdConnection, RetryPolicy},
     event_publisher::EventPublisher,
-    failure::{self, Failure, Rejection},
+    failure::{self, EtcdFailure, EtcdRejection},
     history_mark, import,
-    lease::Leases,
-    messages::{CompactionRequest, Done, StatusRequest, StatusResponse, TxnResponse, method},
+    lease::LeaseGrants,
+    messages::{CompactionRequest, EmptyResponse, StatusRequest, StatusResponse, TxnResponse, method},
     options::EtcdOptions,
-    progress_notifier::{Progress, ProgressNotifier},
+    progress_notifier::{ProgressNotifier, WatchProgress},
     read,
     recent_events::RecentEvents,
-    replay::Replay,
-    session::Session,
+    replay::HistoryReplay,
+    session::EtcdSession,
     state,
 };
 use crate::{
     CommitError, Entry, HistoryMark, Import, ImportError, Key, OpenError, Page, Prefix, Range, ReadError,
     Revision, Store, StoreError, StoreHealth, WatchError, WatchStream, Write,
-    feed::{Feed, FeedWatch},
+    feed::{EventFeed, FeedWatch},
 };
 
 /// A store in etcd. Several processes may have it open.
@@ -32,17 +32,17 @@ use crate::{
 /// An entry's expiry is kept by etcd itself, by a lease: it is exact to about two seconds, and counts
 /// again when etcd elects another leader.
 pub struct EtcdStore {
-    session: Arc<Session>,
+    session: Arc<EtcdSession>,
     watch_sender: Arc<WatchSender>,
-    progress: Arc<Progress>,
-    leases: Arc<Leases>,
+    progress: Arc<WatchProgress>,
+    leases: Arc<LeaseGrants>,
     event_publisher: EventPublisher,
     progress_notifier: ProgressNotifier,
 }
 
 /// Publishes events to the watches of this process.
 pub(super) struct WatchSender {
-    pub(super) feed: Arc<Feed>,
+    pub(super) feed: Arc<EventFeed>,
     /// Never behind the feed.
     recent: Mutex<RecentEvents>,
 }
@@ -53,16 +53,16 @@ impl EtcdStore {
     /// Connects to etcd, and makes the store if it is not there.
     pub async fn open(options: EtcdOptions) -> Result<Arc<Self>, OpenError> {
         let (endpoints, keys) = options.check()?;
-        let connection = Connection::new(endpoints, &options);
+        let connection = EtcdConnection::new(endpoints, &options);
         let location = format!("etcd ({}) under {}", options.endpoints.join(", "), keys.prefix());
         find_member(&connection, &options)
             .await
             .map_err(|failure| refused(failure, &location))?;
-        let founded: Result<TxnResponse, Failure> = connection
+        let founded: Result<TxnResponse, EtcdFailure> = connection
             .call(
                 method::TXN,
                 state::founding(&keys),
-                Repeat::Harmless,
+                RetryPolicy::Harmless,
                 connection.deadline(),
             )
             .await;
@@ -70,9 +70,9 @@ impl EtcdStore {
         let position = answer.revision();
         let state = state::check(answer, &location)?;
 
-        let session = Arc::new(Session::new(connection, keys, location, state));
+        let session = Arc::new(EtcdSession::new(connection, keys, location, state));
         let watch_sender = Arc::new(WatchSender::new(state.revision(position)));
-        let progress = Arc::new(Progress::new(position));
+        let progress = Arc::new(WatchProgress::new(position));
         Ok(Arc::new(Self {
             event_publisher: EventPublisher::start(
                 Arc::clone(&session),
@@ -85,7 +85,7 @@ impl EtcdStore {
             session,
             watch_sender,
             progress,
-            leases: Arc::new(Leases::new()),
+            leases: Arc::new(LeaseGrants::new()),
         }))
     }
 
@@ -106,30 +106,30 @@ impl Drop for EtcdStore {
 
 /// Finds a member that answers. One that accepts the connection and then sends nothing may not take longer than one that
 /// does not accept it.
-async fn find_member(connection: &Connection, options: &EtcdOptions) -> Result<(), Failure> {
+async fn find_member(connection: &EtcdConnection, options: &EtcdOptions) -> Result<(), EtcdFailure> {
     let members = u32::try_from(options.endpoints.len()).unwrap_or(u32::MAX);
     let deadline = Instant::now() + options.dial_timeout.saturating_mul(members);
-    let answer: Result<StatusResponse, Failure> = connection
-        .call(method::STATUS, StatusRequest {}, Repeat::Harmless, deadline)
+    let answer: Result<StatusResponse, EtcdFailure> = connection
+        .call(method::STATUS, StatusRequest {}, RetryPolicy::Harmless, deadline)
         .await;
     match answer {
         // Who refuses answers.
-        Ok(_) | Err(Failure::Refused(_)) => Ok(()),
+        Ok(_) | Err(EtcdFailure::Refused(_)) => Ok(()),
         Err(failure) => Err(failure),
     }
 }
 
 /// A refused log-in is a matter of the settings.
-fn refused(failure: Failure, location: &str) -> OpenError {
+fn refused(failure: EtcdFailure, location: &str) -> OpenError {
     let setting = |setting, reason: &str| OpenError::InvalidSetting {
         setting,
         reason: reason.to_owned(),
     };
     match failure.rejection() {
-        Some(Rejection::LoginWrong) => {
+        Some(EtcdRejection::LoginWrong) => {
             setting("login", "etcd does not know this user name with this password")
         }
-        Some(Rejection::LoginNeeded) => setting("login", "this etcd wants a user name and a password"),
+        Some(EtcdRejection::LoginNeeded) => setting("login", "this etcd wants a user name and a password"),
         _ => failure.into_store_error(location).into(),
     }
 }
@@ -150,7 +150,7 @@ impl Store for EtcdStore {
 
     async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError> {
         read::prove(&self.session, after).await?;
-        let replay = Replay::new(Arc::clone(&self.session), Arc::clone(&self.watch_sender));
+        let replay = HistoryReplay::new(Arc::clone(&self.session), Arc::clone(&self.watch_sender));
         Ok(WatchStream::new(FeedWatch::new(
             Arc::new(replay),
             Arc::clone(&self.watch_sender.feed),
@@ -168,20 +168,20 @@ impl Store for EtcdStore {
         let request = CompactionRequest {
             revision: state.etcd(upto).min(newest),
         };
-        let answer: Result<Done, Failure> = self
+        let answer: Result<EmptyResponse, EtcdFailure> = self
             .session
             .connection
             .call(
                 method::COMPACT,
                 request,
-                Repeat::Harmless,
+                RetryPolicy::Harmless,
                 self.session.deadline(),
             )
             .await;
         match answer {
-            Ok(Done {}) => Ok(()),
+            Ok(EmptyResponse {}) => Ok(()),
             // By another process, or by etcd itself.
-            Err(failure) if failure.rejection() == Some(Rejection::Compacted) => Ok(()),
+            Err(failure) if failure.rejection() == Some(EtcdRejection::Compacted) => Ok(()),
             Err(failure) => Err(explain(failure)),
         }
     }
@@ -221,7 +221,7 @@ impl Store for EtcdStore {
             .call(
                 method::STATUS,
                 StatusRequest {},
-                Repeat::Harmless,
+                RetryPolicy::Harmless,
                 self.session.deadline(),
             )
             .await
@@ -253,17 +253,17 @@ impl Store for EtcdStore {
     }
 }
 
-// --- Outlet ---
+// --- EventPublisher ---
 
 impl WatchSender {
     fn new(at: Revision) -> Self {
         Self {
-            feed: Arc::new(Feed::new(at)),
+            feed: Arc::new(EventFeed::new(at)),
             recent: Mutex::new(RecentEvents::new(at)),
         }
     }
 
-    /// Goes on at a revision to which no events lead.
+    /// Continues at a revision that no events lead to, such as after an import.
     pub(super) fn jump(&self, to: Revision) {
         *self.recent() = RecentEvents::new(to);
         self.feed.jump(to);

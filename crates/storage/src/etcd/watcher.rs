@@ -4,19 +4,19 @@ use tokio::time::timeout_at;
 use tonic::{Status, Streaming};
 
 use super::{
-    connection::{Origin, WatchStream},
-    failure::Failure,
-    keyspace::{Keyspace, Role, Span},
+    connection::{WatchOrigin, WatchStream},
+    failure::EtcdFailure,
+    keyspace::{KeySpan, Keyspace, Role},
     messages::{WatchCreateRequest, WatchEvent, WatchEventKind, WatchResponse},
-    session::Session,
-    state::State,
+    session::EtcdSession,
+    state::EtcdStoreState,
 };
 use crate::{Change, Event, Key};
 
 /// What happens in a span of keys, from some revision on.
 pub(super) struct EtcdWatcher {
     responses: Streaming<WatchResponse>,
-    origin: Origin,
+    origin: WatchOrigin,
     /// Where etcd stood when the watch began.
     pub(super) began_at: i64,
     /// Everything up to here has been returned from `next`.
@@ -39,14 +39,18 @@ pub(super) enum EtcdWatchError {
     /// What it should begin with is compacted; this is the compaction's revision.
     Compacted(i64),
     /// The member that served it failed or disconnected.
-    Lost(Failure),
+    Lost(EtcdFailure),
 }
 
 // --- Tail ---
 
 impl EtcdWatcher {
     /// Begins to watch what follows a revision of etcd.
-    pub(super) async fn open(session: &Session, span: Span, after: i64) -> Result<Self, EtcdWatchError> {
+    pub(super) async fn open(
+        session: &EtcdSession,
+        span: KeySpan,
+        after: i64,
+    ) -> Result<Self, EtcdWatchError> {
         let create = WatchCreateRequest {
             key: span.start,
             range_end: span.end,
@@ -68,13 +72,13 @@ impl EtcdWatcher {
         };
         match timeout_at(session.deadline(), watcher.receive(session)).await {
             Ok(response) => watcher.began_at = revision(&response?),
-            Err(_) => return Err(watcher.lost(session, Failure::late())),
+            Err(_) => return Err(watcher.lost(session, EtcdFailure::late())),
         }
         Ok(watcher)
     }
 
     /// Waits for more. Loses nothing when the future is dropped before it is ready.
-    pub(super) async fn next(&mut self, session: &Session) -> Result<WatchDelivery, EtcdWatchError> {
+    pub(super) async fn next(&mut self, session: &EtcdSession) -> Result<WatchDelivery, EtcdWatchError> {
         loop {
             let response = self.receive(session).await?;
             if let Some(delivery) = self.take(response) {
@@ -83,7 +87,7 @@ impl EtcdWatcher {
         }
     }
 
-    async fn receive(&mut self, session: &Session) -> Result<WatchResponse, EtcdWatchError> {
+    async fn receive(&mut self, session: &EtcdSession) -> Result<WatchResponse, EtcdWatchError> {
         let message = tokio::select! {
             message = self.responses.message() => message,
             () = session.connection.left(&self.origin) => {
@@ -95,9 +99,9 @@ impl EtcdWatcher {
             Ok(Some(response)) => Ok(response),
             Ok(None) => Err(self.lost(
                 session,
-                Failure::Unknown(Status::unavailable("etcd ended the watch")),
+                EtcdFailure::Unknown(Status::unavailable("etcd ended the watch")),
             )),
-            Err(status) => Err(self.lost(session, Failure::new(status))),
+            Err(status) => Err(self.lost(session, EtcdFailure::new(status))),
         }
     }
 
@@ -125,24 +129,24 @@ impl EtcdWatcher {
         Some(WatchDelivery { events, upto })
     }
 
-    async fn canceled(&self, session: &Session, response: WatchResponse) -> EtcdWatchError {
+    async fn canceled(&self, session: &EtcdSession, response: WatchResponse) -> EtcdWatchError {
         if response.compact_revision > 0 {
             return EtcdWatchError::Compacted(response.compact_revision);
         }
         // etcd reports "permission denied" also to those whose log-in has expired.
         session.connection.discard(&self.origin).await;
         let reason = format!("etcd canceled the watch: {}", response.cancel_reason);
-        EtcdWatchError::Lost(Failure::Unknown(Status::unavailable(reason)))
+        EtcdWatchError::Lost(EtcdFailure::Unknown(Status::unavailable(reason)))
     }
 
-    fn lost(&self, session: &Session, failure: Failure) -> EtcdWatchError {
+    fn lost(&self, session: &EtcdSession, failure: EtcdFailure) -> EtcdWatchError {
         session.connection.leave(&self.origin);
         EtcdWatchError::Lost(failure)
     }
 }
 
 /// The event of the store that an event of etcd is; `None` for one that is not about an entry.
-pub(super) fn event(keys: &Keyspace, state: &State, event: WatchEvent) -> Option<Event> {
+pub(super) fn event(keys: &Keyspace, state: &EtcdStoreState, event: WatchEvent) -> Option<Event> {
     let kind = event.kind();
     let kv = event.kv?;
     let Role::Entry(name) = keys.role(&kv.key) else {

@@ -13,12 +13,12 @@ use crate::{Event, EventBatch, Prefix, Revision};
 const QUEUE: usize = 256;
 
 /// The commits of a store, in order, for any number of watchers.
-pub(crate) struct Feed {
-    state: Mutex<State>,
+pub(crate) struct EventFeed {
+    state: Mutex<FeedState>,
 }
 
 /// A watcher's location in the feed.
-pub(crate) struct Subscription {
+pub(crate) struct FeedSubscription {
     /// The batches that follow `position`. Ends when the watcher fell behind, or the feed closed.
     pub(crate) batches: mpsc::Receiver<EventBatch>,
     /// Everything up to here was published before the subscription began.
@@ -28,27 +28,27 @@ pub(crate) struct Subscription {
 /// The feed has ended, because its store was closed.
 pub(crate) struct FeedClosed;
 
-struct State {
+struct FeedState {
     /// Everything up to here has been handed out.
     published: Revision,
     /// Who listens, by prefix. No list is empty.
-    subscribers: HashMap<Prefix, Vec<Subscriber>>,
+    subscribers: HashMap<Prefix, Vec<FeedSubscriber>>,
     /// Set once, by `close`.
     ended: bool,
 }
 
-struct Subscriber {
+struct FeedSubscriber {
     queue: mpsc::Sender<EventBatch>,
-    /// How far the batches in the queue reach. Never above `State::published`.
+    /// How far the batches in the queue reach. Never above `FeedState::published`.
     notified: Revision,
 }
 
-// --- Feed ---
+// --- EventFeed ---
 
-impl Feed {
+impl EventFeed {
     /// A feed whose next event follows `published`.
     pub(crate) fn new(published: Revision) -> Self {
-        let state = State {
+        let state = FeedState {
             published,
             subscribers: HashMap::new(),
             ended: false,
@@ -101,7 +101,7 @@ impl Feed {
     }
 
     /// Begins to listen.
-    pub(crate) fn subscribe(&self, prefix: &Prefix) -> Result<Subscription, FeedClosed> {
+    pub(crate) fn subscribe(&self, prefix: &Prefix) -> Result<FeedSubscription, FeedClosed> {
         let mut state = self.lock();
         if state.ended {
             return Err(FeedClosed);
@@ -111,11 +111,11 @@ impl Feed {
         let list = state.subscribers.entry(prefix.clone()).or_default();
         // Watchers that disconnected are noticed here too: a quiet prefix must not collect them.
         list.retain(|subscriber| !subscriber.queue.is_closed());
-        list.push(Subscriber {
+        list.push(FeedSubscriber {
             queue,
             notified: position,
         });
-        Ok(Subscription { batches, position })
+        Ok(FeedSubscription { batches, position })
     }
 
     /// Moves the feed to a revision that was not reached by events, and sends every watcher back to
@@ -133,14 +133,14 @@ impl Feed {
         state.subscribers.clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
         self.state.lock().expect("nothing panics while it holds the feed")
     }
 }
 
-// --- State ---
+// --- FeedState ---
 
-impl State {
+impl FeedState {
     fn dispatch(&mut self, events: &[Event]) {
         let revision = self.published;
         if let [event] = events {
@@ -182,9 +182,9 @@ impl State {
     }
 }
 
-// --- Subscriber ---
+// --- FeedSubscriber ---
 
-impl Subscriber {
+impl FeedSubscriber {
     /// Queues a batch; false when the watcher was dropped or has fallen behind, and is to be dropped.
     fn notify(&mut self, batch: EventBatch) -> bool {
         self.notified = batch.revision;

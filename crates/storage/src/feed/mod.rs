@@ -8,6 +8,6 @@ mod dispatch;
 mod watch;
 
 pub(crate) use self::{
-    dispatch::Feed,
-    watch::{FeedWatch, History},
+    dispatch::EventFeed,
+    watch::{FeedWatch, WatchHistory},
 };

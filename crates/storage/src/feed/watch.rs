@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::dispatch::{Feed, Subscription};
+use super::dispatch::{EventFeed, FeedSubscription};
 use crate::{Event, EventBatch, Prefix, Revision, StoreError, WatchError, WatchSource};
 
 /// Events read from the history at a time.
@@ -12,7 +12,7 @@ const CHUNK: usize = 1000;
 
 /// Where a backend keeps past events.
 #[async_trait]
-pub(crate) trait History: Send + Sync {
+pub(crate) trait WatchHistory: Send + Sync {
     /// Up to `limit` events under the prefix with revisions above `after` and not above `upto`, and
     /// how far they reach: `upto`, unless the limit cut them short.
     async fn past(
@@ -27,20 +27,20 @@ pub(crate) trait History: Send + Sync {
 /// A watch over a feed and the history behind it.
 pub(crate) struct FeedWatch<H> {
     history: Arc<H>,
-    feed: Arc<Feed>,
+    feed: Arc<EventFeed>,
     prefix: Prefix,
     /// Everything up to here has been returned from `next`.
     delivered: Revision,
     /// `None` at the beginning and whenever the watcher fell behind.
-    live: Option<Subscription>,
+    live: Option<FeedSubscription>,
 }
 
 // --- FeedWatch ---
 
-impl<H: History> FeedWatch<H> {
+impl<H: WatchHistory> FeedWatch<H> {
     /// A watch of what follows `after`. It listens from now on, so that what happens between
     /// this call and the first `next` is in its queue already.
-    pub(crate) fn new(history: Arc<H>, feed: Arc<Feed>, prefix: &Prefix, after: Revision) -> Self {
+    pub(crate) fn new(history: Arc<H>, feed: Arc<EventFeed>, prefix: &Prefix, after: Revision) -> Self {
         let live = feed.subscribe(prefix).ok();
         Self {
             history,
@@ -65,7 +65,7 @@ impl<H: History> FeedWatch<H> {
 }
 
 #[async_trait]
-impl<H: History> WatchSource for FeedWatch<H> {
+impl<H: WatchHistory> WatchSource for FeedWatch<H> {
     async fn next(&mut self) -> Result<EventBatch, WatchError> {
         loop {
             let live = if let Some(live) = &mut self.live {

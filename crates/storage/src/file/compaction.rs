@@ -7,13 +7,13 @@ use redb::{ReadableTable, WriteTransaction};
 
 use super::{
     engine::EngineError,
-    record::{Kind, Record},
-    tables::{LOG, Meta},
+    record::{ChangeKind, LogRecord},
+    tables::{LOG, StoreMeta},
 };
 use crate::{Key, Revision};
 
 /// What one step did, to be reported once it is durable.
-pub(super) struct Step {
+pub(super) struct CompactionStep {
     /// The oldest state that can be read now.
     pub(super) compacted: Revision,
     /// Bytes of the records removed.
@@ -28,9 +28,9 @@ pub(super) fn step(
     from: Revision,
     upto: Revision,
     most: usize,
-) -> Result<Step, EngineError> {
+) -> Result<CompactionStep, EngineError> {
     let mut log = txn.open_table(LOG)?;
-    let mut step = Step {
+    let mut step = CompactionStep {
         compacted: from,
         removed: 0,
         deletions: Vec::new(),
@@ -38,12 +38,12 @@ pub(super) fn step(
     let mut superseded = Vec::new();
     for found in log.range(from.next().get()..=upto.get())?.take(most) {
         let (revision, stored) = found?;
-        let record = Record::read(Revision::new(revision.value()), stored.value())?;
+        let record = LogRecord::read(Revision::new(revision.value()), stored.value())?;
         step.compacted = record.revision;
         if record.previous > Revision::ZERO {
             superseded.push(record.previous);
         }
-        if record.kind == Kind::Deleted {
+        if record.kind == ChangeKind::Deleted {
             superseded.push(record.revision);
             step.deletions.push((record.owned_key()?, record.revision));
         }
@@ -54,9 +54,9 @@ pub(super) fn step(
             step.removed += stored.value().len() as u64;
         }
     }
-    let meta = Meta {
+    let meta = StoreMeta {
         compacted: step.compacted,
-        ..Meta::pending(txn)?
+        ..StoreMeta::pending(txn)?
     };
     meta.write(txn)?;
     Ok(step)

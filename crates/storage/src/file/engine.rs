@@ -48,12 +48,12 @@ pub(super) struct Engine {
 /// One opening of a database file.
 pub(super) struct Open {
     pub(super) database: redb::Database,
-    pub(super) gate: Arc<Gate>,
+    pub(super) gate: Arc<EngineGate>,
 }
 
 /// Stands between the engine and its file.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct EngineGate {
     file: Box<dyn StoreFile>,
     /// Whether the engine's syncs reach the disk.
     syncing: AtomicBool,
@@ -64,7 +64,7 @@ pub(super) struct Gate {
 }
 
 #[derive(Debug)]
-struct GatedFile(Arc<Gate>);
+struct GatedFile(Arc<EngineGate>);
 
 /// Why an operation on the file failed.
 #[derive(Debug)]
@@ -201,7 +201,7 @@ fn open_file(
     let location = directory.location();
     let io_fault = |error| explain(&location, EngineError::Engine(redb::Error::Io(error)));
     let file = directory.open(name).map_err(io_fault)?;
-    let gate = Arc::new(Gate {
+    let gate = Arc::new(EngineGate {
         file,
         syncing: AtomicBool::new(durability == Durability::Synced),
         sync_failed: AtomicBool::new(false),
@@ -296,9 +296,9 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-// --- Gate ---
+// --- EngineGate ---
 
-impl Gate {
+impl EngineGate {
     /// Syncs the file, whatever the durability, and from now on for every commit if `syncing`.
     pub(super) fn settle(&self, durability: Durability) -> io::Result<()> {
         self.file.sync()?;
@@ -330,7 +330,7 @@ impl Gate {
 
     fn pass(&self) -> io::Result<&dyn StoreFile> {
         if self.revoked.load(Ordering::SeqCst) {
-            return Err(io::Error::other("the file has been opened anew"));
+            return Err(io::Error::other("the file was opened again"));
         }
         Ok(&*self.file)
     }

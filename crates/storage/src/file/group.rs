@@ -6,19 +6,19 @@ use redb::{ReadableTable, Table, WriteTransaction};
 
 use super::{
     engine::EngineError,
-    index::{Index, Newest},
-    record::{Kind, Record},
+    index::{KeyIndex, NewestRecord},
+    record::{ChangeKind, LogRecord},
     tables::{LOG, missing},
 };
 use crate::{Change, CommitError, Entry, Event, Expiry, Key, Operation, Precondition, Revision, Write};
 
 /// A transaction that commits are added to.
-pub(super) struct Group<'txn> {
+pub(super) struct CommitGroup<'txn> {
     log: Table<'txn, u64, &'static [u8]>,
     /// The keys as they were before the transaction.
-    index: &'txn Index,
+    index: &'txn KeyIndex,
     /// The keys it has changed.
-    changed: HashMap<Key, Newest>,
+    changed: HashMap<Key, NewestRecord>,
     now: SystemTime,
     current: Revision,
     /// What the transaction has done so far.
@@ -35,12 +35,12 @@ pub(super) struct CommittedWrite {
     pub(super) bytes: u64,
 }
 
-// --- Group ---
+// --- CommitGroup ---
 
-impl<'txn> Group<'txn> {
+impl<'txn> CommitGroup<'txn> {
     pub(super) fn begin(
         txn: &'txn WriteTransaction,
-        index: &'txn Index,
+        index: &'txn KeyIndex,
         now: SystemTime,
     ) -> Result<Self, EngineError> {
         let current = index.current();
@@ -70,18 +70,28 @@ impl<'txn> Group<'txn> {
             (_, Some(live)) => return Ok(Err(CommitError::Conflict(Some(self.entry(live.revision)?)))),
         }
         let (kind, value, expiry, change) = match (&write.operation, live) {
-            (Operation::Delete, _) => (Kind::Deleted, &[][..], None, Change::Deleted),
+            (Operation::Delete, _) => (ChangeKind::Deleted, &[][..], None, Change::Deleted),
             (Operation::Put { value, ttl }, live) => {
                 let expiry = ttl.map(|ttl| Expiry::after(self.now, ttl));
                 match live {
-                    None => (Kind::Created, &value[..], expiry, Change::Created(value.clone())),
-                    Some(_) => (Kind::Updated, &value[..], expiry, Change::Updated(value.clone())),
+                    None => (
+                        ChangeKind::Created,
+                        &value[..],
+                        expiry,
+                        Change::Created(value.clone()),
+                    ),
+                    Some(_) => (
+                        ChangeKind::Updated,
+                        &value[..],
+                        expiry,
+                        Change::Updated(value.clone()),
+                    ),
                 }
             }
         };
         let revision = self.current.next();
         let previous = newest.map_or(Revision::ZERO, |newest| newest.revision);
-        let record = Record {
+        let record = LogRecord {
             revision,
             kind,
             previous,
@@ -94,9 +104,9 @@ impl<'txn> Group<'txn> {
         self.current = revision;
         self.changed.insert(
             write.key.clone(),
-            Newest {
+            NewestRecord {
                 revision,
-                live: kind != Kind::Deleted,
+                live: kind != ChangeKind::Deleted,
             },
         );
         self.done.bytes += len as u64;
@@ -111,7 +121,7 @@ impl<'txn> Group<'txn> {
 
     fn entry(&self, revision: Revision) -> Result<Entry, EngineError> {
         let stored = self.log.get(revision.get())?.ok_or_else(|| missing(revision))?;
-        Ok(Record::read(revision, stored.value())?
+        Ok(LogRecord::read(revision, stored.value())?
             .entry()?
             .ok_or_else(|| missing(revision))?)
     }

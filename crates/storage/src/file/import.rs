@@ -9,10 +9,10 @@ use tokio::sync::oneshot;
 use super::{
     engine::{EngineError, Open},
     index::IndexScan,
-    record::{Kind, Record},
-    store::Shared,
-    tables::{LOG, Meta},
-    writer::{Job, Position},
+    record::{ChangeKind, LogRecord},
+    store::FileStoreShared,
+    tables::{LOG, StoreMeta},
+    writer::{WriterJob, WriterPosition},
 };
 use crate::{Entry, Import, ImportError, Revision, StoreError};
 
@@ -28,18 +28,18 @@ pub(super) enum ImportStep {
 }
 
 pub(super) struct FileImport {
-    pub(super) jobs: mpsc::Sender<Job>,
+    pub(super) jobs: mpsc::Sender<WriterJob>,
     /// Reports it from one that was begun later.
     pub(super) token: Arc<()>,
 }
 
 /// Performs a step in a transaction of its own, and reports where the store stands then.
 pub(super) fn perform(
-    shared: &Shared,
+    shared: &FileStoreShared,
     open: &Open,
     step: ImportStep,
-    position: Position,
-) -> Result<Result<Position, ImportError>, EngineError> {
+    position: WriterPosition,
+) -> Result<Result<WriterPosition, ImportError>, EngineError> {
     if let ImportStep::Begin { .. } = step
         && !shared.phase.is_importing()
         && !shared.index.has_no_live_keys()
@@ -47,7 +47,7 @@ pub(super) fn perform(
         return Ok(Err(ImportError::NotEmpty));
     }
     let txn = open.database.begin_write()?;
-    let meta = Meta::pending(&txn)?;
+    let meta = StoreMeta::pending(&txn)?;
     let position = match step {
         ImportStep::Begin { .. } | ImportStep::Discard => {
             let source = match step {
@@ -56,7 +56,7 @@ pub(super) fn perform(
             };
             txn.delete_table(LOG)?;
             txn.open_table(LOG)?;
-            Meta {
+            StoreMeta {
                 // The log had the newest revision of this store. If the import is interrupted, the next one
                 // must still end above that, or revisions would be used twice.
                 compacted: shared.index.current(),
@@ -82,7 +82,7 @@ pub(super) fn perform(
             shared.index.replace(survey);
             shared.feed.jump(current);
             shared.phase.set_importing(false);
-            Position {
+            WriterPosition {
                 compacted,
                 bytes,
                 history_bytes: 0,
@@ -95,9 +95,9 @@ pub(super) fn perform(
 fn put(txn: &WriteTransaction, entries: &[Entry]) -> Result<(), EngineError> {
     let mut log = txn.open_table(LOG)?;
     for entry in entries {
-        let record = Record {
+        let record = LogRecord {
             revision: entry.revision,
-            kind: Kind::Created,
+            kind: ChangeKind::Created,
             previous: Revision::ZERO,
             expiry: entry.expiry,
             key: &entry.key,
@@ -116,7 +116,7 @@ fn put(txn: &WriteTransaction, entries: &[Entry]) -> Result<(), EngineError> {
 /// Looks at everything imported, and lets the store continue above it.
 fn finish(
     txn: &WriteTransaction,
-    meta: Meta,
+    meta: StoreMeta,
     current: Revision,
 ) -> Result<(IndexScan, Revision), EngineError> {
     let source = meta
@@ -135,7 +135,7 @@ fn finish(
     let compacted = source.max(newest).max(past);
     let survey = IndexScan::take(&log, compacted)?;
     drop(log);
-    Meta {
+    StoreMeta {
         compacted,
         importing: None,
         ..meta
@@ -150,7 +150,7 @@ impl FileImport {
     pub(super) async fn ask(&self, step: ImportStep) -> Result<Revision, ImportError> {
         let (answer, answered) = oneshot::channel();
         self.jobs
-            .send(Job::Import(Arc::clone(&self.token), step, answer))
+            .send(WriterJob::Import(Arc::clone(&self.token), step, answer))
             .map_err(|_| StoreError::Closed)?;
         answered.await.map_err(|_| StoreError::Closed)?
     }

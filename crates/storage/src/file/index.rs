@@ -10,8 +10,8 @@ use redb::ReadableTable;
 
 use super::{
     engine::EngineError,
-    record::{Kind, Record},
-    tables::{Snapshot, missing},
+    record::{ChangeKind, LogRecord},
+    tables::{FileSnapshot, missing},
 };
 use crate::{Change, Entry, Event, Expiry, Key, Page, Prefix, Range, ReadError, Revision, StoreError};
 
@@ -19,13 +19,13 @@ use crate::{Change, Entry, Event, Expiry, Key, Page, Prefix, Range, ReadError, R
 const CHUNK: usize = 1000;
 
 /// The keys of a store. Changed only by the writer, after its transaction is durable.
-pub(super) struct Index(RwLock<Keys>);
+pub(super) struct KeyIndex(RwLock<IndexedKeys>);
 
 #[derive(Default)]
-struct Keys {
+struct IndexedKeys {
     /// Each key's newest record. Deleted keys stay until their deletion is compacted, so that older
     /// states can be read.
-    newest: BTreeMap<Key, Newest>,
+    newest: BTreeMap<Key, NewestRecord>,
     /// How many of them are live.
     live: usize,
     /// The commits up to here are in it.
@@ -34,14 +34,14 @@ struct Keys {
 
 /// The newest record of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Newest {
+pub(super) struct NewestRecord {
     pub(super) revision: Revision,
     pub(super) live: bool,
 }
 
 /// What a look at the whole log reports.
 pub(super) struct IndexScan {
-    keys: Keys,
+    keys: IndexedKeys,
     /// Bytes of all records.
     pub(super) bytes: u64,
     /// Bytes of the records above the compacted revision.
@@ -55,9 +55,9 @@ pub(super) struct IndexScan {
 impl IndexScan {
     /// Of a store without records that stands at `current`.
     pub(super) fn empty(current: Revision) -> Self {
-        let keys = Keys {
+        let keys = IndexedKeys {
             upto: current,
-            ..Keys::default()
+            ..IndexedKeys::default()
         };
         Self {
             keys,
@@ -76,7 +76,7 @@ impl IndexScan {
         let mut count = 0;
         for found in log.iter()? {
             let (revision, stored) = found?;
-            let record = Record::read(Revision::new(revision.value()), stored.value())?;
+            let record = LogRecord::read(Revision::new(revision.value()), stored.value())?;
             survey.add(&record, compacted)?;
             let bytes = stored.value().len() as u64;
             survey.bytes += bytes;
@@ -93,14 +93,14 @@ impl IndexScan {
         Ok(survey)
     }
 
-    fn add(&mut self, record: &Record<'_>, compacted: Revision) -> Result<(), StoreError> {
+    fn add(&mut self, record: &LogRecord<'_>, compacted: Revision) -> Result<(), StoreError> {
         let is_known = self.keys.newest.contains_key(record.key);
         if record.revision > compacted {
             if record.revision != self.keys.upto.next() {
                 return Err(missing(self.keys.upto.next()));
             }
             self.keys.upto = record.revision;
-        } else if record.kind == Kind::Deleted || is_known {
+        } else if record.kind == ChangeKind::Deleted || is_known {
             return Err(StoreError::Corrupt(format!(
                 "revision {} should be compacted",
                 record.revision
@@ -116,9 +116,9 @@ impl IndexScan {
             }
             None => {}
         }
-        let newest = Newest {
+        let newest = NewestRecord {
             revision: record.revision,
-            live: record.kind != Kind::Deleted,
+            live: record.kind != ChangeKind::Deleted,
         };
         // Most records of a long history are of keys that are there already: they need no key of their own.
         if is_known {
@@ -135,17 +135,17 @@ impl IndexScan {
     }
 }
 
-// --- Keys ---
+// --- IndexedKeys ---
 
-impl Keys {
-    fn put(&mut self, key: Key, newest: Newest) {
+impl IndexedKeys {
+    fn put(&mut self, key: Key, newest: NewestRecord) {
         let before = self.newest.insert(key, newest);
         self.live -= usize::from(before.is_some_and(|before| before.live));
         self.live += usize::from(newest.live);
     }
 
     /// The same for a key that is there.
-    fn replace(&mut self, key: &str, newest: Newest) {
+    fn replace(&mut self, key: &str, newest: NewestRecord) {
         if let Some(known) = self.newest.get_mut(key) {
             self.live -= usize::from(known.live);
             self.live += usize::from(newest.live);
@@ -154,9 +154,9 @@ impl Keys {
     }
 }
 
-// --- Index ---
+// --- KeyIndex ---
 
-impl Index {
+impl KeyIndex {
     pub(super) fn new(survey: IndexScan) -> Self {
         Self(RwLock::new(survey.keys))
     }
@@ -173,7 +173,7 @@ impl Index {
         self.read().live == 0
     }
 
-    pub(super) fn newest(&self, key: &Key) -> Option<Newest> {
+    pub(super) fn newest(&self, key: &Key) -> Option<NewestRecord> {
         self.read().newest.get(key).copied()
     }
 
@@ -184,7 +184,7 @@ impl Index {
             let live = event.change != Change::Deleted;
             keys.put(
                 event.key.clone(),
-                Newest {
+                NewestRecord {
                     revision: event.revision,
                     live,
                 },
@@ -211,15 +211,15 @@ impl Index {
     pub(super) fn get(
         &self,
         key: &Key,
-        snapshot: impl Fn() -> Result<Snapshot, EngineError>,
+        snapshot: impl Fn() -> Result<FileSnapshot, EngineError>,
     ) -> Result<Option<Entry>, EngineError> {
         loop {
-            let Some(Newest { revision, live: true }) = self.newest(key) else {
+            let Some(NewestRecord { revision, live: true }) = self.newest(key) else {
                 return Ok(None);
             };
             let snapshot = snapshot()?;
             if let Some(stored) = snapshot.log.get(revision.get())? {
-                return entry(key, &Record::read(revision, stored.value())?);
+                return entry(key, &LogRecord::read(revision, stored.value())?);
             }
             // It was replaced and compacted between the two looks, or it is lost.
             if self.newest(key).is_some_and(|newest| newest.revision == revision) {
@@ -233,7 +233,7 @@ impl Index {
         &self,
         prefix: &Prefix,
         page: &Page,
-        snapshot: impl Fn() -> Result<Snapshot, EngineError>,
+        snapshot: impl Fn() -> Result<FileSnapshot, EngineError>,
     ) -> Result<Result<Range, ReadError>, EngineError> {
         let current = self.current();
         let at = page.at.unwrap_or(current);
@@ -276,7 +276,7 @@ impl Index {
         }
     }
 
-    fn chunk(&self, prefix: &Prefix, after: Option<&Key>) -> Vec<(Key, Newest)> {
+    fn chunk(&self, prefix: &Prefix, after: Option<&Key>) -> Vec<(Key, NewestRecord)> {
         let start = match after {
             Some(after) if **after >= **prefix => Bound::Excluded(&**after),
             _ => Bound::Included(&**prefix),
@@ -287,23 +287,23 @@ impl Index {
         under.map(|(key, newest)| (key.clone(), *newest)).collect()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Keys> {
+    fn read(&self) -> RwLockReadGuard<'_, IndexedKeys> {
         self.0.read().expect("nothing panics while it holds the index")
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Keys> {
+    fn write(&self) -> RwLockWriteGuard<'_, IndexedKeys> {
         self.0.write().expect("nothing panics while it holds the index")
     }
 }
 
 /// What a key held at a revision that is not compacted, given its newest record.
 fn entry_at(
-    snapshot: &Snapshot,
+    snapshot: &FileSnapshot,
     key: &Key,
-    newest: Newest,
+    newest: NewestRecord,
     at: Revision,
 ) -> Result<Option<Entry>, EngineError> {
-    let Newest { mut revision, live } = newest;
+    let NewestRecord { mut revision, live } = newest;
     if revision <= at && !live {
         return Ok(None);
     }
@@ -312,14 +312,14 @@ fn entry_at(
             .log
             .get(revision.get())?
             .ok_or_else(|| missing(revision))?;
-        let record = Record::read(revision, stored.value())?;
+        let record = LogRecord::read(revision, stored.value())?;
         if revision <= at {
             return entry(key, &record);
         }
         // What a creation replaced was a deletion: when that is compacted, it is no longer there to be
         // followed, and `at` is not before it.
         if record.previous == Revision::ZERO
-            || record.kind == Kind::Created && record.previous <= snapshot.compacted
+            || record.kind == ChangeKind::Created && record.previous <= snapshot.compacted
         {
             return Ok(None);
         }
@@ -328,9 +328,9 @@ fn entry_at(
 }
 
 /// The record as the key's entry; `None` if it is a deletion.
-fn entry(key: &Key, record: &Record<'_>) -> Result<Option<Entry>, EngineError> {
+fn entry(key: &Key, record: &LogRecord<'_>) -> Result<Option<Entry>, EngineError> {
     if record.key != &**key {
-        let Record {
+        let LogRecord {
             revision, key: found, ..
         } = record;
         return Err(StoreError::Corrupt(format!("revision {revision} wrote {found}, not {key}")).into());

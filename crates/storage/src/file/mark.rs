@@ -7,18 +7,18 @@ use super::directory::StoreDirectory;
 use crate::{OpenError, Revision, StoreError};
 
 const FILE: &str = "mark";
-const WORDS: &str = "k3 store, closed at revision ";
+const PREFIX: &str = "k3 store, closed at revision ";
 
 /// What is known of the store from outside its file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct CloseMark {
     /// Where the store stood when it was last closed in good order. It never stands lower.
     pub(super) closed_at: Revision,
 }
 
-// --- Mark ---
+// --- CloseMark ---
 
-impl Mark {
+impl CloseMark {
     /// The directory's mark; `None` if no store has been there.
     pub(super) fn read(directory: &dyn StoreDirectory) -> Result<Option<Self>, OpenError> {
         let io = |source| OpenError::Io {
@@ -30,11 +30,11 @@ impl Mark {
         if len == 0 {
             return Ok(None);
         }
-        let mut text = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(WORDS.len() + 24)];
+        let mut text = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(PREFIX.len() + 24)];
         file.read(0, &mut text).map_err(io)?;
         let closed_at = std::str::from_utf8(&text)
             .ok()
-            .and_then(|text| text.strip_prefix(WORDS))
+            .and_then(|text| text.strip_prefix(PREFIX))
             .and_then(|number| number.trim_end().parse().ok());
         match closed_at {
             Some(number) => Ok(Some(Self {
@@ -49,7 +49,7 @@ impl Mark {
     /// Writes the mark, always at the same length so that it is replaced whole.
     pub(super) fn write(&self, directory: &dyn StoreDirectory) -> std::io::Result<()> {
         let file = directory.open(FILE)?;
-        file.write(0, format!("{WORDS}{:020}\n", self.closed_at.get()).as_bytes())?;
+        file.write(0, format!("{PREFIX}{:020}\n", self.closed_at.get()).as_bytes())?;
         file.sync()
     }
 }

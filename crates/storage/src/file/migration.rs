@@ -4,7 +4,7 @@ use redb::{ReadableDatabase, WriteTransaction};
 
 use super::{
     engine::{Engine, EngineError, FILE, Open, guarded},
-    tables::{LOG, Meta},
+    tables::{LOG, StoreMeta},
 };
 use crate::{
     OpenError,
@@ -12,17 +12,17 @@ use crate::{
 };
 
 /// What changes the data from one format to the next, within a transaction.
-pub(super) type Step = fn(&WriteTransaction) -> Result<(), EngineError>;
+pub(super) type MigrationStep = fn(&WriteTransaction) -> Result<(), EngineError>;
 
 /// From format 1 to 2, from 2 to 3, and so on.
-pub(super) const STEPS: &[Step] = &[];
+pub(super) const STEPS: &[MigrationStep] = &[];
 
 /// Makes a new file ready, refuses one that is too new, and migrates an old one, of which a copy
 /// stays beside it.
-pub(super) fn run(engine: &Engine, steps: &[Step]) -> Result<(), OpenError> {
+pub(super) fn run(engine: &Engine, steps: &[MigrationStep]) -> Result<(), OpenError> {
     let open = engine.current()?;
     let explain = |engine_error| OpenError::from(engine.explain(engine_error));
-    let found = guarded(|| Meta::format(&open.database.begin_read()?)).map_err(explain)?;
+    let found = guarded(|| StoreMeta::format(&open.database.begin_read()?)).map_err(explain)?;
     match format::plan_migration(&engine.directory.location(), found, steps)? {
         MigrationPlan::Current => Ok(()),
         MigrationPlan::Fresh => guarded(|| create(&open, format::newest(steps))).map_err(explain),
@@ -42,17 +42,17 @@ pub(super) fn run(engine: &Engine, steps: &[Step]) -> Result<(), OpenError> {
 fn create(open: &Open, format: u32) -> Result<(), EngineError> {
     let txn = open.database.begin_write()?;
     txn.open_table(LOG)?;
-    Meta::new(format).write(&txn)?;
+    StoreMeta::new(format).write(&txn)?;
     Ok(txn.commit()?)
 }
 
 /// Takes a step and notes it, in one transaction: a crash neither repeats nor skips it.
-fn migrate(open: &Open, step: Step, to: u32) -> Result<(), EngineError> {
+fn migrate(open: &Open, step: MigrationStep, to: u32) -> Result<(), EngineError> {
     let txn = open.database.begin_write()?;
     step(&txn)?;
-    Meta {
+    StoreMeta {
         format: to,
-        ..Meta::pending(&txn)?
+        ..StoreMeta::pending(&txn)?
     }
     .write(&txn)?;
     Ok(txn.commit()?)
@@ -70,8 +70,8 @@ mod tests {
 
     /// A step that leaves a trace: it moves the compacted revision ten times as far, plus one.
     fn leave_a_trace(txn: &WriteTransaction) -> Result<(), EngineError> {
-        let meta = Meta::pending(txn)?;
-        Meta {
+        let meta = StoreMeta::pending(txn)?;
+        StoreMeta {
             compacted: Revision::new(meta.compacted.get() * 10 + 1),
             ..meta
         }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     fn state(database: &redb::Database) -> (u32, u64) {
-        let meta = Meta::read(&database.begin_read().unwrap()).unwrap();
+        let meta = StoreMeta::read(&database.begin_read().unwrap()).unwrap();
         (meta.format, meta.compacted.get())
     }
 
@@ -111,8 +111,8 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_step_changes_nothing_and_is_taken_again() {
-        let (_folder, engine) = old_store();
+    fn a_failed_migration_step_is_rolled_back_and_retried() {
+        let (_directory, engine) = old_store();
         let open = engine.current().unwrap();
         run(&engine, &[leave_a_trace, fail]).unwrap_err();
         assert_eq!(state(&open.database), (2, 11));
@@ -121,8 +121,8 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_store_is_refused_and_not_touched() {
-        let (_folder, engine) = old_store();
+    fn rejects_a_newer_store_without_changing_it() {
+        let (_directory, engine) = old_store();
         run(&engine, &[leave_a_trace]).unwrap();
         let error = run(&engine, &[]).unwrap_err();
         assert!(
@@ -181,7 +181,7 @@ mod tests {
         Ok(())
     }
 
-    const SLOW_STEPS: [Step; 4] = [leave_a_trace_slowly; 4];
+    const SLOW_STEPS: [MigrationStep; 4] = [leave_a_trace_slowly; 4];
 
     fn engine_at(directory: &Path) -> Engine {
         let locked = Arc::new(FsDirectory::lock(directory).unwrap());
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_migration_that_is_killed_is_continued_and_takes_no_step_twice() {
+    fn a_killed_migration_continues_without_repeating_steps() {
         let (directory, engine) = old_store();
         drop(engine);
         let program = std::env::current_exe().unwrap();

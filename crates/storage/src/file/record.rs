@@ -26,9 +26,9 @@ const EXPIRES: u8 = 16;
 
 /// A record, borrowed from where it is stored or from what is about to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record<'a> {
+pub(super) struct LogRecord<'a> {
     pub(super) revision: Revision,
-    pub(super) kind: Kind,
+    pub(super) kind: ChangeKind,
     /// The key's record before this one; [`Revision::ZERO`] for none. It may be compacted.
     pub(super) previous: Revision,
     pub(super) expiry: Option<Expiry>,
@@ -38,15 +38,15 @@ pub(super) struct Record<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ChangeKind {
     Created,
     Updated,
     Deleted,
 }
 
-// --- Record ---
+// --- LogRecord ---
 
-impl<'a> Record<'a> {
+impl<'a> LogRecord<'a> {
     /// How many bytes `write` fills.
     pub(super) fn stored_len(&self) -> usize {
         let expiry = if self.expiry.is_some() { 12 } else { 0 };
@@ -55,11 +55,11 @@ impl<'a> Record<'a> {
 
     /// Writes the record into a buffer of exactly `stored_len` bytes.
     pub(super) fn write(&self, buffer: &mut [u8]) {
-        let mut out = Cursor { buffer, at: 0 };
+        let mut out = RecordCursor { buffer, at: 0 };
         let kind = match self.kind {
-            Kind::Created => CREATED,
-            Kind::Updated => UPDATED,
-            Kind::Deleted => DELETED,
+            ChangeKind::Created => CREATED,
+            ChangeKind::Updated => UPDATED,
+            ChangeKind::Deleted => DELETED,
         };
         out.put(&[kind | if self.expiry.is_some() { EXPIRES } else { 0 }]);
         out.put(&self.previous.get().to_le_bytes());
@@ -93,9 +93,9 @@ impl<'a> Record<'a> {
     fn parse(revision: Revision, body: &'a [u8]) -> Option<Self> {
         let (&head, rest) = body.split_first()?;
         let kind = match head & !EXPIRES {
-            CREATED => Kind::Created,
-            UPDATED => Kind::Updated,
-            DELETED => Kind::Deleted,
+            CREATED => ChangeKind::Created,
+            UPDATED => ChangeKind::Updated,
+            DELETED => ChangeKind::Deleted,
             _ => return None,
         };
         let (previous, mut rest) = rest.split_first_chunk::<8>()?;
@@ -125,7 +125,7 @@ impl<'a> Record<'a> {
 
     /// The record as the entry it put under its key; `None` if it deleted it.
     pub(super) fn entry(&self) -> Result<Option<Entry>, StoreError> {
-        if self.kind == Kind::Deleted {
+        if self.kind == ChangeKind::Deleted {
             return Ok(None);
         }
         let value = Bytes::copy_from_slice(self.value);
@@ -141,9 +141,9 @@ impl<'a> Record<'a> {
     pub(super) fn event(&self) -> Result<Event, StoreError> {
         let value = || Bytes::copy_from_slice(self.value);
         let change = match self.kind {
-            Kind::Created => Change::Created(value()),
-            Kind::Updated => Change::Updated(value()),
-            Kind::Deleted => Change::Deleted,
+            ChangeKind::Created => Change::Created(value()),
+            ChangeKind::Updated => Change::Updated(value()),
+            ChangeKind::Deleted => Change::Deleted,
         };
         Ok(Event {
             revision: self.revision,
@@ -158,12 +158,12 @@ impl<'a> Record<'a> {
     }
 }
 
-struct Cursor<'a> {
+struct RecordCursor<'a> {
     buffer: &'a mut [u8],
     at: usize,
 }
 
-impl Cursor<'_> {
+impl RecordCursor<'_> {
     fn put(&mut self, bytes: &[u8]) {
         self.buffer[self.at..self.at + bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
@@ -181,10 +181,10 @@ fn checksum(revision: Revision, body: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    fn sample() -> Record<'static> {
-        Record {
+    fn sample() -> LogRecord<'static> {
+        LogRecord {
             revision: Revision::new(7),
-            kind: Kind::Updated,
+            kind: ChangeKind::Updated,
             previous: Revision::new(3),
             expiry: Some(Expiry {
                 deadline_ms: 1_700_000_000_123,
@@ -195,37 +195,40 @@ mod tests {
         }
     }
 
-    fn stored(record: &Record<'_>) -> Vec<u8> {
+    fn stored(record: &LogRecord<'_>) -> Vec<u8> {
         let mut buffer = vec![0; record.stored_len()];
         record.write(&mut buffer);
         buffer
     }
 
     #[test]
-    fn what_is_written_is_read() {
-        for kind in [Kind::Created, Kind::Updated, Kind::Deleted] {
+    fn reads_what_was_written() {
+        for kind in [ChangeKind::Created, ChangeKind::Updated, ChangeKind::Deleted] {
             for expiry in [None, sample().expiry] {
-                let record = Record {
+                let record = LogRecord {
                     kind,
                     expiry,
                     ..sample()
                 };
-                assert_eq!(Record::read(record.revision, &stored(&record)).unwrap(), record);
+                assert_eq!(
+                    LogRecord::read(record.revision, &stored(&record)).unwrap(),
+                    record
+                );
             }
         }
     }
 
     #[test]
-    fn every_flipped_bit_and_every_cut_is_noticed() {
+    fn detects_every_flipped_bit_and_truncation() {
         let good = stored(&sample());
         for bit in 0..good.len() * 8 {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(Record::read(Revision::new(7), &bad).is_err(), "bit {bit}");
+            assert!(LogRecord::read(Revision::new(7), &bad).is_err(), "bit {bit}");
         }
         for len in 0..good.len() {
             assert!(
-                Record::read(Revision::new(7), &good[..len]).is_err(),
+                LogRecord::read(Revision::new(7), &good[..len]).is_err(),
                 "length {len}"
             );
         }
@@ -233,6 +236,6 @@ mod tests {
 
     #[test]
     fn detects_a_record_stored_under_another_key() {
-        assert!(Record::read(Revision::new(8), &stored(&sample())).is_err());
+        assert!(LogRecord::read(Revision::new(8), &stored(&sample())).is_err());
     }
 }

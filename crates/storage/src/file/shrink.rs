@@ -14,9 +14,9 @@ use redb::ReadableDatabase;
 
 use super::{
     engine::{EngineError, FILE, Open, guarded},
-    store::Shared,
-    tables::{LOG, Meta, read_history_mark, write_history_mark},
-    writer::Job,
+    store::FileStoreShared,
+    tables::{LOG, StoreMeta, read_history_mark, write_history_mark},
+    writer::WriterJob,
 };
 use crate::{Revision, StoreError};
 
@@ -44,8 +44,8 @@ pub(super) fn estimate(bytes: u64) -> u64 {
 /// Makes a copy in a thread of its own, or brings one up to date, and sends it to the writer. The
 /// thread ends soon after the store is closed.
 pub(super) fn start(
-    shared: Arc<Shared>,
-    writer: mpsc::Sender<Job>,
+    shared: Arc<FileStoreShared>,
+    writer: mpsc::Sender<WriterJob>,
     behind: Option<CompactedCopy>,
 ) -> Option<JoinHandle<()>> {
     let report = writer.clone();
@@ -56,26 +56,26 @@ pub(super) fn start(
         });
         let shrunk = shrunk.map_err(|engine_error| shared.engine.explain(engine_error));
         // A writer that has stopped needs no copy.
-        let _ = writer.send(Job::CompactedCopy(shrunk));
+        let _ = writer.send(WriterJob::CompactedCopy(shrunk));
     };
     match std::thread::Builder::new().name("k3-shrink".into()).spawn(work) {
         Ok(thread) => Some(thread),
         Err(error) => {
             let error = StoreError::unavailable("file", "cannot start a thread to shrink the file", error);
-            let _ = report.send(Job::CompactedCopy(Err(error)));
+            let _ = report.send(WriterJob::CompactedCopy(Err(error)));
             None
         }
     }
 }
 
-fn copy(shared: &Shared) -> Result<CompactedCopy, EngineError> {
+fn copy(shared: &FileStoreShared) -> Result<CompactedCopy, EngineError> {
     shared.engine.directory.remove(COPY).map_err(redb::Error::Io)?;
     let copy = shared.engine.open_beside(COPY)?;
     let source = shared.engine.current()?;
     let txn = copy.database.begin_write()?;
     txn.open_table(LOG)?;
     let from = source.database.begin_read()?;
-    Meta::read(&from)?.write(&txn)?;
+    StoreMeta::read(&from)?.write(&txn)?;
     if let Some(mark) = read_history_mark(&from)? {
         write_history_mark(&txn, mark)?;
     }
@@ -90,7 +90,7 @@ fn copy(shared: &Shared) -> Result<CompactedCopy, EngineError> {
 }
 
 /// Adds the records that the copy does not have yet.
-fn catch_up(shared: &Shared, behind: CompactedCopy) -> Result<CompactedCopy, EngineError> {
+fn catch_up(shared: &FileStoreShared, behind: CompactedCopy) -> Result<CompactedCopy, EngineError> {
     let CompactedCopy { copy, mut upto } = behind;
     let source = shared.engine.current()?.database.begin_read()?;
     let records = source.open_table(LOG)?;
@@ -116,7 +116,7 @@ fn catch_up(shared: &Shared, behind: CompactedCopy) -> Result<CompactedCopy, Eng
 
 /// Brings the copy up to date and puts it in location of the file. Only the writer may, between two
 /// groups: nothing is committed meanwhile.
-pub(super) fn switch(shared: &Shared, behind: CompactedCopy) -> Result<(), StoreError> {
+pub(super) fn switch(shared: &FileStoreShared, behind: CompactedCopy) -> Result<(), StoreError> {
     let engine = &shared.engine;
     let explain = |engine_error| engine.explain(engine_error);
     let io = |error| explain(EngineError::Engine(redb::Error::Io(error)));

@@ -1,4 +1,4 @@
-//! The door: what callers see of the file store.
+//! The file store.
 
 use std::{
     sync::{
@@ -17,42 +17,42 @@ use super::{
     directory::{FsDirectory, StoreDirectory},
     engine::{Engine, EngineError, FILE, Open, guarded, panic_message},
     import::{FileImport, ImportStep},
-    index::{Index, IndexScan},
-    mark::Mark,
+    index::{IndexScan, KeyIndex},
+    mark::CloseMark,
     migration,
     options::{FileOptions, RepairMode},
     shrink::COPY,
-    tables::{LOG, Meta, Snapshot, read_history_mark},
-    writer::{Job, Position, Writer},
+    tables::{FileSnapshot, LOG, StoreMeta, read_history_mark},
+    writer::{FileWriter, WriterJob, WriterPosition},
 };
 use crate::{
     Clock, CommitError, Entry, Event, HistoryMark, Import, ImportError, Key, OpenError, Page, Prefix, Range,
     ReadError, Revision, Store, StoreError, StoreHealth, WatchError, WatchStream, Write,
-    expiry::{Deadlines, Sweeper},
-    feed::{Feed, FeedWatch, History},
+    expiry::{Deadlines, ExpirySweeper},
+    feed::{EventFeed, FeedWatch, WatchHistory},
 };
 
 /// A store in a directory.
 pub struct FileStore {
-    shared: Arc<Shared>,
-    jobs: mpsc::Sender<Job>,
+    shared: Arc<FileStoreShared>,
+    jobs: mpsc::Sender<WriterJob>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    _sweeper: Sweeper,
+    _sweeper: ExpirySweeper,
 }
 
 /// What the door, the writer and its threads share.
-pub(super) struct Shared {
+pub(super) struct FileStoreShared {
     pub(super) engine: Engine,
-    pub(super) index: Index,
-    pub(super) feed: Arc<Feed>,
+    pub(super) index: KeyIndex,
+    pub(super) feed: Arc<EventFeed>,
     pub(super) deadlines: Arc<Deadlines>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) repair: RepairMode,
-    pub(super) phase: Phase,
+    pub(super) phase: FileStorePhase,
 }
 
 /// What the store may be asked to do now.
-pub(super) struct Phase(AtomicU8);
+pub(super) struct FileStorePhase(AtomicU8);
 
 const OPEN: u8 = 0;
 const IMPORTS: u8 = 1;
@@ -61,8 +61,8 @@ const CLOSED: u8 = 2;
 /// Reads past events for watches.
 struct FileHistory {
     /// A watch does not keep the store open.
-    shared: Weak<Shared>,
-    jobs: mpsc::Sender<Job>,
+    shared: Weak<FileStoreShared>,
+    jobs: mpsc::Sender<WriterJob>,
 }
 
 // --- FileStore ---
@@ -80,16 +80,16 @@ impl FileStore {
         directory: Arc<dyn StoreDirectory>,
         options: FileOptions,
     ) -> Result<Arc<Self>, OpenError> {
-        let (shared, position) = blocking(move || Shared::open(directory, &options)).await??;
+        let (shared, position) = blocking(move || FileStoreShared::open(directory, &options)).await??;
         let shared = Arc::new(shared);
         let (jobs, receiver) = mpsc::channel();
-        let writer = Writer::new(Arc::clone(&shared), (jobs.clone(), receiver), position);
+        let writer = FileWriter::new(Arc::clone(&shared), (jobs.clone(), receiver), position);
         let writer = std::thread::Builder::new()
             .name("k3-store".into())
             .spawn(move || writer.run())
             .map_err(|error| StoreError::unavailable("file", "cannot start the writer's thread", error))?;
         Ok(Arc::new_cyclic(|store| Self {
-            _sweeper: Sweeper::start(Arc::clone(&shared.deadlines), store.clone()),
+            _sweeper: ExpirySweeper::start(Arc::clone(&shared.deadlines), store.clone()),
             shared,
             jobs,
             writer: Mutex::new(Some(writer)),
@@ -98,7 +98,7 @@ impl FileStore {
 
     async fn read<T: Send + 'static>(
         &self,
-        read: impl Fn(&Shared, &redb::Database) -> Result<T, EngineError> + Send + 'static,
+        read: impl Fn(&FileStoreShared, &redb::Database) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.shared.phase.check()?;
         self.shared.read(&self.jobs, read).await
@@ -113,7 +113,7 @@ impl FileStore {
             .expect("nothing panics while it holds the writer")
             .take();
         // A writer that has stopped has nothing left to stop.
-        let _ = self.jobs.send(Job::Stop);
+        let _ = self.jobs.send(WriterJob::Stop);
         writer
     }
 }
@@ -131,7 +131,7 @@ impl Store for FileStore {
     async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError> {
         let key = key.clone();
         Ok(self
-            .read(move |shared, file| shared.index.get(&key, || Snapshot::take(file)))
+            .read(move |shared, file| shared.index.get(&key, || FileSnapshot::take(file)))
             .await?)
     }
 
@@ -140,8 +140,10 @@ impl Store for FileStore {
         loop {
             let prefix = prefix.clone();
             let requested = page.clone();
-            let read = move |shared: &Shared, file: &redb::Database| {
-                shared.index.range(&prefix, &requested, || Snapshot::take(file))
+            let read = move |shared: &FileStoreShared, file: &redb::Database| {
+                shared
+                    .index
+                    .range(&prefix, &requested, || FileSnapshot::take(file))
             };
             match self.read(read).await? {
                 // The newest state was compacted while it was read, because it no longer is the newest.
@@ -156,14 +158,16 @@ impl Store for FileStore {
         self.shared.phase.check()?;
         let (answer, answered) = oneshot::channel();
         self.jobs
-            .send(Job::Commit(write, answer))
+            .send(WriterJob::Commit(write, answer))
             .map_err(|_| StoreError::Closed)?;
         // A writer that stopped before it took the write did not perform it.
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
     async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError> {
-        let compacted = self.read(|_, file| Ok(Snapshot::take(file)?.compacted)).await?;
+        let compacted = self
+            .read(|_, file| Ok(FileSnapshot::take(file)?.compacted))
+            .await?;
         let current = self.shared.index.current();
         if after > current {
             return Err(WatchError::Future { after, current });
@@ -189,7 +193,7 @@ impl Store for FileStore {
     async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
         let (answer, answered) = oneshot::channel();
         self.jobs
-            .send(Job::Compact(upto, answer))
+            .send(WriterJob::Compact(upto, answer))
             .map_err(|_| StoreError::Closed)?;
         answered.await.map_err(|_| StoreError::Closed)?
     }
@@ -205,7 +209,7 @@ impl Store for FileStore {
     ) -> Result<bool, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.jobs
-            .send(Job::ReplaceMark(expected, mark, answer))
+            .send(WriterJob::ReplaceMark(expected, mark, answer))
             .map_err(|_| StoreError::Closed)?;
         answered.await.map_err(|_| StoreError::Closed)?
     }
@@ -219,10 +223,10 @@ impl Store for FileStore {
 
     async fn health(&self) -> Result<StoreHealth, StoreError> {
         // Through to the disk, not only from memory, and through the writer.
-        self.read(|_, file| Snapshot::take(file)).await?;
+        self.read(|_, file| FileSnapshot::take(file)).await?;
         let (answer, answered) = oneshot::channel();
         self.jobs
-            .send(Job::Probe(answer))
+            .send(WriterJob::Probe(answer))
             .map_err(|_| StoreError::Closed)?;
         answered.await.map_err(|_| StoreError::Closed)??;
         Ok(StoreHealth {
@@ -257,13 +261,13 @@ impl Store for FileStore {
     }
 }
 
-// --- Shared ---
+// --- FileStoreShared ---
 
-impl Shared {
+impl FileStoreShared {
     fn open(
         directory: Arc<dyn StoreDirectory>,
         options: &FileOptions,
-    ) -> Result<(Self, Position), OpenError> {
+    ) -> Result<(Self, WriterPosition), OpenError> {
         let location = directory.location();
         let io = |source| OpenError::Io {
             path: location.clone().into(),
@@ -272,7 +276,7 @@ impl Shared {
         // Left by a process that ended while it made a copy.
         directory.remove(COPY).map_err(io)?;
         // A newer version may write the mark otherwise: the format, which is in the store's file, is checked first.
-        let mark = Mark::read(&*directory);
+        let mark = CloseMark::read(&*directory);
         let is_used = !matches!(mark, Ok(None));
         if is_used
             && directory
@@ -290,19 +294,19 @@ impl Shared {
         let (meta, survey) = guarded(|| survey(&open)).map_err(explain)?;
         let current = survey.current();
         match mark {
-            None => Mark {
+            None => CloseMark {
                 closed_at: Revision::ZERO,
             }
             .write(&*engine.directory)
             .map_err(io)?,
-            Some(Mark { closed_at }) if current < closed_at => {
+            Some(CloseMark { closed_at }) if current < closed_at => {
                 let message =
                     format!("{FILE} in {location} is at revision {current}, but was closed at {closed_at}");
                 return Err(StoreError::Corrupt(message).into());
             }
             Some(_) => {}
         }
-        let position = Position {
+        let position = WriterPosition {
             compacted: meta.compacted,
             bytes: survey.bytes,
             history_bytes: survey.history_bytes,
@@ -310,12 +314,12 @@ impl Shared {
         let deadlines = Arc::new(Deadlines::default());
         expect_expiries(&deadlines, &*options.clock, &survey);
         let shared = Self {
-            feed: Arc::new(Feed::new(current)),
-            index: Index::new(survey),
+            feed: Arc::new(EventFeed::new(current)),
+            index: KeyIndex::new(survey),
             deadlines,
             clock: Arc::clone(&options.clock),
             repair: options.repair,
-            phase: Phase(AtomicU8::new(if meta.importing.is_some() {
+            phase: FileStorePhase(AtomicU8::new(if meta.importing.is_some() {
                 IMPORTS
             } else {
                 OPEN
@@ -336,7 +340,7 @@ impl Shared {
             tracing::error!(panic = panic_message(&*panic), "the store's writer has panicked");
         }
         self.feed.close();
-        let mark = Mark {
+        let mark = CloseMark {
             closed_at: self.feed.position(),
         };
         if let Err(error) = mark.write(&*self.engine.directory) {
@@ -349,15 +353,15 @@ impl Shared {
     /// Reads from a snapshot on a thread that may block.
     async fn read<T: Send + 'static>(
         self: &Arc<Self>,
-        jobs: &mpsc::Sender<Job>,
-        read: impl Fn(&Shared, &redb::Database) -> Result<T, EngineError> + Send + 'static,
+        jobs: &mpsc::Sender<WriterJob>,
+        read: impl Fn(&FileStoreShared, &redb::Database) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let shared = Arc::clone(self);
         let jobs = jobs.clone();
         blocking(move || {
             let ask_writer = || {
                 // A writer that has stopped repairs nothing; the read will say so.
-                let _ = jobs.send(Job::Mend);
+                let _ = jobs.send(WriterJob::Mend);
             };
             shared.engine.read(|file| read(&shared, file), ask_writer)
         })
@@ -374,9 +378,9 @@ fn expect_expiries(deadlines: &Deadlines, clock: &dyn Clock, survey: &IndexScan)
 }
 
 /// Reads all of the file once.
-fn survey(open: &Open) -> Result<(Meta, IndexScan), EngineError> {
+fn survey(open: &Open) -> Result<(StoreMeta, IndexScan), EngineError> {
     let txn = open.database.begin_read()?;
-    let meta = Meta::read(&txn)?;
+    let meta = StoreMeta::read(&txn)?;
     let survey = match meta.importing {
         None => IndexScan::take(&txn.open_table(LOG)?, meta.compacted)?,
         // The entries of an unfinished import are looked at when it ends.
@@ -394,9 +398,9 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
         })
 }
 
-// --- Phase ---
+// --- FileStorePhase ---
 
-impl Phase {
+impl FileStorePhase {
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match self.0.load(Ordering::SeqCst) {
             OPEN => Ok(()),
@@ -425,7 +429,7 @@ impl Phase {
 // --- FileHistory ---
 
 #[async_trait]
-impl History for FileHistory {
+impl WatchHistory for FileHistory {
     async fn past(
         &self,
         prefix: &Prefix,
@@ -435,8 +439,9 @@ impl History for FileHistory {
     ) -> Result<(Vec<Event>, Revision), WatchError> {
         let prefix = prefix.clone();
         let shared = self.shared.upgrade().ok_or(StoreError::Closed)?;
-        let past =
-            move |_: &Shared, file: &redb::Database| Snapshot::take(file)?.past(&prefix, after, upto, limit);
+        let past = move |_: &FileStoreShared, file: &redb::Database| {
+            FileSnapshot::take(file)?.past(&prefix, after, upto, limit)
+        };
         shared.read(&self.jobs, past).await?
     }
 }

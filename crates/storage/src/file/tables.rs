@@ -6,7 +6,7 @@
 
 use redb::{ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
-use super::{engine::EngineError, record::Record};
+use super::{engine::EngineError, record::LogRecord};
 use crate::{Event, HistoryMark, Prefix, Revision, StoreError, WatchError};
 
 /// Revision -> record. Every revision above the compacted one has its record; at or below it only those
@@ -25,7 +25,7 @@ const CHECK: &str = "check";
 
 /// What is known of the file beside its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Meta {
+pub(super) struct StoreMeta {
     /// The format of the data.
     pub(super) format: u32,
     /// The oldest state that can be read. The store never stands below it, also when compaction took
@@ -36,14 +36,14 @@ pub(super) struct Meta {
 }
 
 /// The file at one moment. Reading it never blocks the writer, nor the other way round.
-pub(super) struct Snapshot {
+pub(super) struct FileSnapshot {
     pub(super) log: ReadOnlyTable<u64, &'static [u8]>,
     pub(super) compacted: Revision,
 }
 
-// --- Meta ---
+// --- StoreMeta ---
 
-impl Meta {
+impl StoreMeta {
     /// Of a new store.
     pub(super) fn new(format: u32) -> Self {
         Self {
@@ -133,13 +133,13 @@ pub(super) fn write_history_mark(txn: &redb::WriteTransaction, mark: HistoryMark
     Ok(())
 }
 
-// --- Snapshot ---
+// --- FileSnapshot ---
 
-impl Snapshot {
+impl FileSnapshot {
     pub(super) fn take(engine: &redb::Database) -> Result<Self, EngineError> {
         let txn = engine.begin_read()?;
         Ok(Self {
-            compacted: Meta::read(&txn)?.compacted,
+            compacted: StoreMeta::read(&txn)?.compacted,
             log: txn.open_table(LOG)?,
         })
     }
@@ -161,7 +161,7 @@ impl Snapshot {
         let mut reached = after;
         for found in self.log.range(after.next().get()..=upto.get())? {
             let (revision, stored) = found?;
-            let record = Record::read(Revision::new(revision.value()), stored.value())?;
+            let record = LogRecord::read(Revision::new(revision.value()), stored.value())?;
             if record.revision != reached.next() {
                 return Err(missing(reached.next()).into());
             }

@@ -14,12 +14,12 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{
     compaction,
     engine::{EngineError, Open, guarded},
-    group::{CommittedWrite, Group},
+    group::{CommitGroup, CommittedWrite},
     import::{self, ImportStep},
     options::RepairMode,
     shrink::{self, CompactedCopy},
-    store::Shared,
-    tables::{Snapshot, read_history_mark, write_history_mark},
+    store::FileStoreShared,
+    tables::{FileSnapshot, read_history_mark, write_history_mark},
 };
 use crate::{
     CommitError, HistoryMark, ImportError, Operation, Revision, StoreError, Write,
@@ -31,7 +31,7 @@ const GROUP_COMMITS: usize = 1024;
 const GROUP_BYTES: usize = 8 << 20;
 /// Records a transaction compacts beside its commits: few enough not to delay them by much.
 const COMPACT_RECORDS: usize = 256;
-/// Room that must be left on the disk before values are written. Deletions may use most of it, so
+/// Free space that the disk must have before values are written. Deletions may use most of it, so
 /// that a full store can be emptied.
 const RESERVE: u64 = 512 << 10;
 const RESERVE_OF_DELETES: u64 = 64 << 10;
@@ -39,7 +39,7 @@ const RESERVE_OF_DELETES: u64 = 64 << 10;
 const SPREAD: u64 = 8;
 
 /// Something for the writer to do.
-pub(super) enum Job {
+pub(super) enum WriterJob {
     Commit(Write, CommitResult<Revision, CommitError>),
     Compact(Revision, CommitResult<(), StoreError>),
     /// Replaces the mark of compactors, if it is the first of these.
@@ -58,11 +58,11 @@ pub(super) enum Job {
 pub(super) type CommitResult<T, E> = oneshot::Sender<Result<T, E>>;
 
 /// Commits, and who waits for them.
-type Commits = Vec<(Write, CommitResult<Revision, CommitError>)>;
+type PendingCommits = Vec<(Write, CommitResult<Revision, CommitError>)>;
 
 /// What the writer knows of the file; the newest revision is in the index.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Position {
+pub(super) struct WriterPosition {
     pub(super) compacted: Revision,
     /// Bytes of all records.
     pub(super) bytes: u64,
@@ -70,31 +70,31 @@ pub(super) struct Position {
     pub(super) history_bytes: u64,
 }
 
-pub(super) struct Writer {
-    shared: Arc<Shared>,
-    jobs: mpsc::Receiver<Job>,
+pub(super) struct FileWriter {
+    shared: Arc<FileStoreShared>,
+    jobs: mpsc::Receiver<WriterJob>,
     /// For threads that report back.
-    sender: mpsc::Sender<Job>,
-    position: Position,
+    sender: mpsc::Sender<WriterJob>,
+    position: WriterPosition,
     /// How much history is kept.
     budget: HistoryBudget,
     /// The compaction under way.
-    compaction: Option<Compaction>,
+    compaction: Option<RunningCompaction>,
     /// The copy under way. While there is one, nothing is compacted, so that catching up means only
     /// adding records.
-    shrinking: Option<Shrinking>,
+    shrinking: Option<RunningShrink>,
     /// The import begun last, the only one that may continue.
     importing: Option<Arc<()>>,
     /// Set when the disk failed to sync: what is on it is unknown, so nothing more is written.
     failed: Option<StoreError>,
 }
 
-struct Compaction {
+struct RunningCompaction {
     upto: Revision,
     waiting: Vec<CommitResult<(), StoreError>>,
 }
 
-struct Shrinking {
+struct RunningShrink {
     /// Whom to report when the copy has replaced the file.
     waiting: Vec<CommitResult<(), StoreError>>,
     /// What makes the copy.
@@ -105,16 +105,16 @@ struct Shrinking {
 struct AppliedGroup {
     answers: Vec<Result<Revision, CommitError>>,
     done: CommittedWrite,
-    step: Option<compaction::Step>,
+    step: Option<compaction::CompactionStep>,
 }
 
-// --- Writer ---
+// --- FileWriter ---
 
-impl Writer {
+impl FileWriter {
     pub(super) fn new(
-        shared: Arc<Shared>,
-        (sender, jobs): (mpsc::Sender<Job>, mpsc::Receiver<Job>),
-        position: Position,
+        shared: Arc<FileStoreShared>,
+        (sender, jobs): (mpsc::Sender<WriterJob>, mpsc::Receiver<WriterJob>),
+        position: WriterPosition,
     ) -> Self {
         let mut budget = HistoryBudget::default();
         // Its age is unknown: it counts as young.
@@ -141,22 +141,22 @@ impl Writer {
             }
             match then {
                 None => {}
-                Some(Job::Commit(..)) => unreachable!("gather puts every commit into the group"),
-                Some(Job::Compact(upto, answer)) => self.begin_compaction(upto, answer),
-                Some(Job::ReplaceMark(expected, mark, answer)) => {
+                Some(WriterJob::Commit(..)) => unreachable!("gather puts every commit into the group"),
+                Some(WriterJob::Compact(upto, answer)) => self.begin_compaction(upto, answer),
+                Some(WriterJob::ReplaceMark(expected, mark, answer)) => {
                     let _ = answer.send(self.replace_mark(expected, mark));
                 }
-                Some(Job::Import(token, step, answer)) => self.import(token, step, answer),
-                Some(Job::CompactedCopy(copy)) => self.end_shrinking(copy),
-                Some(Job::Probe(answer)) => {
+                Some(WriterJob::Import(token, step, answer)) => self.import(token, step, answer),
+                Some(WriterJob::CompactedCopy(copy)) => self.end_shrinking(copy),
+                Some(WriterJob::Probe(answer)) => {
                     let _ = answer.send(self.admit(&[]).and_then(|()| self.check_space(RESERVE)));
                 }
-                Some(Job::Mend) => {
+                Some(WriterJob::Mend) => {
                     if let Err(error) = self.reopen() {
                         tracing::error!(%error, "cannot open the store again");
                     }
                 }
-                Some(Job::Stop) => return self.stop(),
+                Some(WriterJob::Stop) => return self.stop(),
             }
         }
     }
@@ -171,12 +171,12 @@ impl Writer {
 
     /// All commits that wait, up to a limit, and the first job behind them that is something else.
     /// Waits only if there is nothing else to do.
-    fn gather(&mut self) -> (Commits, Option<Job>) {
-        let mut commits = Commits::new();
+    fn gather(&mut self) -> (PendingCommits, Option<WriterJob>) {
+        let mut commits = PendingCommits::new();
         let mut bytes = 0;
         while commits.len() < GROUP_COMMITS && bytes < GROUP_BYTES {
             let job = if commits.is_empty() && !self.compacts_now() {
-                self.jobs.recv().unwrap_or(Job::Stop)
+                self.jobs.recv().unwrap_or(WriterJob::Stop)
             } else {
                 match self.jobs.try_recv() {
                     Ok(job) => job,
@@ -184,7 +184,7 @@ impl Writer {
                 }
             };
             match job {
-                Job::Commit(write, answer) => {
+                WriterJob::Commit(write, answer) => {
                     bytes += size(&write);
                     commits.push((write, answer));
                 }
@@ -194,7 +194,7 @@ impl Writer {
         (commits, None)
     }
 
-    fn commit(&mut self, commits: Commits) {
+    fn commit(&mut self, commits: PendingCommits) {
         let (writes, waiting): (Vec<_>, Vec<_>) = commits.into_iter().unzip();
         let answers = self
             .admit(&writes)
@@ -241,7 +241,7 @@ impl Writer {
         match directory.free_space() {
             Ok(free) if free >= needed => Ok(()),
             Ok(free) => Err(full(format!("{free} bytes are free, {needed} are needed"))),
-            Err(error) => Err(full(format!("cannot tell how much is free: {error}"))),
+            Err(error) => Err(full(format!("cannot determine the free space: {error}"))),
         }
     }
 
@@ -255,7 +255,7 @@ impl Writer {
         }
         let AppliedGroup { answers, done, step } =
             applied.expect("a transaction that ended well was applied");
-        self.tell(&done);
+        self.notify_waiters(&done);
         if let Some(step) = step {
             self.position.compacted = step.compacted;
             self.budget.compact(step.compacted);
@@ -274,7 +274,7 @@ impl Writer {
     ) -> Result<(), EngineError> {
         let mut txn = open.database.begin_write()?;
         txn.set_quick_repair(self.shared.repair == RepairMode::Record);
-        let mut group = Group::begin(&txn, &self.shared.index, self.shared.clock.now())?;
+        let mut group = CommitGroup::begin(&txn, &self.shared.index, self.shared.clock.now())?;
         let mut answers = Vec::with_capacity(writes.len());
         for write in writes {
             answers.push(group.apply(write)?);
@@ -309,7 +309,7 @@ impl Writer {
             Some(compaction) => compaction.upto = compaction.upto.max(upto),
             None if upto <= self.position.compacted => {}
             None => {
-                self.compaction = Some(Compaction {
+                self.compaction = Some(RunningCompaction {
                     upto,
                     waiting: Vec::new(),
                 });
@@ -318,7 +318,7 @@ impl Writer {
     }
 
     /// Publishes what became durable.
-    fn tell(&mut self, done: &CommittedWrite) {
+    fn notify_waiters(&mut self, done: &CommittedWrite) {
         self.position.bytes += done.bytes;
         if let Some(last) = done.events.last() {
             self.budget.add(last.revision, done.bytes, Instant::now());
@@ -373,7 +373,7 @@ impl Writer {
     fn reopen(&mut self) -> Result<Revision, StoreError> {
         let open = self.shared.engine.reopen()?;
         let newest = guarded(|| {
-            let snapshot = Snapshot::take(&open.database)?;
+            let snapshot = FileSnapshot::take(&open.database)?;
             let last = snapshot
                 .log
                 .last()?
@@ -383,7 +383,7 @@ impl Writer {
         let newest = newest.map_err(|engine_error| self.shared.engine.explain(engine_error))?;
         let known = self.shared.index.current();
         if newest < known {
-            let error = StoreError::Corrupt(format!("the file went back from revision {known} to {newest}"));
+            let error = StoreError::Corrupt(format!("the file regressed from revision {known} to {newest}"));
             self.failed = Some(error.clone());
             return Err(error);
         }
@@ -404,7 +404,7 @@ impl Writer {
         } else if upto <= self.position.compacted {
             let _ = answer.send(Ok(()));
         } else {
-            self.compaction = Some(Compaction {
+            self.compaction = Some(RunningCompaction {
                 upto,
                 waiting: vec![answer],
             });
@@ -412,7 +412,8 @@ impl Writer {
     }
 
     fn give_up_compaction(&mut self, error: &CommitError) {
-        let Some(Compaction { waiting, .. }) = self.compaction.take_if(|_| self.shrinking.is_none()) else {
+        let Some(RunningCompaction { waiting, .. }) = self.compaction.take_if(|_| self.shrinking.is_none())
+        else {
             return;
         };
         let error = match error {
@@ -429,12 +430,12 @@ impl Writer {
     fn end_compaction_if_done(&mut self) {
         let compacted = self.position.compacted;
         let done = self.compaction.take_if(|compaction| compaction.upto <= compacted);
-        let Some(Compaction { waiting, .. }) = done else {
+        let Some(RunningCompaction { waiting, .. }) = done else {
             return;
         };
         if self.worth_shrinking() {
             let thread = shrink::start(Arc::clone(&self.shared), self.sender.clone(), None);
-            self.shrinking = Some(Shrinking { waiting, thread });
+            self.shrinking = Some(RunningShrink { waiting, thread });
             return;
         }
         for answer in waiting {
@@ -454,7 +455,7 @@ impl Writer {
     /// Puts the copy in location of the file, or sends it to catch up once more if much has been written
     /// since it was made.
     fn end_shrinking(&mut self, copy: Result<CompactedCopy, StoreError>) {
-        let Some(Shrinking { waiting, .. }) = self.shrinking.take() else {
+        let Some(RunningShrink { waiting, .. }) = self.shrinking.take() else {
             return;
         };
         let outcome = copy.and_then(|copy| {
@@ -467,7 +468,7 @@ impl Writer {
         match outcome {
             Ok(Some(behind)) => {
                 let thread = shrink::start(Arc::clone(&self.shared), self.sender.clone(), Some(behind));
-                self.shrinking = Some(Shrinking { waiting, thread });
+                self.shrinking = Some(RunningShrink { waiting, thread });
                 return;
             }
             Ok(None) => {}
@@ -504,11 +505,11 @@ impl Writer {
 
     fn import(&mut self, token: Arc<()>, step: ImportStep, answer: CommitResult<Revision, ImportError>) {
         let begins = matches!(step, ImportStep::Begin { .. } | ImportStep::Discard);
-        let goes_on = self
+        let continues = self
             .importing
             .as_ref()
             .is_some_and(|last| Arc::ptr_eq(last, &token));
-        if !begins && !goes_on {
+        if !begins && !continues {
             let _ = answer.send(Err(ImportError::Superseded));
             return;
         }

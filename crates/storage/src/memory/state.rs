@@ -14,14 +14,14 @@ use crate::{
 };
 
 /// Everything the store knows.
-pub(super) struct State {
+pub(super) struct MemoryState {
     /// The newest commit.
     current: Revision,
     /// The oldest state that can still be read. Not above `current`.
     compacted: Revision,
     /// For each key its versions, oldest first. Never empty: the last of them is at or before
     /// `compacted` only if it is a live value.
-    keys: BTreeMap<Key, Vec<Version>>,
+    keys: BTreeMap<Key, Vec<EntryVersion>>,
     /// The commits above `compacted`, one per revision, without gap.
     log: VecDeque<Event>,
     /// How many keys hold a value now.
@@ -33,7 +33,7 @@ pub(super) struct State {
 }
 
 /// What a key held from one commit to its next.
-struct Version {
+struct EntryVersion {
     revision: Revision,
     /// `None` when the commit deleted the key.
     stored: Option<StoredValue>,
@@ -45,9 +45,9 @@ struct StoredValue {
     expiry: Option<Expiry>,
 }
 
-// --- State ---
+// --- MemoryState ---
 
-impl State {
+impl MemoryState {
     pub(super) fn new() -> Self {
         Self {
             current: Revision::FIRST,
@@ -143,7 +143,7 @@ impl State {
         self.keys
             .entry(key.clone())
             .or_default()
-            .push(Version { revision, stored });
+            .push(EntryVersion { revision, stored });
         self.current = revision;
         let event = Event {
             revision,
@@ -251,7 +251,7 @@ impl State {
                 });
                 (
                     entry.key,
-                    vec![Version {
+                    vec![EntryVersion {
                         revision: entry.revision,
                         stored,
                     }],
@@ -261,9 +261,9 @@ impl State {
     }
 }
 
-// --- Version ---
+// --- EntryVersion ---
 
-impl Version {
+impl EntryVersion {
     fn entry(&self, key: &Key) -> Option<Entry> {
         let StoredValue { value, expiry } = self.stored.clone()?;
         Some(Entry {

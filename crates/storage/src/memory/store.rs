@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::state::State;
+use super::state::MemoryState;
 use crate::{
     Clock, CommitError, Entry, Event, Expiry, HistoryMark, Import, ImportError, Key, Operation, Page, Prefix,
     Range, ReadError, Revision, Store, StoreError, StoreHealth, SystemClock, WatchError, WatchStream, Write,
-    expiry::{Deadlines, Sweeper},
-    feed::{Feed, FeedWatch, History},
+    expiry::{Deadlines, ExpirySweeper},
+    feed::{EventFeed, FeedWatch, WatchHistory},
 };
 
 /// Entries read under one lock: a long list must not keep writers waiting.
@@ -18,27 +18,27 @@ const CHUNK: usize = 500;
 
 /// A store in memory. Nothing of it outlives the process.
 pub struct MemoryStore {
-    shared: Arc<Shared>,
-    _sweeper: Sweeper,
+    shared: Arc<MemoryStoreShared>,
+    _sweeper: ExpirySweeper,
 }
 
-struct Shared {
-    state: Mutex<Phase>,
-    feed: Arc<Feed>,
+struct MemoryStoreShared {
+    state: Mutex<MemoryStorePhase>,
+    feed: Arc<EventFeed>,
     deadlines: Arc<Deadlines>,
     clock: Box<dyn Clock>,
 }
 
 /// What may be done with the state.
-enum Phase {
-    Open(State),
+enum MemoryStorePhase {
+    Open(MemoryState),
     /// With the import that may finish it: the one begun last.
-    Importing(State, Arc<()>),
+    Importing(MemoryState, Arc<()>),
     Closed,
 }
 
 struct MemoryImport {
-    shared: Arc<Shared>,
+    shared: Arc<MemoryStoreShared>,
     /// Reports this import from one that was begun later.
     token: Arc<()>,
     source: Revision,
@@ -55,15 +55,15 @@ impl MemoryStore {
 
     /// An empty store that takes the time of day from `clock`.
     pub fn with_clock(clock: impl Clock + 'static) -> Arc<Self> {
-        let state = State::new();
-        let shared = Arc::new(Shared {
-            feed: Arc::new(Feed::new(state.current())),
-            state: Mutex::new(Phase::Open(state)),
+        let state = MemoryState::new();
+        let shared = Arc::new(MemoryStoreShared {
+            feed: Arc::new(EventFeed::new(state.current())),
+            state: Mutex::new(MemoryStorePhase::Open(state)),
             deadlines: Arc::default(),
             clock: Box::new(clock),
         });
         Arc::new_cyclic(|store| Self {
-            _sweeper: Sweeper::start(Arc::clone(&shared.deadlines), store.clone()),
+            _sweeper: ExpirySweeper::start(Arc::clone(&shared.deadlines), store.clone()),
             shared,
         })
     }
@@ -197,13 +197,15 @@ impl Store for MemoryStore {
     async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError> {
         let token = Arc::new(());
         let mut phase = self.shared.lock();
-        *phase = match std::mem::replace(&mut *phase, Phase::Closed) {
-            Phase::Closed => return Err(StoreError::Closed.into()),
-            Phase::Open(state) if !state.is_empty() => {
-                *phase = Phase::Open(state);
+        *phase = match std::mem::replace(&mut *phase, MemoryStorePhase::Closed) {
+            MemoryStorePhase::Closed => return Err(StoreError::Closed.into()),
+            MemoryStorePhase::Open(state) if !state.is_empty() => {
+                *phase = MemoryStorePhase::Open(state);
                 return Err(ImportError::NotEmpty);
             }
-            Phase::Open(state) | Phase::Importing(state, _) => Phase::Importing(state, Arc::clone(&token)),
+            MemoryStorePhase::Open(state) | MemoryStorePhase::Importing(state, _) => {
+                MemoryStorePhase::Importing(state, Arc::clone(&token))
+            }
         };
         Ok(Box::new(MemoryImport {
             shared: Arc::clone(&self.shared),
@@ -215,23 +217,25 @@ impl Store for MemoryStore {
 
     async fn discard(&self) -> Result<(), ImportError> {
         let mut phase = self.shared.lock();
-        *phase = match std::mem::replace(&mut *phase, Phase::Closed) {
-            Phase::Closed => return Err(StoreError::Closed.into()),
-            Phase::Open(state) | Phase::Importing(state, _) => Phase::Importing(state, Arc::default()),
+        *phase = match std::mem::replace(&mut *phase, MemoryStorePhase::Closed) {
+            MemoryStorePhase::Closed => return Err(StoreError::Closed.into()),
+            MemoryStorePhase::Open(state) | MemoryStorePhase::Importing(state, _) => {
+                MemoryStorePhase::Importing(state, Arc::default())
+            }
         };
         Ok(())
     }
 
     async fn close(&self) {
-        *self.shared.lock() = Phase::Closed;
+        *self.shared.lock() = MemoryStorePhase::Closed;
         self.shared.feed.close();
     }
 }
 
-// --- Shared ---
+// --- MemoryStoreShared ---
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Phase> {
+impl MemoryStoreShared {
+    fn lock(&self) -> MutexGuard<'_, MemoryStorePhase> {
         self.state
             .lock()
             .expect("nothing panics while it holds the state")
@@ -239,7 +243,7 @@ impl Shared {
 }
 
 #[async_trait]
-impl History for Shared {
+impl WatchHistory for MemoryStoreShared {
     async fn past(
         &self,
         prefix: &Prefix,
@@ -251,10 +255,10 @@ impl History for Shared {
     }
 }
 
-// --- Phase ---
+// --- MemoryStorePhase ---
 
-impl Phase {
-    fn open(&mut self) -> Result<&mut State, StoreError> {
+impl MemoryStorePhase {
+    fn open(&mut self) -> Result<&mut MemoryState, StoreError> {
         match self {
             Self::Open(state) => Ok(state),
             Self::Importing(..) => Err(StoreError::UnfinishedImport),
@@ -274,9 +278,9 @@ impl Import for MemoryImport {
 
     async fn finish(self: Box<Self>) -> Result<Revision, ImportError> {
         let mut phase = self.shared.lock();
-        let mut state = match std::mem::replace(&mut *phase, Phase::Closed) {
-            Phase::Importing(state, token) if Arc::ptr_eq(&token, &self.token) => state,
-            Phase::Closed => return Err(StoreError::Closed.into()),
+        let mut state = match std::mem::replace(&mut *phase, MemoryStorePhase::Closed) {
+            MemoryStorePhase::Importing(state, token) if Arc::ptr_eq(&token, &self.token) => state,
+            MemoryStorePhase::Closed => return Err(StoreError::Closed.into()),
             other => {
                 *phase = other;
                 return Err(ImportError::Superseded);
@@ -292,7 +296,7 @@ impl Import for MemoryImport {
         state.import(self.entries, self.source);
         let current = state.current();
         self.shared.feed.jump(current);
-        *phase = Phase::Open(state);
+        *phase = MemoryStorePhase::Open(state);
         Ok(current)
     }
 }

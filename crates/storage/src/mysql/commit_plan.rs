@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_creates_in_one_group_the_first_wins_and_the_second_sees_it() {
+    fn concurrent_creates_in_a_group_have_one_winner() {
         let plan = plan(
             &[Write::create(key("/a"), "one"), Write::create(key("/a"), "two")],
             &[],

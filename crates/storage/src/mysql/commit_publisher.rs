@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::row::LogRow;
-use crate::{Event, Expiry, Key, Revision, expiry::Deadlines, feed::Feed};
+use crate::{Event, Expiry, Key, Revision, expiry::Deadlines, feed::EventFeed};
 
 /// How long after a commit others are expected.
 const BUSY: Duration = Duration::from_secs(10);
@@ -38,16 +38,16 @@ pub(super) enum PublishResult {
 
 /// The end of the log, as far as this process has followed it.
 pub(super) struct CommitPublisher {
-    pub(super) feed: Arc<Feed>,
+    pub(super) feed: Arc<EventFeed>,
     pub(super) deadlines: Arc<Deadlines>,
-    state: Mutex<State>,
-    /// A copy of `State::published`, for those who wait for it.
+    state: Mutex<PublisherState>,
+    /// A copy of `PublisherState::published`, for those who wait for it.
     position: watch::Sender<Revision>,
     /// Makes the follower look at once.
     poll_now: Notify,
 }
 
-struct State {
+struct PublisherState {
     published: PublishedPosition,
     /// When the store last moved, by anybody's commit. `None` before the first.
     last_commit_at: Option<Instant>,
@@ -59,9 +59,9 @@ impl CommitPublisher {
     /// A tail whose next commit follows `position`.
     pub(super) fn new(position: Revision) -> Self {
         Self {
-            feed: Arc::new(Feed::new(position)),
+            feed: Arc::new(EventFeed::new(position)),
             deadlines: Arc::default(),
-            state: Mutex::new(State {
+            state: Mutex::new(PublisherState {
                 published: PublishedPosition {
                     revision: position,
                     nonce: None,
@@ -117,7 +117,7 @@ impl CommitPublisher {
         PublishResult::Published
     }
 
-    /// Goes on at `to`, which was not reached by events, unless it lies behind. Watchers that have
+    /// Continues at `to`, which was not reached by events, unless it is behind. Watchers that have
     /// not seen everything up to it are notified that what they need is compacted.
     pub(super) fn jump(&self, to: Revision) {
         let mut state = self.lock();
@@ -167,14 +167,14 @@ impl CommitPublisher {
         self.poll_now.notified().await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PublisherState> {
         self.state.lock().expect("nothing panics while it holds the tail")
     }
 }
 
-// --- State ---
+// --- PublisherState ---
 
-impl State {
+impl PublisherState {
     fn busy(&self) -> bool {
         self.last_commit_at
             .is_some_and(|last_commit_at| last_commit_at.elapsed() < BUSY)

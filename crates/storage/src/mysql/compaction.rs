@@ -8,8 +8,8 @@ use sqlx::{AssertSqlSafe, Row as _, mysql::MySqlRow};
 
 use super::{
     connection::Connection,
-    failure::Failure,
-    pool::Pool,
+    failure::MysqlFailure,
+    pool::ConnectionPool,
     reads,
     row::Kind,
     statement::{arguments, padded},
@@ -40,7 +40,7 @@ struct GarbageRows {
 }
 
 /// Forgets states before `upto`, and deletes what only they need.
-pub(super) async fn compact(pool: &Pool, upto: Revision) -> Result<(), StoreError> {
+pub(super) async fn compact(pool: &ConnectionPool, upto: Revision) -> Result<(), StoreError> {
     let target = pool.persist(|| mark(pool, upto)).await?;
     loop {
         let swept = pool.persist(|| sweep(pool, target)).await?;
@@ -51,7 +51,7 @@ pub(super) async fn compact(pool: &Pool, upto: Revision) -> Result<(), StoreErro
 }
 
 /// Reports that states before `upto` cannot be read, and returns up to where they can not.
-async fn mark(pool: &Pool, upto: Revision) -> Result<Revision, Failure> {
+async fn mark(pool: &ConnectionPool, upto: Revision) -> Result<Revision, MysqlFailure> {
     let mut lease = pool.lease().await?;
     lease.connection.run(sqlx::query(MARK).bind(upto.get())).await?;
     lease.release();
@@ -59,19 +59,19 @@ async fn mark(pool: &Pool, upto: Revision) -> Result<Revision, Failure> {
 }
 
 /// Deletes the next piece and returns how far the rows were removed.
-async fn sweep(pool: &Pool, target: Revision) -> Result<Revision, Failure> {
+async fn sweep(pool: &ConnectionPool, target: Revision) -> Result<Revision, MysqlFailure> {
     let mut lease = pool.lease().await?;
     let swept = sweep_piece(&mut lease.connection, target).await?;
     lease.release();
     Ok(swept)
 }
 
-async fn sweep_piece(connection: &mut Connection, target: Revision) -> Result<Revision, Failure> {
+async fn sweep_piece(connection: &mut Connection, target: Revision) -> Result<Revision, MysqlFailure> {
     connection.begin().await?;
     let rows = connection.rows(sqlx::query(LOCK)).await?;
-    let row = rows
-        .first()
-        .ok_or_else(|| Failure::Lasting(StoreError::Corrupt("the row of k3_sweep is missing".to_owned())))?;
+    let row = rows.first().ok_or_else(|| {
+        MysqlFailure::Lasting(StoreError::Corrupt("the row of k3_sweep is missing".to_owned()))
+    })?;
     let swept: u64 = row.try_get(0).map_err(|error| connection.misread(error))?;
     if swept >= target.get() {
         connection.roll_back().await?;
@@ -89,7 +89,7 @@ async fn sweep_piece(connection: &mut Connection, target: Revision) -> Result<Re
     Ok(reached)
 }
 
-async fn delete_commits(connection: &mut Connection, commits: &[u64]) -> Result<(), Failure> {
+async fn delete_commits(connection: &mut Connection, commits: &[u64]) -> Result<(), MysqlFailure> {
     if commits.is_empty() {
         return Ok(());
     }
@@ -110,7 +110,7 @@ async fn delete_names(
     connection: &mut Connection,
     names: &[Vec<u8>],
     target: Revision,
-) -> Result<(), Failure> {
+) -> Result<(), MysqlFailure> {
     if names.is_empty() {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use sqlx::{
 use tokio::time::{Instant, timeout};
 
 use super::{
-    failure::{Failure, timed_out, unavailable},
+    failure::{MysqlFailure, timed_out, unavailable},
     options::MysqlOptions,
 };
 
@@ -36,7 +36,7 @@ const ALLOW_SILENCE: &str = "SET SESSION wait_timeout = 60, SESSION net_read_tim
 pub(super) type Statement<'q> = Query<'q, MySql, MySqlArguments>;
 
 /// Makes connections.
-pub(super) struct Connector {
+pub(super) struct ConnectionFactory {
     pub(super) options: MysqlOptions,
     target: MySqlConnectOptions,
     /// How the server is called in messages.
@@ -45,7 +45,7 @@ pub(super) struct Connector {
 
 /// What a connection is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ConnectionRole {
     /// Each statement is a transaction of its own, unless one is begun.
     Reader,
     /// Every statement is part of a transaction, which ends by `COMMIT` or with the connection.
@@ -63,12 +63,12 @@ pub(super) struct Connection {
     pub(super) max_packet: usize,
     /// When it was last known to work.
     used: Instant,
-    silence: Silence,
+    silence: ServerSilence,
 }
 
 /// How long the server lets a session be silent.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Silence {
+enum ServerSilence {
     /// As long as sessions may that hold no locks.
     Allowed,
     /// For a second.
@@ -77,9 +77,9 @@ enum Silence {
     Unknown,
 }
 
-// --- Connector ---
+// --- ConnectionFactory ---
 
-impl Connector {
+impl ConnectionFactory {
     pub(super) fn new(options: MysqlOptions) -> Self {
         let location = options.location();
         Self {
@@ -90,14 +90,14 @@ impl Connector {
     }
 
     /// Opens a connection to the database and sets it up.
-    pub(super) async fn connect(&self, role: Role) -> Result<Connection, Failure> {
+    pub(super) async fn connect(&self, role: ConnectionRole) -> Result<Connection, MysqlFailure> {
         timeout(self.options.connect_timeout, self.establish(role))
             .await
-            .map_err(|_| Failure::Passing(timed_out()))?
+            .map_err(|_| MysqlFailure::Passing(timed_out()))?
     }
 
-    async fn establish(&self, role: Role) -> Result<Connection, Failure> {
-        let failure = |error| Failure::of(error, &self.location);
+    async fn establish(&self, role: ConnectionRole) -> Result<Connection, MysqlFailure> {
+        let failure = |error| MysqlFailure::of(error, &self.location);
         let mut inner = self.target.connect().await.map_err(failure)?;
         inner
             .execute(AssertSqlSafe(self.session(role)))
@@ -109,7 +109,7 @@ impl Connector {
             .map_err(failure)?;
         let max_packet = usize::try_from(max_packet).unwrap_or(usize::MAX);
         if max_packet < MIN_PACKET {
-            return Err(Failure::Lasting(unavailable(format!(
+            return Err(MysqlFailure::Lasting(unavailable(format!(
                 "max_allowed_packet of the server is {max_packet}, it must be at least {MIN_PACKET}"
             ))));
         }
@@ -118,7 +118,7 @@ impl Connector {
             location: self.location.as_str().into(),
             max_packet,
             used: Instant::now(),
-            silence: Silence::Allowed,
+            silence: ServerSilence::Allowed,
         })
     }
 
@@ -130,7 +130,7 @@ impl Connector {
     /// locks gaps between keys, over which writers and compaction would deadlock.
     ///
     /// Strict mode: a value that does not fit is an error, not cut.
-    fn session(&self, role: Role) -> String {
+    fn session(&self, role: ConnectionRole) -> String {
         let lock_wait = self.options.request_timeout.as_secs().max(1);
         let common = format!(
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
@@ -138,8 +138,8 @@ impl Connector {
              innodb_lock_wait_timeout = {lock_wait}"
         );
         match role {
-            Role::Reader => common,
-            Role::Writer => format!("{common}, autocommit = 0; {ALLOW_SILENCE}"),
+            ConnectionRole::Reader => common,
+            ConnectionRole::Writer => format!("{common}, autocommit = 0; {ALLOW_SILENCE}"),
         }
     }
 }
@@ -148,80 +148,80 @@ impl Connector {
 
 impl Connection {
     /// Runs a statement and returns its rows.
-    pub(super) async fn rows(&mut self, statement: Statement<'_>) -> Result<Vec<MySqlRow>, Failure> {
+    pub(super) async fn rows(&mut self, statement: Statement<'_>) -> Result<Vec<MySqlRow>, MysqlFailure> {
         let rows = statement.fetch_all(&mut self.inner).await;
         self.checked(rows)
     }
 
     /// Runs a statement and returns how many rows it found or changed.
-    pub(super) async fn run(&mut self, statement: Statement<'_>) -> Result<u64, Failure> {
+    pub(super) async fn run(&mut self, statement: Statement<'_>) -> Result<u64, MysqlFailure> {
         let done = statement.execute(&mut self.inner).await;
         Ok(self.checked(done)?.rows_affected())
     }
 
     /// Runs a statement that has no arguments and no answer.
-    pub(super) async fn plain(&mut self, sql: &'static str) -> Result<(), Failure> {
+    pub(super) async fn plain(&mut self, sql: &'static str) -> Result<(), MysqlFailure> {
         let done = self.inner.execute(sql).await;
         self.checked(done).map(drop)
     }
 
     /// Begins a transaction that locks rows. It ends by [`Connection::commit`] or [`Connection::roll_back`], or
     /// with the connection.
-    pub(super) async fn begin(&mut self) -> Result<(), Failure> {
+    pub(super) async fn begin(&mut self) -> Result<(), MysqlFailure> {
         self.limit_silence().await?;
         self.plain("START TRANSACTION").await
     }
 
     /// Ends a transaction.
-    pub(super) async fn commit(&mut self) -> Result<(), Failure> {
+    pub(super) async fn commit(&mut self) -> Result<(), MysqlFailure> {
         self.plain("COMMIT").await?;
         self.allow_silence().await;
         Ok(())
     }
 
     /// Takes a transaction back.
-    pub(super) async fn roll_back(&mut self) -> Result<(), Failure> {
+    pub(super) async fn roll_back(&mut self) -> Result<(), MysqlFailure> {
         self.plain("ROLLBACK").await?;
         self.allow_silence().await;
         Ok(())
     }
 
     /// From now on the server ends the session, and frees its locks, when it hears nothing for a second.
-    pub(super) async fn limit_silence(&mut self) -> Result<(), Failure> {
-        if self.silence != Silence::Limited {
+    pub(super) async fn limit_silence(&mut self) -> Result<(), MysqlFailure> {
+        if self.silence != ServerSilence::Limited {
             self.plain(LIMIT_SILENCE).await?;
-            self.silence = Silence::Limited;
+            self.silence = ServerSilence::Limited;
         }
         Ok(())
     }
 
     /// Lets the session rest, after a transaction has ended. A connection on which that fails is stale.
     pub(super) async fn allow_silence(&mut self) {
-        if self.silence == Silence::Limited {
-            self.silence = Silence::Unknown;
+        if self.silence == ServerSilence::Limited {
+            self.silence = ServerSilence::Unknown;
             if self.plain(ALLOW_SILENCE).await.is_ok() {
-                self.silence = Silence::Allowed;
+                self.silence = ServerSilence::Allowed;
             }
         }
     }
 
     /// Whether the server closes it soon if it is not used.
     pub(super) fn is_silence_limited(&self) -> bool {
-        self.silence != Silence::Allowed
+        self.silence != ServerSilence::Allowed
     }
 
     /// Whether the server may have closed it because it was idle.
     pub(super) fn is_stale(&self) -> bool {
-        self.silence == Silence::Unknown || self.used.elapsed() > REST
+        self.silence == ServerSilence::Unknown || self.used.elapsed() > REST
     }
 
     /// The meaning of a failure to read a row this connection returned.
-    pub(super) fn misread(&self, error: sqlx::Error) -> Failure {
-        Failure::of(error, &self.location)
+    pub(super) fn misread(&self, error: sqlx::Error) -> MysqlFailure {
+        MysqlFailure::of(error, &self.location)
     }
 
-    fn checked<T>(&mut self, result: Result<T, sqlx::Error>) -> Result<T, Failure> {
+    fn checked<T>(&mut self, result: Result<T, sqlx::Error>) -> Result<T, MysqlFailure> {
         self.used = Instant::now();
-        result.map_err(|error| Failure::of(error, &self.location))
+        result.map_err(|error| MysqlFailure::of(error, &self.location))
     }
 }

@@ -2,7 +2,7 @@
 
 use sqlx::{Row as _, mysql::MySqlRow};
 
-use super::{commit_publisher::CommitPublisher, connection::Connection, failure::Failure, row};
+use super::{commit_publisher::CommitPublisher, connection::Connection, failure::MysqlFailure, row};
 use crate::{Expiry, Key, Revision};
 
 const EXPIRING: &str = "
@@ -13,7 +13,10 @@ const EXPIRING: &str = "
 
 /// Records the deadlines of all entries that have one. Deadlines of entries that were removed may stay:
 /// to delete such an entry is in conflict with what is there, and changes nothing.
-pub(super) async fn load(connection: &mut Connection, publisher: &CommitPublisher) -> Result<(), Failure> {
+pub(super) async fn load(
+    connection: &mut Connection,
+    publisher: &CommitPublisher,
+) -> Result<(), MysqlFailure> {
     for row in connection.rows(sqlx::query(EXPIRING)).await? {
         let (key, revision, expiry, now_ms) = read(&row).map_err(|error| connection.misread(error))?;
         publisher.expect(&key, revision, expiry, now_ms);

@@ -8,7 +8,7 @@ use crate::{StoreError, plain_error};
 /// Why a statement failed. The transaction it was part of is over: its connection is dropped, and the
 /// server rolls back.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum MysqlFailure {
     /// The connection broke, or the server asks to try again.
     Passing(StoreError),
     /// Trying again at once would fail in the same way.
@@ -45,9 +45,9 @@ const ACCESS_DENIED: u16 = 1045;
 const UNKNOWN_DATABASE: u16 = 1049;
 const NO_SUCH_TABLE: u16 = 1146;
 
-// --- Failure ---
+// --- MysqlFailure ---
 
-impl Failure {
+impl MysqlFailure {
     /// What to report the caller when it is not tried again.
     pub(super) fn into_error(self) -> StoreError {
         match self {

@@ -9,11 +9,11 @@ use tokio::{task::JoinHandle, time::timeout};
 
 use super::{
     commit_publisher::{CommitPublisher, PublishResult, PublishedPosition},
-    connection::{Connection, Connector, Role},
+    connection::{Connection, ConnectionFactory, ConnectionRole},
     expiries,
-    failure::{Failure, timed_out},
+    failure::{MysqlFailure, timed_out},
     reads::{TAIL_ROWS, head_of, logged, tail_statement},
-    row::{Head, LogRow},
+    row::{LogRow, StoreHead},
     transaction::lock,
 };
 
@@ -27,10 +27,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The task that follows. Dropping it stops it.
-pub(super) struct Follower(JoinHandle<()>);
+pub(super) struct LogFollower(JoinHandle<()>);
 
 struct FollowerTask {
-    connector: Arc<Connector>,
+    connector: Arc<ConnectionFactory>,
     publisher: Arc<CommitPublisher>,
     connection: Option<Connection>,
     /// An import was seen under way: what follows it did not arrive by events.
@@ -50,19 +50,19 @@ enum LogCheck {
 }
 
 /// Whether to look again at once.
-enum Next {
+enum LogObservation {
     More,
     Wait,
 }
 
-// --- Follower ---
+// --- LogFollower ---
 
-impl Follower {
+impl LogFollower {
     #[expect(
         clippy::disallowed_methods,
         reason = "the handle is kept, and aborts the task on drop"
     )]
-    pub(super) fn start(connector: Arc<Connector>, publisher: Arc<CommitPublisher>) -> Self {
+    pub(super) fn start(connector: Arc<ConnectionFactory>, publisher: Arc<CommitPublisher>) -> Self {
         let task = FollowerTask {
             connector,
             publisher,
@@ -73,7 +73,7 @@ impl Follower {
     }
 }
 
-impl Drop for Follower {
+impl Drop for LogFollower {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -88,10 +88,10 @@ impl FollowerTask {
             let limit = self.connector.options.request_timeout;
             let looked = timeout(limit, self.look())
                 .await
-                .unwrap_or_else(|_| Err(Failure::Passing(timed_out())));
+                .unwrap_or_else(|_| Err(MysqlFailure::Passing(timed_out())));
             match looked {
-                Ok(Next::More) => pause = FIRST_PAUSE,
-                Ok(Next::Wait) => {
+                Ok(LogObservation::More) => pause = FIRST_PAUSE,
+                Ok(LogObservation::Wait) => {
                     pause = FIRST_PAUSE;
                     let interval = if self.publisher.busy() { BUSY } else { IDLE };
                     tokio::select! {
@@ -110,15 +110,15 @@ impl FollowerTask {
     }
 
     /// Looks at the log once. The connection is kept on success.
-    async fn look(&mut self) -> Result<Next, Failure> {
+    async fn look(&mut self) -> Result<LogObservation, MysqlFailure> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => self.connector.connect(Role::Reader).await?,
+            None => self.connector.connect(ConnectionRole::Reader).await?,
         };
         let published = self.publisher.published();
         let rows = connection.rows(tail_statement(published.revision)).await?;
-        let head = head_of(&rows).map_err(Failure::Lasting)?;
-        let commits = logged(&rows).map_err(Failure::Lasting)?;
+        let head = head_of(&rows).map_err(MysqlFailure::Lasting)?;
+        let commits = logged(&rows).map_err(MysqlFailure::Lasting)?;
         let next = self.digest(&mut connection, published, &head, commits).await?;
         self.connection = Some(connection);
         Ok(next)
@@ -128,12 +128,12 @@ impl FollowerTask {
         &mut self,
         connection: &mut Connection,
         published: PublishedPosition,
-        head: &Head,
+        head: &StoreHead,
         commits: Vec<LogRow>,
-    ) -> Result<Next, Failure> {
+    ) -> Result<LogObservation, MysqlFailure> {
         if head.importing.is_some() {
             self.import_seen = true;
-            return Ok(Next::Wait);
+            return Ok(LogObservation::Wait);
         }
         let finding = if self.import_seen {
             LogCheck::Behind
@@ -147,25 +147,29 @@ impl FollowerTask {
                 debug_assert_eq!(
                     publish,
                     PublishResult::Published,
-                    "commits follow on what was told"
+                    "the commits follow the published ones"
                 );
-                Ok(if more { Next::More } else { Next::Wait })
+                Ok(if more {
+                    LogObservation::More
+                } else {
+                    LogObservation::Wait
+                })
             }
             LogCheck::Behind => {
                 // Entries that expire may be among what was missed.
                 expiries::load(connection, &self.publisher).await?;
                 self.publisher.jump(head.compacted);
                 self.import_seen = false;
-                Ok(Next::More)
+                Ok(LogObservation::More)
             }
             LogCheck::Rewound => {
                 tracing::error!(
                     published = %published.revision,
                     found = %head.revision,
-                    "the database has lost commits that were seen; all watches begin anew"
+                    "the database lost published commits; restarting all watches"
                 );
                 leave_history(connection, published).await?;
-                Ok(Next::More)
+                Ok(LogObservation::More)
             }
         }
     }
@@ -173,7 +177,10 @@ impl FollowerTask {
 
 /// Moves the store above everything that was ever published and forgets the history: watchers, here and in
 /// every other process, must read again, and no revision that was seen arrives again with other content.
-async fn leave_history(connection: &mut Connection, published: PublishedPosition) -> Result<(), Failure> {
+async fn leave_history(
+    connection: &mut Connection,
+    published: PublishedPosition,
+) -> Result<(), MysqlFailure> {
     connection.begin().await?;
     let head = lock(connection).await?;
     let above = head.revision.max(published.revision).next().get();
@@ -187,7 +194,7 @@ async fn leave_history(connection: &mut Connection, published: PublishedPosition
 impl LogCheck {
     /// The meaning of what the log holds from the commit on that was published last. All of it is from
     /// one snapshot.
-    fn of(published: PublishedPosition, head: &Head, commits: &[LogRow]) -> Self {
+    fn of(published: PublishedPosition, head: &StoreHead, commits: &[LogRow]) -> Self {
         if head.compacted > published.revision {
             return Self::Behind;
         }
@@ -229,7 +236,7 @@ mod tests {
     }
 
     fn finding(published: PublishedPosition, head: (u64, u64), commits: &[(u64, u64)]) -> LogCheck {
-        let head = Head {
+        let head = StoreHead {
             revision: Revision::new(head.1),
             compacted: Revision::new(head.0),
             importing: None,
@@ -265,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_lost_commits_is_noticed() {
+    fn detects_lost_commits() {
         // The last commit is missing.
         assert_eq!(finding(published(5, 1), (2, 4), &[]), LogCheck::Rewound);
         // It was removed, and another has taken its number.

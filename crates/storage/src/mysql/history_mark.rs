@@ -5,7 +5,7 @@
 
 use sqlx::{Row as _, mysql::MySqlRow};
 
-use super::{connection::Connection, failure::Failure, pool::Pool};
+use super::{connection::Connection, failure::MysqlFailure, pool::ConnectionPool};
 use crate::{HistoryMark, Revision, StoreError};
 
 /// The ids of the rows: what the store stood at, and when. Row 1 is how far compaction has deleted commits.
@@ -16,14 +16,14 @@ const READ: &str = "SELECT id, revision FROM k3_sweep WHERE id IN (2, 3)";
 const LOCK: &str = "SELECT id, revision FROM k3_sweep WHERE id IN (1, 2, 3) FOR UPDATE";
 
 /// The mark, if there is one.
-pub(super) async fn read(pool: &Pool) -> Result<Option<HistoryMark>, StoreError> {
+pub(super) async fn read(pool: &ConnectionPool) -> Result<Option<HistoryMark>, StoreError> {
     let rows = pool.rows(|| sqlx::query(READ)).await?;
     parse(&rows).map_err(|error| StoreError::Corrupt(format!("k3_sweep cannot be read: {error}")))
 }
 
 /// Replaces the mark if it still is `expected`.
 pub(super) async fn replace(
-    pool: &Pool,
+    pool: &ConnectionPool,
     expected: Option<HistoryMark>,
     mark: HistoryMark,
 ) -> Result<bool, StoreError> {
@@ -42,7 +42,7 @@ async fn replace_once(
     connection: &mut Connection,
     expected: Option<HistoryMark>,
     mark: HistoryMark,
-) -> Result<bool, Failure> {
+) -> Result<bool, MysqlFailure> {
     connection.begin().await?;
     let rows = connection.rows(sqlx::query(LOCK)).await?;
     let found = parse(&rows).map_err(|error| connection.misread(error))?;

@@ -15,10 +15,10 @@ use sqlx::Row as _;
 use super::{
     commit_plan::PlannedCommit,
     connection::Connection,
-    failure::{Failure, unavailable},
-    row::{Head, Kind, LogRow},
+    failure::{MysqlFailure, unavailable},
+    row::{Kind, LogRow, StoreHead},
     statement::{MAX_ROWS, fits, row_bytes},
-    store::Shared,
+    store::MysqlStoreShared,
     transaction::{insert_log, lock, upsert_names},
 };
 use crate::{Entry, Import, ImportError, Revision};
@@ -30,7 +30,7 @@ const CLEAR_LOG: &str = "DELETE FROM k3_log ORDER BY revision LIMIT 1000";
 
 /// An import into the database.
 pub(super) struct MysqlImport {
-    shared: Arc<Shared>,
+    shared: Arc<MysqlStoreShared>,
     source: Revision,
     /// What `k3_store.importing` reports while this is the import under way.
     token: u64,
@@ -39,7 +39,7 @@ pub(super) struct MysqlImport {
 // --- MysqlImport ---
 
 impl MysqlImport {
-    fn new(shared: Arc<Shared>, source: Revision) -> Self {
+    fn new(shared: Arc<MysqlStoreShared>, source: Revision) -> Self {
         Self {
             shared,
             source,
@@ -48,7 +48,7 @@ impl MysqlImport {
     }
 
     /// Closes the store to everybody else, whatever it holds. The import that follows clears it.
-    pub(super) async fn discard(shared: Arc<Shared>) -> Result<(), ImportError> {
+    pub(super) async fn discard(shared: Arc<MysqlStoreShared>) -> Result<(), ImportError> {
         let import = Self::new(shared, Revision::ZERO);
         let mark = async {
             let mut lease = import.shared.pool.lease().await?;
@@ -56,13 +56,13 @@ impl MysqlImport {
             lock(&mut lease.connection).await?;
             import.take_over(&mut lease.connection).await?;
             lease.release();
-            Ok::<_, Failure>(())
+            Ok::<_, MysqlFailure>(())
         };
         Ok(import.shared.pool.once(mark).await?)
     }
 
     /// Closes the store to everybody else and clears it.
-    pub(super) async fn begin(shared: Arc<Shared>, source: Revision) -> Result<Self, ImportError> {
+    pub(super) async fn begin(shared: Arc<MysqlStoreShared>, source: Revision) -> Result<Self, ImportError> {
         let import = Self::new(shared, source);
         if !import.shared.pool.once(import.claim()).await? {
             return Err(ImportError::NotEmpty);
@@ -74,7 +74,7 @@ impl MysqlImport {
     }
 
     /// Makes this the import under way, unless the store is in use and has entries.
-    async fn claim(&self) -> Result<bool, Failure> {
+    async fn claim(&self) -> Result<bool, MysqlFailure> {
         let mut lease = self.shared.pool.lease().await?;
         let connection = &mut lease.connection;
         connection.begin().await?;
@@ -90,7 +90,7 @@ impl MysqlImport {
     }
 
     /// Makes this the import under way, at the end of a transaction that has the counter's lock.
-    async fn take_over(&self, connection: &mut Connection) -> Result<(), Failure> {
+    async fn take_over(&self, connection: &mut Connection) -> Result<(), MysqlFailure> {
         let claim = sqlx::query("UPDATE k3_store SET importing = ? WHERE id = 1").bind(self.token);
         connection.run(claim).await?;
         connection.commit().await?;
@@ -101,14 +101,14 @@ impl MysqlImport {
     /// under way any more.
     async fn step<T>(
         &self,
-        step: impl Future<Output = Result<Option<T>, Failure>>,
+        step: impl Future<Output = Result<Option<T>, MysqlFailure>>,
     ) -> Result<T, ImportError> {
         self.shared.check_open()?;
         let taken = self.shared.pool.once(step).await?;
         taken.ok_or(ImportError::Superseded)
     }
 
-    async fn clear(&self, sql: &'static str) -> Result<Option<u64>, Failure> {
+    async fn clear(&self, sql: &'static str) -> Result<Option<u64>, MysqlFailure> {
         let mut lease = self.shared.pool.lease().await?;
         if self.begin_step(&mut lease.connection).await?.is_none() {
             return Ok(None);
@@ -119,13 +119,13 @@ impl MysqlImport {
         Ok(Some(cleared))
     }
 
-    async fn store(&self, entries: &[Entry]) -> Result<Option<()>, Failure> {
+    async fn store(&self, entries: &[Entry]) -> Result<Option<()>, MysqlFailure> {
         let mut lease = self.shared.pool.lease().await?;
         let connection = &mut lease.connection;
         let commits: Vec<_> = entries.iter().map(imported).collect();
         for PlannedCommit { logged, .. } in &commits {
             if !fits(row_bytes(&logged.key, &logged.value), connection.max_packet) {
-                return Err(Failure::Lasting(unavailable(format!(
+                return Err(MysqlFailure::Lasting(unavailable(format!(
                     "the value of {} has {} bytes, more than max_allowed_packet of the server lets through",
                     logged.key,
                     logged.value.len()
@@ -143,7 +143,7 @@ impl MysqlImport {
         Ok(Some(()))
     }
 
-    async fn open(&self) -> Result<Option<Revision>, Failure> {
+    async fn open(&self) -> Result<Option<Revision>, MysqlFailure> {
         let mut lease = self.shared.pool.lease().await?;
         let connection = &mut lease.connection;
         let Some(head) = self.begin_step(connection).await? else {
@@ -170,7 +170,7 @@ impl MysqlImport {
     }
 
     /// Begins a transaction in which this is the import under way, if it still is.
-    async fn begin_step(&self, connection: &mut Connection) -> Result<Option<Head>, Failure> {
+    async fn begin_step(&self, connection: &mut Connection) -> Result<Option<StoreHead>, MysqlFailure> {
         connection.begin().await?;
         let head = lock(connection).await?;
         Ok((head.importing == Some(self.token)).then_some(head))
@@ -194,12 +194,12 @@ impl Import for MysqlImport {
     }
 }
 
-async fn holds_entries(connection: &mut Connection) -> Result<bool, Failure> {
+async fn holds_entries(connection: &mut Connection) -> Result<bool, MysqlFailure> {
     let statement = sqlx::query("SELECT 1 FROM k3_names WHERE deleted = 0 LIMIT 1");
     Ok(!connection.rows(statement).await?.is_empty())
 }
 
-async fn newest_commit(connection: &mut Connection) -> Result<Option<Revision>, Failure> {
+async fn newest_commit(connection: &mut Connection) -> Result<Option<Revision>, MysqlFailure> {
     let statement = sqlx::query("SELECT MAX(revision) FROM k3_log");
     let rows = connection.rows(statement).await?;
     let newest = rows.first().map_or(Ok(None), |row| row.try_get(0));

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bad_setting_is_named() {
+    fn names_an_invalid_setting() {
         let good = MysqlOptions::default();
         assert!(good.check().is_ok());
         for (bad, named) in [
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_password_is_not_shown() {
+    fn debug_output_hides_the_password() {
         let options = MysqlOptions {
             password: "hunter2".to_owned(),
             ..MysqlOptions::default()

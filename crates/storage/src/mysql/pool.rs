@@ -16,8 +16,8 @@ use tokio::{
 };
 
 use super::{
-    connection::{Connection, Connector, Role, Statement},
-    failure::{Failure, timed_out},
+    connection::{Connection, ConnectionFactory, ConnectionRole, Statement},
+    failure::{MysqlFailure, timed_out},
     options::OWN_CONNECTIONS,
 };
 use crate::StoreError;
@@ -27,31 +27,31 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// At most so many connections, some of them resting.
-pub(super) struct Pool {
-    connector: Arc<Connector>,
+pub(super) struct ConnectionPool {
+    connector: Arc<ConnectionFactory>,
     /// One for each connection that may be open.
     permits: Semaphore,
     /// Idle connections, the one used last at the end. Not more than `max_idle_conns`.
     idle: Mutex<Vec<Connection>>,
 }
 
-/// A connection in use. Dropping it closes it; [`Lease::release`] keeps it for the next.
-pub(super) struct Lease<'a> {
+/// A connection in use. Dropping it closes it; [`PooledConnection::release`] keeps it for the next.
+pub(super) struct PooledConnection<'a> {
     pub(super) connection: Connection,
-    pool: &'a Pool,
+    pool: &'a ConnectionPool,
     _permit: SemaphorePermit<'a>,
 }
 
 /// When to try again what failed for a passing reason.
-pub(super) struct Attempts {
+pub(super) struct RetryTimer {
     deadline: Instant,
     pause: Duration,
 }
 
-// --- Pool ---
+// --- ConnectionPool ---
 
-impl Pool {
-    pub(super) fn new(connector: Arc<Connector>) -> Self {
+impl ConnectionPool {
+    pub(super) fn new(connector: Arc<ConnectionFactory>) -> Self {
         Self {
             permits: Semaphore::new(connector.options.max_open_conns - OWN_CONNECTIONS),
             idle: Mutex::default(),
@@ -71,9 +71,9 @@ impl Pool {
     /// reason, or the request time-out has passed.
     pub(super) async fn persist<T, A>(&self, attempt: impl Fn() -> A) -> Result<T, StoreError>
     where
-        A: Future<Output = Result<T, Failure>>,
+        A: Future<Output = Result<T, MysqlFailure>>,
     {
-        let mut attempts = Attempts::until(Instant::now() + self.connector.options.request_timeout);
+        let mut attempts = RetryTimer::until(Instant::now() + self.connector.options.request_timeout);
         loop {
             match timeout_at(attempts.deadline, attempt()).await {
                 Ok(Ok(done)) => return Ok(done),
@@ -86,16 +86,16 @@ impl Pool {
     /// Does something once, within the request time-out.
     pub(super) async fn once<T>(
         &self,
-        attempt: impl Future<Output = Result<T, Failure>>,
+        attempt: impl Future<Output = Result<T, MysqlFailure>>,
     ) -> Result<T, StoreError> {
         match timeout(self.connector.options.request_timeout, attempt).await {
-            Ok(done) => done.map_err(Failure::into_error),
+            Ok(done) => done.map_err(MysqlFailure::into_error),
             Err(_) => Err(timed_out()),
         }
     }
 
     /// The rows of a statement, or what failed with the first attempt.
-    pub(super) async fn rows_once(&self, statement: Statement<'_>) -> Result<Vec<MySqlRow>, Failure> {
+    pub(super) async fn rows_once(&self, statement: Statement<'_>) -> Result<Vec<MySqlRow>, MysqlFailure> {
         let mut lease = self.lease().await?;
         let rows = lease.connection.rows(statement).await?;
         lease.release();
@@ -103,18 +103,18 @@ impl Pool {
     }
 
     /// Waits for a connection.
-    pub(super) async fn lease(&self) -> Result<Lease<'_>, Failure> {
+    pub(super) async fn lease(&self) -> Result<PooledConnection<'_>, MysqlFailure> {
         let permit = self
             .permits
             .acquire()
             .await
-            .map_err(|_| Failure::Lasting(StoreError::Closed))?;
+            .map_err(|_| MysqlFailure::Lasting(StoreError::Closed))?;
         let rested = self.lock().pop().filter(|connection| !connection.is_stale());
         let connection = match rested {
             Some(connection) => connection,
-            None => self.connector.connect(Role::Reader).await?,
+            None => self.connector.connect(ConnectionRole::Reader).await?,
         };
-        Ok(Lease {
+        Ok(PooledConnection {
             connection,
             pool: self,
             _permit: permit,
@@ -134,9 +134,9 @@ impl Pool {
     }
 }
 
-// --- Lease ---
+// --- PooledConnection ---
 
-impl Lease<'_> {
+impl PooledConnection<'_> {
     /// Gives the connection back, with no transaction open and no answer outstanding.
     pub(super) fn release(self) {
         let mut idle = self.pool.lock();
@@ -146,9 +146,9 @@ impl Lease<'_> {
     }
 }
 
-// --- Attempts ---
+// --- RetryTimer ---
 
-impl Attempts {
+impl RetryTimer {
     pub(super) fn until(deadline: Instant) -> Self {
         Self {
             deadline,
@@ -161,10 +161,10 @@ impl Attempts {
     }
 
     /// Waits until it is time for another attempt, or reports that there will be none.
-    pub(super) async fn again(&mut self, failure: Failure) -> Result<(), StoreError> {
+    pub(super) async fn again(&mut self, failure: MysqlFailure) -> Result<(), StoreError> {
         let error = match failure {
-            Failure::Passing(error) => error,
-            Failure::Lasting(error) => return Err(error),
+            MysqlFailure::Passing(error) => error,
+            MysqlFailure::Lasting(error) => return Err(error),
         };
         let next = Instant::now() + self.pause;
         if next >= self.deadline {

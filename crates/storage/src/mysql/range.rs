@@ -4,10 +4,10 @@ use sqlx::{Row as _, mysql::MySqlRow};
 
 use super::{
     connection::{Connection, Statement},
-    failure::Failure,
-    pool::Pool,
+    failure::MysqlFailure,
+    pool::ConnectionPool,
     reads::{behind, bounds, head_of, lost, odd},
-    row::{Head, LOG, LogRow, REST, head_columns, log_columns},
+    row::{LOG, LogRow, REST, StoreHead, head_columns, log_columns},
 };
 use crate::{Entry, Page, Prefix, Range, ReadError, Revision, StoreError};
 
@@ -15,7 +15,7 @@ use crate::{Entry, Page, Prefix, Range, ReadError, Revision, StoreError};
 const CHUNK: usize = 500;
 
 /// Names in order, and for each the newest commit up to a revision: its last one, or, if that is too
-/// new, the one that the index over names finds, going back from the newest. Values are joined after the limit was applied. Not
+/// new, the one that the index over names finds, reading backwards from the newest. Values are joined after the limit was applied. Not
 /// sorted at the end: the server would sort the values with the names.
 const PAGE: &str = concat!(
     "SELECT ",
@@ -37,7 +37,7 @@ const PAGE: &str = concat!(
 );
 
 /// A range that is being read.
-struct Scan {
+struct RangeScan {
     /// The revision to read at, once it is known.
     at: Option<Revision>,
     /// The first name that was not looked at.
@@ -57,8 +57,8 @@ struct StoredValue {
 }
 
 /// Reads a page.
-pub(super) async fn range(pool: &Pool, prefix: &Prefix, page: &Page) -> Result<Range, ReadError> {
-    let mut scan = Scan::new(prefix, page);
+pub(super) async fn range(pool: &ConnectionPool, prefix: &Prefix, page: &Page) -> Result<Range, ReadError> {
+    let mut scan = RangeScan::new(prefix, page);
     loop {
         let rows = pool.rows(|| scan.statement()).await?;
         match scan.take(&rows) {
@@ -76,10 +76,10 @@ pub(super) async fn range(pool: &Pool, prefix: &Prefix, page: &Page) -> Result<R
 
 /// Reads a page in one snapshot of the database, in which nothing is deleted.
 async fn range_at_once(
-    pool: &Pool,
+    pool: &ConnectionPool,
     prefix: &Prefix,
     page: &Page,
-) -> Result<Result<Range, ReadError>, Failure> {
+) -> Result<Result<Range, ReadError>, MysqlFailure> {
     let mut lease = pool.lease().await?;
     let connection = &mut lease.connection;
     connection
@@ -88,7 +88,7 @@ async fn range_at_once(
     connection
         .plain("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
         .await?;
-    let range = read_chunks(connection, Scan::new(prefix, page)).await?;
+    let range = read_chunks(connection, RangeScan::new(prefix, page)).await?;
     connection.plain("COMMIT").await?;
     lease.release();
     Ok(range)
@@ -96,8 +96,8 @@ async fn range_at_once(
 
 async fn read_chunks(
     connection: &mut Connection,
-    mut scan: Scan,
-) -> Result<Result<Range, ReadError>, Failure> {
+    mut scan: RangeScan,
+) -> Result<Result<Range, ReadError>, MysqlFailure> {
     loop {
         let rows = connection.rows(scan.statement()).await?;
         if let Some(range) = scan.take(&rows).transpose() {
@@ -106,9 +106,9 @@ async fn read_chunks(
     }
 }
 
-// --- Scan ---
+// --- RangeScan ---
 
-impl Scan {
+impl RangeScan {
     fn new(prefix: &Prefix, page: &Page) -> Self {
         let (start, end) = bounds(prefix, page.after.as_ref());
         Self {
@@ -166,7 +166,7 @@ impl Scan {
 }
 
 /// Checks that a revision can be read.
-fn readable(requested: Revision, head: &Head) -> Result<Revision, ReadError> {
+fn readable(requested: Revision, head: &StoreHead) -> Result<Revision, ReadError> {
     if requested > head.revision {
         return Err(ReadError::Future {
             requested,

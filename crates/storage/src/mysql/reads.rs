@@ -7,9 +7,9 @@ use sqlx::{Row as _, mysql::MySqlRow};
 
 use super::{
     connection::Statement,
-    failure::Failure,
-    pool::Pool,
-    row::{Head, LOG, LogRow, REST, head_columns, log_columns},
+    failure::MysqlFailure,
+    pool::ConnectionPool,
+    row::{LOG, LogRow, REST, StoreHead, head_columns, log_columns},
 };
 use crate::{Entry, Event, Key, Prefix, ReadError, Revision, StoreError, WatchError};
 
@@ -69,18 +69,20 @@ pub(super) fn head_statement() -> Statement<'static> {
 }
 
 /// Where the store stands.
-pub(super) async fn head(pool: &Pool) -> Result<Head, StoreError> {
+pub(super) async fn head(pool: &ConnectionPool) -> Result<StoreHead, StoreError> {
     let rows = pool.rows(head_statement).await?;
     head_of(&rows)?.open()
 }
 
 /// Where the store stands, requested once.
-pub(super) async fn head_once(pool: &Pool) -> Result<Head, Failure> {
+pub(super) async fn head_once(pool: &ConnectionPool) -> Result<StoreHead, MysqlFailure> {
     let rows = pool.rows_once(head_statement()).await?;
-    head_of(&rows).and_then(Head::open).map_err(Failure::Lasting)
+    head_of(&rows)
+        .and_then(StoreHead::open)
+        .map_err(MysqlFailure::Lasting)
 }
 
-pub(super) async fn get(pool: &Pool, key: &Key) -> Result<Option<Entry>, ReadError> {
+pub(super) async fn get(pool: &ConnectionPool, key: &Key) -> Result<Option<Entry>, ReadError> {
     let rows = pool.rows(|| sqlx::query(GET).bind(key.as_bytes())).await?;
     head_of(&rows)?.open()?;
     let row = rows.first().expect("the head is a row");
@@ -94,7 +96,7 @@ pub(super) async fn get(pool: &Pool, key: &Key) -> Result<Option<Entry>, ReadErr
 
 /// Up to `limit` events under a prefix above `after` and not above `upto`, and how far they reach.
 pub(super) async fn past(
-    pool: &Pool,
+    pool: &ConnectionPool,
     prefix: &Prefix,
     after: Revision,
     upto: Revision,
@@ -144,11 +146,11 @@ pub(super) fn tail_statement(first: Revision) -> Statement<'static> {
 pub(super) const TAIL_ROWS: usize = EVENTS;
 
 /// The head in the answer of any statement here.
-pub(super) fn head_of(rows: &[MySqlRow]) -> Result<Head, StoreError> {
+pub(super) fn head_of(rows: &[MySqlRow]) -> Result<StoreHead, StoreError> {
     let row = rows
         .first()
         .ok_or_else(|| StoreError::Corrupt("the row of k3_store is missing".to_owned()))?;
-    Head::of(row).map_err(odd)
+    StoreHead::of(row).map_err(odd)
 }
 
 /// The commits in an answer, in the order of their revisions.

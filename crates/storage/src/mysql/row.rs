@@ -7,7 +7,7 @@ use sqlx::{Row as _, mysql::MySqlRow};
 
 use crate::{Change, Entry, Event, Expiry, Key, Revision, StoreError};
 
-/// The columns of [`Head`], from the one row of `k3_store`.
+/// The columns of [`StoreHead`], from the one row of `k3_store`.
 macro_rules! head_columns {
     () => {
         "s.revision, s.compacted, s.importing, CAST(UNIX_TIMESTAMP(SYSDATE(3)) * 1000 AS UNSIGNED)"
@@ -30,7 +30,7 @@ pub(super) const REST: usize = 11;
 
 /// Where the store stood when a statement saw it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
+pub(super) struct StoreHead {
     /// The newest commit.
     pub(super) revision: Revision,
     /// The oldest state that can be read. Not above `revision`.
@@ -62,9 +62,9 @@ pub(super) enum Kind {
     Updated,
 }
 
-// --- Head ---
+// --- StoreHead ---
 
-impl Head {
+impl StoreHead {
     /// Reads the head from the first columns of a row.
     pub(super) fn of(row: &MySqlRow) -> Result<Self, sqlx::Error> {
         Ok(Self {

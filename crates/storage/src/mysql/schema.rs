@@ -4,7 +4,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, m
 use tokio::time::timeout;
 
 use super::{
-    failure::{Failure, is_missing_table, is_unknown_database, timed_out, unavailable},
+    failure::{MysqlFailure, is_missing_table, is_unknown_database, timed_out, unavailable},
     options::MysqlOptions,
 };
 use crate::{
@@ -15,9 +15,9 @@ use crate::{
 /// What leads from one format to the next, a variant for each step. The tables below are format 1, the
 /// first, so there is none yet.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {}
+enum MigrationStep {}
 
-const STEPS: &[Step] = &[];
+const STEPS: &[MigrationStep] = &[];
 
 /// What a server that does not answer is described as.
 const NO_ANSWER: &str = "no answer in time; check that the server runs and is not overloaded";
@@ -74,7 +74,7 @@ pub(super) async fn prepare(options: &MysqlOptions) -> Result<(), OpenError> {
 
 async fn create(options: &MysqlOptions) -> Result<(), OpenError> {
     let location = options.location();
-    let store_error = |error| OpenError::Store(Failure::of(error, &location).into_error());
+    let store_error = |error| OpenError::Store(MysqlFailure::of(error, &location).into_error());
     let mut connection = timeout(options.connect_timeout, connect(options))
         .await
         .map_err(|_| OpenError::Store(unavailable(format!("{location}: {NO_ANSWER}"))))?
@@ -133,7 +133,7 @@ async fn lock(connection: &mut MySqlConnection, options: &MysqlOptions) -> Resul
             .bind(patience)
             .fetch_one(connection)
             .await
-            .map_err(|error| OpenError::Store(Failure::of(error, &options.location()).into_error()))?;
+            .map_err(|error| OpenError::Store(MysqlFailure::of(error, &options.location()).into_error()))?;
     if got == Some(1) {
         return Ok(());
     }

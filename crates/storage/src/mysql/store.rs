@@ -12,36 +12,36 @@ use super::{
     BACKEND,
     commit_publisher::CommitPublisher,
     compaction,
-    connection::{Connector, Role},
+    connection::{ConnectionFactory, ConnectionRole},
     expiries,
-    failure::{Failure, timed_out},
-    follower::Follower,
+    failure::{MysqlFailure, timed_out},
+    follower::LogFollower,
     health, history_mark,
     import::MysqlImport,
     options::MysqlOptions,
-    pool::Pool,
+    pool::ConnectionPool,
     range, reads, schema,
-    writer::Writer,
+    writer::MysqlWriter,
 };
 use crate::{
     CommitError, Entry, Event, HistoryMark, Import, ImportError, Key, OpenError, Page, Prefix, Range,
     ReadError, Revision, Store, StoreError, StoreHealth, WatchError, WatchStream, Write,
-    expiry::Sweeper,
-    feed::{FeedWatch, History},
+    expiry::ExpirySweeper,
+    feed::{FeedWatch, WatchHistory},
 };
 
 /// A store in a MySQL or MariaDB database, which other processes may use at the same time.
 pub struct MysqlStore {
-    shared: Arc<Shared>,
-    writer: Writer,
+    shared: Arc<MysqlStoreShared>,
+    writer: MysqlWriter,
     /// What works on its own, until the store is closed.
-    tasks: Mutex<Option<(Follower, Sweeper)>>,
+    tasks: Mutex<Option<(LogFollower, ExpirySweeper)>>,
 }
 
 /// What reads, watches and imports need.
-pub(super) struct Shared {
-    connector: Arc<Connector>,
-    pub(super) pool: Pool,
+pub(super) struct MysqlStoreShared {
+    connector: Arc<ConnectionFactory>,
+    pub(super) pool: ConnectionPool,
     publisher: Arc<CommitPublisher>,
     /// Set once, by `close`.
     closed: AtomicBool,
@@ -55,11 +55,11 @@ impl MysqlStore {
     pub async fn open(options: MysqlOptions) -> Result<Arc<Self>, OpenError> {
         options.check()?;
         schema::prepare(&options).await?;
-        let connector = Arc::new(Connector::new(options));
-        let pool = Pool::new(Arc::clone(&connector));
+        let connector = Arc::new(ConnectionFactory::new(options));
+        let pool = ConnectionPool::new(Arc::clone(&connector));
         let publisher = pool.once(begin_tail(&connector)).await?;
         let publisher = Arc::new(publisher);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(MysqlStoreShared {
             connector: Arc::clone(&connector),
             pool,
             publisher: Arc::clone(&publisher),
@@ -67,21 +67,21 @@ impl MysqlStore {
         });
         Ok(Arc::new_cyclic(|store| Self {
             shared,
-            writer: Writer::start(Arc::clone(&connector), Arc::clone(&publisher)),
+            writer: MysqlWriter::start(Arc::clone(&connector), Arc::clone(&publisher)),
             tasks: Mutex::new(Some((
-                Follower::start(connector, Arc::clone(&publisher)),
-                Sweeper::start(Arc::clone(&publisher.deadlines), store.clone()),
+                LogFollower::start(connector, Arc::clone(&publisher)),
+                ExpirySweeper::start(Arc::clone(&publisher.deadlines), store.clone()),
             ))),
         }))
     }
 }
 
 /// Where to begin to follow the log, with the deadlines of what is there already.
-async fn begin_tail(connector: &Connector) -> Result<CommitPublisher, Failure> {
-    let mut connection = connector.connect(Role::Reader).await?;
+async fn begin_tail(connector: &ConnectionFactory) -> Result<CommitPublisher, MysqlFailure> {
+    let mut connection = connector.connect(ConnectionRole::Reader).await?;
     // The position first: deadlines of later commits are loaded, and then learned again from events.
     let rows = connection.rows(reads::head_statement()).await?;
-    let head = reads::head_of(&rows).map_err(Failure::Lasting)?;
+    let head = reads::head_of(&rows).map_err(MysqlFailure::Lasting)?;
     let publisher = CommitPublisher::new(head.revision);
     expiries::load(&mut connection, &publisher).await?;
     Ok(publisher)
@@ -189,9 +189,9 @@ impl Store for MysqlStore {
     }
 }
 
-// --- Shared ---
+// --- MysqlStoreShared ---
 
-impl Shared {
+impl MysqlStoreShared {
     pub(super) fn check_open(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::Closed);
@@ -211,7 +211,7 @@ impl Shared {
 }
 
 #[async_trait]
-impl History for Shared {
+impl WatchHistory for MysqlStoreShared {
     async fn past(
         &self,
         prefix: &Prefix,

@@ -7,9 +7,9 @@ use sqlx::{AssertSqlSafe, Row as _};
 use super::{
     commit_plan::{CommitPlan, KeyState, PlannedCommit},
     connection::{Connection, Statement},
-    failure::Failure,
+    failure::MysqlFailure,
     reads::{head_of, logged},
-    row::{Head, LogRow, expiry_columns, head_columns, key, log_columns},
+    row::{LogRow, StoreHead, expiry_columns, head_columns, key, log_columns},
     statement::{arguments, padded, pieces, row_bytes, tuples},
 };
 use crate::{Entry, Key, Revision, Write};
@@ -39,9 +39,9 @@ pub(super) enum GroupOutcome {
 }
 
 /// Locks the counter: a caller that commits next waits until this transaction has ended.
-pub(super) async fn lock(connection: &mut Connection) -> Result<Head, Failure> {
+pub(super) async fn lock(connection: &mut Connection) -> Result<StoreHead, MysqlFailure> {
     let rows = connection.rows(sqlx::query(LOCK)).await?;
-    head_of(&rows).map_err(Failure::Lasting)
+    head_of(&rows).map_err(MysqlFailure::Lasting)
 }
 
 /// Does everything of a group but commit it.
@@ -49,8 +49,8 @@ pub(super) async fn stage(
     connection: &mut Connection,
     writes: impl Iterator<Item = &Write> + Clone + Send,
     nonce: u64,
-) -> Result<StagedGroup, Failure> {
-    let head = lock(connection).await?.open().map_err(Failure::Lasting)?;
+) -> Result<StagedGroup, MysqlFailure> {
+    let head = lock(connection).await?.open().map_err(MysqlFailure::Lasting)?;
     let keys: BTreeSet<&Key> = writes.clone().map(|write| &write.key).collect();
     let known = known(connection, &keys.into_iter().collect::<Vec<_>>()).await?;
     let plan = CommitPlan::new(writes, known, head.revision, head.now_ms, nonce);
@@ -74,7 +74,7 @@ pub(super) async fn stage(
 pub(super) async fn group_outcome(
     connection: &mut Connection,
     group: &StagedGroup,
-) -> Result<GroupOutcome, Failure> {
+) -> Result<GroupOutcome, MysqlFailure> {
     let (Some(first), newest) = (group.plan.commits.first(), group.plan.newest()) else {
         return Ok(GroupOutcome::RolledBack);
     };
@@ -104,7 +104,7 @@ pub(super) async fn group_outcome(
 pub(super) async fn insert_log(
     connection: &mut Connection,
     commits: &[PlannedCommit],
-) -> Result<(), Failure> {
+) -> Result<(), MysqlFailure> {
     let sizes: Vec<_> = commits
         .iter()
         .map(|commit| row_bytes(&commit.logged.key, &commit.logged.value))
@@ -116,7 +116,10 @@ pub(super) async fn insert_log(
 }
 
 /// Records the newest commit of each key. Not more than [`super::statement::MAX_ROWS`].
-pub(super) async fn upsert_names(connection: &mut Connection, newest: &[&LogRow]) -> Result<(), Failure> {
+pub(super) async fn upsert_names(
+    connection: &mut Connection,
+    newest: &[&LogRow],
+) -> Result<(), MysqlFailure> {
     let rows = padded(newest);
     let sql = format!(
         "INSERT INTO k3_names (name, revision, deleted, expires_ms) VALUES {} \
@@ -160,7 +163,7 @@ fn log_statement(commits: &[PlannedCommit]) -> Statement<'_> {
 
 /// The states of keys. Read after the counter was locked, so no process changes them before this
 /// transaction ends.
-async fn known(connection: &mut Connection, keys: &[&Key]) -> Result<HashMap<Key, KeyState>, Failure> {
+async fn known(connection: &mut Connection, keys: &[&Key]) -> Result<HashMap<Key, KeyState>, MysqlFailure> {
     let names = padded(keys);
     let sql = format!(
         "SELECT name, revision FROM k3_names WHERE name IN ({}) AND deleted = 0",
@@ -185,7 +188,7 @@ async fn known(connection: &mut Connection, keys: &[&Key]) -> Result<HashMap<Key
 async fn entries(
     connection: &mut Connection,
     revisions: &[Revision],
-) -> Result<HashMap<Revision, Entry>, Failure> {
+) -> Result<HashMap<Revision, Entry>, MysqlFailure> {
     if revisions.is_empty() {
         return Ok(HashMap::new());
     }
@@ -204,7 +207,7 @@ async fn entries(
         statement.bind(revision.get())
     });
     let rows = connection.rows(statement).await?;
-    let found = logged(&rows).map_err(Failure::Lasting)?;
+    let found = logged(&rows).map_err(MysqlFailure::Lasting)?;
     Ok(found
         .into_iter()
         .filter_map(LogRow::into_entry)

@@ -18,9 +18,9 @@ use tokio::{
 use super::{
     commit_plan::WriteOutcome,
     commit_publisher::{CommitPublisher, PublishResult},
-    connection::{Connection, Connector, Role},
-    failure::{Failure, timed_out},
-    pool::Attempts,
+    connection::{Connection, ConnectionFactory, ConnectionRole},
+    failure::{MysqlFailure, timed_out},
+    pool::RetryTimer,
     statement::{MAX_ROWS, fits, row_bytes},
     transaction::{GroupOutcome, StagedGroup, group_outcome, stage},
 };
@@ -40,15 +40,15 @@ const REST_LIMIT: Duration = Duration::from_secs(1);
 type CommitResult = Result<Revision, CommitError>;
 
 /// Hands writes to the writing task. Dropping it stops the task.
-pub(super) struct Writer {
-    queue: mpsc::Sender<Request>,
+pub(super) struct MysqlWriter {
+    queue: mpsc::Sender<WriteRequest>,
     stop: Arc<Notify>,
     task: Mutex<Option<JoinHandle<()>>>,
-    connector: Arc<Connector>,
+    connector: Arc<ConnectionFactory>,
 }
 
 /// A write that waits for its turn.
-struct Request {
+struct WriteRequest {
     write: Write,
     /// When the caller stops waiting for its turn.
     deadline: Instant,
@@ -57,7 +57,7 @@ struct Request {
 
 /// The task's own.
 struct WriterTask {
-    connector: Arc<Connector>,
+    connector: Arc<ConnectionFactory>,
     publisher: Arc<CommitPublisher>,
     /// A connection with no transaction open.
     connection: Option<Connection>,
@@ -66,22 +66,22 @@ struct WriterTask {
 }
 
 /// How one attempt at a group ended.
-enum Outcome {
+enum AttemptOutcome {
     Committed(StagedGroup),
     /// Nothing of it happened.
-    Failed(Failure),
+    Failed(MysqlFailure),
     /// `COMMIT` was sent, and its answer is an error or did not arrive.
-    Unanswered(StagedGroup, Failure),
+    Unanswered(StagedGroup, MysqlFailure),
 }
 
-// --- Writer ---
+// --- MysqlWriter ---
 
-impl Writer {
+impl MysqlWriter {
     #[expect(
         clippy::disallowed_methods,
         reason = "the handle is kept, and aborts the task on drop"
     )]
-    pub(super) fn start(connector: Arc<Connector>, publisher: Arc<CommitPublisher>) -> Self {
+    pub(super) fn start(connector: Arc<ConnectionFactory>, publisher: Arc<CommitPublisher>) -> Self {
         let (queue, requests) = mpsc::channel(QUEUE);
         let stop = Arc::new(Notify::new());
         let task = WriterTask {
@@ -104,7 +104,7 @@ impl Writer {
     pub(super) async fn commit(&self, write: Write) -> CommitResult {
         let deadline = Instant::now() + self.connector.options.request_timeout;
         let (answer, answered) = oneshot::channel();
-        let request = Request {
+        let request = WriteRequest {
             write,
             deadline,
             answer,
@@ -135,7 +135,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for MysqlWriter {
     fn drop(&mut self) {
         let task = self
             .task
@@ -147,7 +147,7 @@ impl Drop for Writer {
     }
 }
 
-async fn run(mut task: WriterTask, mut requests: mpsc::Receiver<Request>, stop: Arc<Notify>) {
+async fn run(mut task: WriterTask, mut requests: mpsc::Receiver<WriteRequest>, stop: Arc<Notify>) {
     let mut waiting = Vec::new();
     loop {
         tokio::select! {
@@ -175,7 +175,7 @@ async fn run(mut task: WriterTask, mut requests: mpsc::Receiver<Request>, stop: 
 }
 
 /// Takes the writes of the next transaction from those that wait: not too many bytes, at least one.
-fn next_group(waiting: &mut Vec<Request>) -> Vec<Request> {
+fn next_group(waiting: &mut Vec<WriteRequest>) -> Vec<WriteRequest> {
     let mut bytes = 0;
     let count = waiting
         .iter()
@@ -188,9 +188,9 @@ fn next_group(waiting: &mut Vec<Request>) -> Vec<Request> {
     waiting.drain(..count).collect()
 }
 
-// --- Request ---
+// --- WriteRequest ---
 
-impl Request {
+impl WriteRequest {
     fn bytes(&self) -> usize {
         match &self.write.operation {
             Operation::Put { value, .. } => row_bytes(&self.write.key, value),
@@ -213,25 +213,27 @@ impl Request {
 
 impl WriterTask {
     /// Commits a group and answers each of its writes.
-    async fn serve(&mut self, mut group: Vec<Request>) {
+    async fn serve(&mut self, mut group: Vec<WriteRequest>) {
         let now = Instant::now();
         group.retain(|request| !request.answer.is_closed());
         for late in group.extract_if(.., |request| request.deadline <= now) {
             late.refuse(timed_out());
         }
-        let mut attempts = Attempts::until(now + self.connector.options.request_timeout);
+        let mut attempts = RetryTimer::until(now + self.connector.options.request_timeout);
         while !group.is_empty() {
             let failure = match self.attempt(&mut group, attempts.deadline()).await {
-                Outcome::Committed(staged) => return self.publish(group, &staged),
-                Outcome::Failed(failure) => failure,
-                Outcome::Unanswered(staged, failure) => match self.resolve(&staged, &mut attempts).await {
-                    Ok(GroupOutcome::Committed) => return self.publish(group, &staged),
-                    Ok(GroupOutcome::RolledBack) => failure,
-                    Ok(GroupOutcome::Forgotten) => {
-                        return answer_uncertain(group, &staged, &failure.into_error());
+                AttemptOutcome::Committed(staged) => return self.publish(group, &staged),
+                AttemptOutcome::Failed(failure) => failure,
+                AttemptOutcome::Unanswered(staged, failure) => {
+                    match self.resolve(&staged, &mut attempts).await {
+                        Ok(GroupOutcome::Committed) => return self.publish(group, &staged),
+                        Ok(GroupOutcome::RolledBack) => failure,
+                        Ok(GroupOutcome::Forgotten) => {
+                            return answer_uncertain(group, &staged, &failure.into_error());
+                        }
+                        Err(error) => return answer_uncertain(group, &staged, &error),
                     }
-                    Err(error) => return answer_uncertain(group, &staged, &error),
-                },
+                }
             };
             if let Err(error) = attempts.again(failure).await {
                 return group
@@ -242,32 +244,32 @@ impl WriterTask {
     }
 
     /// Tries once to commit a group. Writes that are too large for the server are answered and leave it.
-    async fn attempt(&mut self, group: &mut Vec<Request>, deadline: Instant) -> Outcome {
+    async fn attempt(&mut self, group: &mut Vec<WriteRequest>, deadline: Instant) -> AttemptOutcome {
         let nonce = self.next_nonce();
         let (mut connection, staged) = match timeout_at(deadline, self.stage(group, nonce)).await {
             Ok(Ok(staged)) => staged,
-            Ok(Err(failure)) => return Outcome::Failed(failure),
+            Ok(Err(failure)) => return AttemptOutcome::Failed(failure),
             // Its connection is dropped, and the server rolls back when it notices.
-            Err(_) => return Outcome::Failed(Failure::Passing(timed_out())),
+            Err(_) => return AttemptOutcome::Failed(MysqlFailure::Passing(timed_out())),
         };
         match timeout_at(deadline, connection.plain("COMMIT")).await {
             Ok(Ok(())) => {
                 self.connection = Some(connection);
-                Outcome::Committed(staged)
+                AttemptOutcome::Committed(staged)
             }
             // The answers need no commit when nothing was changed.
-            _ if staged.plan.commits.is_empty() => Outcome::Committed(staged),
+            _ if staged.plan.commits.is_empty() => AttemptOutcome::Committed(staged),
             // Also after an error of the server: some have been seen for transactions that were committed.
-            Ok(Err(failure)) => Outcome::Unanswered(staged, failure),
-            Err(_) => Outcome::Unanswered(staged, Failure::Passing(timed_out())),
+            Ok(Err(failure)) => AttemptOutcome::Unanswered(staged, failure),
+            Err(_) => AttemptOutcome::Unanswered(staged, MysqlFailure::Passing(timed_out())),
         }
     }
 
     async fn stage(
         &mut self,
-        group: &mut Vec<Request>,
+        group: &mut Vec<WriteRequest>,
         nonce: u64,
-    ) -> Result<(Connection, StagedGroup), Failure> {
+    ) -> Result<(Connection, StagedGroup), MysqlFailure> {
         let mut connection = self.connect().await?;
         for large in group.extract_if(.., |request| !fits(request.bytes(), connection.max_packet)) {
             let too_large = CommitError::TooLarge {
@@ -284,7 +286,7 @@ impl WriterTask {
     async fn resolve(
         &mut self,
         staged: &StagedGroup,
-        attempts: &mut Attempts,
+        attempts: &mut RetryTimer,
     ) -> Result<GroupOutcome, StoreError> {
         tracing::warn!("the answer to a commit was lost, will look whether it happened");
         loop {
@@ -296,7 +298,7 @@ impl WriterTask {
         }
     }
 
-    async fn look_up(&mut self, staged: &StagedGroup) -> Result<GroupOutcome, Failure> {
+    async fn look_up(&mut self, staged: &StagedGroup) -> Result<GroupOutcome, MysqlFailure> {
         let mut connection = self.connect().await?;
         let group_outcome = group_outcome(&mut connection, staged).await?;
         self.connection = Some(connection);
@@ -305,10 +307,10 @@ impl WriterTask {
 
     /// The connection of the group before, or a new one. It is put back when it has no transaction
     /// open: whatever ends early drops it.
-    async fn connect(&mut self) -> Result<Connection, Failure> {
+    async fn connect(&mut self) -> Result<Connection, MysqlFailure> {
         let mut connection = match self.connection.take().filter(|rested| !rested.is_stale()) {
             Some(connection) => connection,
-            None => self.connector.connect(Role::Writer).await?,
+            None => self.connector.connect(ConnectionRole::Writer).await?,
         };
         connection.limit_silence().await?;
         Ok(connection)
@@ -333,7 +335,7 @@ impl WriterTask {
     }
 
     /// Publishes to watchers before answering writers: a writer that has its answer finds the event in a watch.
-    fn publish(&self, group: Vec<Request>, staged: &StagedGroup) {
+    fn publish(&self, group: Vec<WriteRequest>, staged: &StagedGroup) {
         let commits = staged
             .plan
             .commits
@@ -358,7 +360,7 @@ impl WriterTask {
 
 /// Answers a group whose outcome is unknown. Conflicts with what was there
 /// before it are certain all the same.
-fn answer_uncertain(group: Vec<Request>, staged: &StagedGroup, error: &StoreError) {
+fn answer_uncertain(group: Vec<WriteRequest>, staged: &StagedGroup, error: &StoreError) {
     for (request, outcome) in group.into_iter().zip(staged.plan.outcomes()) {
         let certain = match outcome {
             WriteOutcome::Conflict(Some(revision)) => !staged.plan.is_own(*revision),

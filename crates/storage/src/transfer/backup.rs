@@ -6,8 +6,8 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use super::{
     TransferProgress,
-    layout::{Encoder, FORMAT, Header},
-    snapshot::{Part, Snapshot},
+    layout::{BackupHeader, Encoder, FORMAT},
+    snapshot::{SnapshotPart, StoreSnapshot},
 };
 use crate::{Entry, Key, MAX_VALUE_BYTES, ReadError, Revision, Store};
 
@@ -83,10 +83,10 @@ pub async fn backup_filtered(
     mut progress: impl FnMut(TransferProgress),
 ) -> Result<BackupSummary, BackupError> {
     let mut out = pin!(out);
-    let mut snapshot = Snapshot::newest(store);
+    let mut snapshot = StoreSnapshot::newest(store);
     let first = snapshot.next().await.map_err(BackupError::Read)?;
     let mut part = first.expect("a snapshot has at least one part");
-    let header = Header::new(part.revision, created_at);
+    let header = BackupHeader::new(part.revision, created_at);
     let mut buffer = Vec::with_capacity(2 * CHUNK_BYTES);
     let mut encoder = Encoder::begin(header, &mut buffer);
     let mut transferred = TransferProgress::default();
@@ -122,7 +122,7 @@ fn check_size(entry: &Entry) -> Result<(), BackupError> {
     Ok(())
 }
 
-fn unread(error: ReadError, last: &Part, transferred: TransferProgress) -> BackupError {
+fn unread(error: ReadError, last: &SnapshotPart, transferred: TransferProgress) -> BackupError {
     match error {
         ReadError::Compacted { .. } => BackupError::Compacted {
             revision: last.revision,
@@ -135,7 +135,7 @@ fn unread(error: ReadError, last: &Part, transferred: TransferProgress) -> Backu
 // --- BackupSummary ---
 
 impl BackupSummary {
-    pub(super) fn new(header: Header, transferred: TransferProgress) -> Self {
+    pub(super) fn new(header: BackupHeader, transferred: TransferProgress) -> Self {
         Self {
             format: FORMAT,
             revision: header.revision,

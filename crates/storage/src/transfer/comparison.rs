@@ -5,8 +5,8 @@ use std::pin::pin;
 use tokio::io::AsyncRead;
 
 use super::{
-    digest::Digest,
-    reader::{BackupStreamError, Reader},
+    digest::EntryDigest,
+    reader::{BackupReader, BackupStreamError},
     snapshot::read_back,
 };
 use crate::{Clock, ReadError, Revision, Store};
@@ -35,8 +35,8 @@ pub async fn compare(
     clock: &dyn Clock,
 ) -> Result<u64, CompareError> {
     let input = pin!(input);
-    let (mut reader, _) = Reader::begin(input).await?;
-    let mut put = Digest::default();
+    let (mut reader, _) = BackupReader::begin(input).await?;
+    let mut put = EntryDigest::default();
     while let Some(entry) = reader.next().await? {
         put.add(&entry);
     }

@@ -2,9 +2,9 @@
 
 use super::{
     TransferProgress,
-    digest::Digest,
-    intake::Intake,
-    snapshot::{Snapshot, read_back},
+    digest::EntryDigest,
+    intake::ImportIntake,
+    snapshot::{StoreSnapshot, read_back},
 };
 use crate::{Clock, ImportError, ReadError, Revision, Store};
 
@@ -53,12 +53,12 @@ pub async fn copy(
     clock: &dyn Clock,
     mut progress: impl FnMut(TransferProgress),
 ) -> Result<CopySummary, CopyError> {
-    let mut snapshot = Snapshot::newest(from);
+    let mut snapshot = StoreSnapshot::newest(from);
     let first = snapshot.next().await.map_err(CopyError::Source)?;
     let mut part = first.expect("a snapshot has at least one part");
     let source = part.revision;
-    let mut intake = Intake::begin(to, source).await?;
-    let mut put = Digest::default();
+    let mut intake = ImportIntake::begin(to, source).await?;
+    let mut put = EntryDigest::default();
     loop {
         for entry in part.entries {
             put.add(&entry);

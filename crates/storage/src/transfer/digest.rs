@@ -8,7 +8,7 @@ use crate::{Clock, Entry, Expiry, Key};
 
 /// Entries that were put into a store, in the order of their keys.
 #[derive(Default)]
-pub(super) struct Digest {
+pub(super) struct EntryDigest {
     /// How many of them stay.
     permanent: u64,
     /// A checksum of their keys and values.
@@ -20,9 +20,9 @@ pub(super) struct Digest {
 /// How what was found differs from what was put.
 pub(super) type Difference = String;
 
-// --- Digest ---
+// --- EntryDigest ---
 
-impl Digest {
+impl EntryDigest {
     /// Notes an entry.
     pub(super) fn add(&mut self, entry: &Entry) {
         match entry.expiry {
@@ -60,12 +60,12 @@ impl Digest {
             }
         }
         let now = clock.now();
-        let gone = self
+        let missing = self
             .expiring
             .iter()
             .filter(|(key, _)| !found.expiring.contains_key(*key));
         let mut expired = 0;
-        for (key, (expiry, _)) in gone {
+        for (key, (expiry, _)) in missing {
             if !expiry.left(now).is_zero() {
                 return Err(format!("{key} is missing before its time"));
             }

@@ -9,7 +9,7 @@ const BATCH: usize = 500;
 const BATCH_BYTES: usize = 1024 * 1024;
 
 /// An import, with the entries that wait to be put together.
-pub(super) struct Intake {
+pub(super) struct ImportIntake {
     import: Box<dyn Import>,
     waiting: Vec<Entry>,
     waiting_bytes: usize,
@@ -17,9 +17,9 @@ pub(super) struct Intake {
     transferred: TransferProgress,
 }
 
-// --- Intake ---
+// --- ImportIntake ---
 
-impl Intake {
+impl ImportIntake {
     /// Begins to fill an empty store with the state of another at revision `source`.
     pub(super) async fn begin(to: &dyn Store, source: Revision) -> Result<Self, ImportError> {
         Ok(Self {

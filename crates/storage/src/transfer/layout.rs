@@ -38,7 +38,7 @@ const MAX_REVISION: u64 = 1 << 62;
 
 /// What a backup reports about itself at its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct BackupHeader {
     /// The state of the store that it holds.
     pub(super) revision: Revision,
     /// When it was made, in milliseconds since 1970.
@@ -47,7 +47,7 @@ pub(super) struct Header {
 
 /// A part of the stream behind the header.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(super) enum BackupFrame {
     Entry(Entry),
     End,
 }
@@ -71,7 +71,7 @@ pub(super) struct Decoder {
 
 /// Why bytes are not what they should be.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Flaw {
+pub(super) enum BackupDamage {
     /// They do not begin as a backup does.
     NotABackup,
     /// They are of a format that is not known here.
@@ -80,9 +80,9 @@ pub(super) enum Flaw {
     Damage(String),
 }
 
-// --- Header ---
+// --- BackupHeader ---
 
-impl Header {
+impl BackupHeader {
     pub(super) fn new(revision: Revision, created_at: SystemTime) -> Self {
         let since = created_at.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
@@ -102,7 +102,7 @@ impl Header {
 
 impl Encoder {
     /// Begins a stream.
-    pub(super) fn begin(header: Header, out: &mut Vec<u8>) -> Self {
+    pub(super) fn begin(header: BackupHeader, out: &mut Vec<u8>) -> Self {
         let mut encoder = Self {
             sum: Hasher::new(),
             entries: 0,
@@ -160,10 +160,10 @@ impl Encoder {
 
 impl Decoder {
     /// Reads the beginning of a stream.
-    pub(super) fn begin(bytes: &[u8; HEADER_BYTES]) -> Result<(Self, Header), Flaw> {
+    pub(super) fn begin(bytes: &[u8; HEADER_BYTES]) -> Result<(Self, BackupHeader), BackupDamage> {
         check_start(bytes)?;
         let mut rest = &bytes[MAGIC.len() + 4..];
-        let header = Header {
+        let header = BackupHeader {
             revision: Revision::new(rest.get_u64_le()),
             created_at_ms: rest.get_u64_le(),
         };
@@ -181,7 +181,7 @@ impl Decoder {
     }
 
     /// Reads the head of a frame: how many bytes of body and checksum follow it.
-    pub(super) fn follow(head: [u8; HEAD_BYTES]) -> Result<usize, Flaw> {
+    pub(super) fn follow(head: [u8; HEAD_BYTES]) -> Result<usize, BackupDamage> {
         let [kind, length @ ..] = head;
         let length = u32::from_le_bytes(length) as usize;
         match kind {
@@ -196,7 +196,11 @@ impl Decoder {
     }
 
     /// Reads the rest of a frame, as many bytes as [`Self::follow`] reported.
-    pub(super) fn frame(&mut self, head: [u8; HEAD_BYTES], mut body: Bytes) -> Result<Frame, Flaw> {
+    pub(super) fn frame(
+        &mut self,
+        head: [u8; HEAD_BYTES],
+        mut body: Bytes,
+    ) -> Result<BackupFrame, BackupDamage> {
         let sum = body.split_off(body.len() - SUM_BYTES).get_u32_le();
         self.sum.update(&head);
         self.check_sum(&body, sum)?;
@@ -208,12 +212,12 @@ impl Decoder {
                     self.entries
                 ));
             }
-            return Ok(Frame::End);
+            return Ok(BackupFrame::End);
         }
         let entry = self.entry(body)?;
         self.entries += 1;
         self.last = Some(entry.key.clone());
-        Ok(Frame::Entry(entry))
+        Ok(BackupFrame::Entry(entry))
     }
 
     /// Entries read so far.
@@ -221,21 +225,21 @@ impl Decoder {
         self.entries
     }
 
-    fn entry(&self, mut body: Bytes) -> Result<Entry, Flaw> {
-        let short = |_| Flaw::Damage("an entry is shorter than its fields".to_owned());
+    fn entry(&self, mut body: Bytes) -> Result<Entry, BackupDamage> {
+        let short = |_| BackupDamage::Damage("an entry is shorter than its fields".to_owned());
         let key_bytes = usize::from(body.try_get_u16_le().map_err(short)?);
         if body.remaining() < key_bytes {
             return damage("a key is longer than its entry".to_owned());
         }
         let key = body.split_to(key_bytes);
         let key = std::str::from_utf8(&key)
-            .map_err(|error| Flaw::Damage(format!("a key is not UTF-8: {error}")))?;
-        let key = Key::try_new(key).map_err(|error| Flaw::Damage(error.to_string()))?;
+            .map_err(|error| BackupDamage::Damage(format!("a key is not UTF-8: {error}")))?;
+        let key = Key::try_new(key).map_err(|error| BackupDamage::Damage(error.to_string()))?;
         if let Some(last) = &self.last
             && key <= *last
         {
             return damage(format!(
-                "{key} comes after {last}, but keys come in order and once"
+                "{key} follows {last}, but keys must be ordered and unique"
             ));
         }
         let revision = Revision::new(body.try_get_u64_le().map_err(short)?);
@@ -264,11 +268,11 @@ impl Decoder {
         })
     }
 
-    fn check_sum(&mut self, bytes: &[u8], told: u32) -> Result<(), Flaw> {
+    fn check_sum(&mut self, bytes: &[u8], expected: u32) -> Result<(), BackupDamage> {
         self.sum.update(bytes);
         let sum = self.sum.clone().finalize();
-        if sum != told {
-            return damage(format!("the checksum is {sum:08x} and should be {told:08x}"));
+        if sum != expected {
+            return damage(format!("the checksum is {sum:08x} and should be {expected:08x}"));
         }
         Ok(())
     }
@@ -276,10 +280,10 @@ impl Decoder {
 
 /// Checks magic and format, which will stand at the same location in every future format. Takes what
 /// there is of a stream that ends early.
-pub(super) fn check_start(bytes: &[u8]) -> Result<(), Flaw> {
+pub(super) fn check_start(bytes: &[u8]) -> Result<(), BackupDamage> {
     let magic = bytes.len().min(MAGIC.len());
     if bytes[..magic] != MAGIC[..magic] {
-        return Err(Flaw::NotABackup);
+        return Err(BackupDamage::NotABackup);
     }
     let Some(format) = bytes.get(MAGIC.len()..MAGIC.len() + 4) else {
         return Ok(());
@@ -287,12 +291,12 @@ pub(super) fn check_start(bytes: &[u8]) -> Result<(), Flaw> {
     match u32::from_le_bytes(format.try_into().expect("the slice has four bytes")) {
         0 => damage("there is no format 0".to_owned()),
         FORMAT => Ok(()),
-        newer => Err(Flaw::Newer(newer)),
+        newer => Err(BackupDamage::Newer(newer)),
     }
 }
 
-fn damage<T>(reason: String) -> Result<T, Flaw> {
-    Err(Flaw::Damage(reason))
+fn damage<T>(reason: String) -> Result<T, BackupDamage> {
+    Err(BackupDamage::Damage(reason))
 }
 
 /// Whole milliseconds, rounded up: an entry may live a little longer, never shorter.

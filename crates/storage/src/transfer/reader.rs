@@ -3,7 +3,9 @@
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 
-use super::layout::{Decoder, FORMAT, Flaw, Frame, HEAD_BYTES, HEADER_BYTES, Header, check_start};
+use super::layout::{
+    BackupDamage, BackupFrame, BackupHeader, Decoder, FORMAT, HEAD_BYTES, HEADER_BYTES, check_start,
+};
 use crate::Entry;
 
 /// What is wrong with a stream.
@@ -54,7 +56,7 @@ pub enum BackupStreamError {
 }
 
 /// Reads a stream.
-pub(super) struct Reader<R> {
+pub(super) struct BackupReader<R> {
     input: Source<R>,
     decoder: Decoder,
 }
@@ -66,11 +68,11 @@ struct Source<R> {
     at: u64,
 }
 
-// --- Reader ---
+// --- BackupReader ---
 
-impl<R: AsyncRead + Unpin> Reader<R> {
+impl<R: AsyncRead + Unpin> BackupReader<R> {
     /// Reads and checks the header.
-    pub(super) async fn begin(input: R) -> Result<(Self, Header), BackupStreamError> {
+    pub(super) async fn begin(input: R) -> Result<(Self, BackupHeader), BackupStreamError> {
         let mut input = Source {
             input: BufReader::with_capacity(64 * 1024, input),
             at: 0,
@@ -104,8 +106,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             return Err(self.input.cut_off(entries));
         }
         match self.decoder.frame(head, body.freeze()).map_err(wrong)? {
-            Frame::Entry(entry) => Ok(Some(entry)),
-            Frame::End => self.nothing_follows(entries).await.map(|()| None),
+            BackupFrame::Entry(entry) => Ok(Some(entry)),
+            BackupFrame::End => self.nothing_follows(entries).await.map(|()| None),
         }
     }
 
@@ -115,7 +117,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         match self.input.fill(&mut [0]).await? {
             0 => Ok(()),
             _ => Err(wrong(
-                Flaw::Damage("more follows its trailer".to_owned()),
+                BackupDamage::Damage("more follows its trailer".to_owned()),
                 end,
                 entries,
             )),
@@ -150,10 +152,10 @@ impl<R: AsyncRead + Unpin> Source<R> {
     }
 }
 
-fn wrong(flaw: Flaw, at: u64, entries: u64) -> BackupStreamError {
+fn wrong(flaw: BackupDamage, at: u64, entries: u64) -> BackupStreamError {
     match flaw {
-        Flaw::NotABackup => BackupStreamError::NotABackup,
-        Flaw::Newer(found) => BackupStreamError::NewerFormat { found, known: FORMAT },
-        Flaw::Damage(reason) => BackupStreamError::Damaged { at, entries, reason },
+        BackupDamage::NotABackup => BackupStreamError::NotABackup,
+        BackupDamage::Newer(found) => BackupStreamError::NewerFormat { found, known: FORMAT },
+        BackupDamage::Damage(reason) => BackupStreamError::Damaged { at, entries, reason },
     }
 }

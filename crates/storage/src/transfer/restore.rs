@@ -6,8 +6,8 @@ use tokio::io::AsyncRead;
 
 use super::{
     BackupSummary, TransferProgress,
-    intake::Intake,
-    reader::{BackupStreamError, Reader},
+    intake::ImportIntake,
+    reader::{BackupReader, BackupStreamError},
 };
 use crate::{ImportError, Revision, Store};
 
@@ -41,8 +41,8 @@ pub async fn restore(
     mut progress: impl FnMut(TransferProgress),
 ) -> Result<RestoreSummary, RestoreError> {
     let input = pin!(input);
-    let (mut reader, header) = Reader::begin(input).await?;
-    let mut intake = Intake::begin(to, header.revision).await?;
+    let (mut reader, header) = BackupReader::begin(input).await?;
+    let mut intake = ImportIntake::begin(to, header.revision).await?;
     while let Some(entry) = reader.next().await? {
         if let Some(transferred) = intake.add(entry).await? {
             progress(transferred);
@@ -59,7 +59,7 @@ pub async fn restore(
 /// Checks a whole backup and reports what it holds, without a store.
 pub async fn inspect(input: impl AsyncRead) -> Result<BackupSummary, BackupStreamError> {
     let input = pin!(input);
-    let (mut reader, header) = Reader::begin(input).await?;
+    let (mut reader, header) = BackupReader::begin(input).await?;
     let mut transferred = TransferProgress::default();
     while let Some(entry) = reader.next().await? {
         transferred.add(&entry);

@@ -1,6 +1,6 @@
 //! All entries of a store at one revision, page by page, while it continues taking writes.
 
-use super::digest::Digest;
+use super::digest::EntryDigest;
 use crate::{Entry, Key, Page, Prefix, ReadError, Revision, Store, StoreError};
 
 /// Bytes a page should have. Values may be anything from nothing to 1.5 MiB, and a page is in memory
@@ -13,7 +13,7 @@ const MAX_PAGE: usize = 2000;
 const FIRST_PAGE: usize = 50;
 
 /// A walk through a store.
-pub(super) struct Snapshot<'a> {
+pub(super) struct StoreSnapshot<'a> {
     store: &'a dyn Store,
     /// The page to read next; `None` behind the last.
     next: Option<Page>,
@@ -22,14 +22,14 @@ pub(super) struct Snapshot<'a> {
 }
 
 /// Some entries, in the order of their keys, and the revision of the walk.
-pub(super) struct Part {
+pub(super) struct SnapshotPart {
     pub(super) entries: Vec<Entry>,
     pub(super) revision: Revision,
 }
 
-// --- Snapshot ---
+// --- StoreSnapshot ---
 
-impl<'a> Snapshot<'a> {
+impl<'a> StoreSnapshot<'a> {
     /// A walk through the store as it is now.
     pub(super) fn newest(store: &'a dyn Store) -> Self {
         Self::read(store, None)
@@ -54,7 +54,7 @@ impl<'a> Snapshot<'a> {
     }
 
     /// The next part; `None` when all have been read. There is at least one, which may be empty.
-    pub(super) async fn next(&mut self) -> Result<Option<Part>, ReadError> {
+    pub(super) async fn next(&mut self) -> Result<Option<SnapshotPart>, ReadError> {
         let Some(page) = self.next.take() else {
             return Ok(None);
         };
@@ -67,10 +67,10 @@ impl<'a> Snapshot<'a> {
         let range = self.store.range(&Prefix::all(), page).await?;
         self.check(&range.entries)?;
         if at.is_some_and(|at| at != range.revision) {
-            return Err(broken("a page came at another revision than was requested").into());
+            return Err(broken("a page has another revision than requested").into());
         }
         self.next = range.next(next_limit(limit, &range.entries));
-        Ok(Some(Part {
+        Ok(Some(SnapshotPart {
             entries: range.entries,
             revision: range.revision,
         }))
@@ -81,7 +81,7 @@ impl<'a> Snapshot<'a> {
     fn check(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
         for entry in entries {
             if self.last.as_ref().is_some_and(|last| entry.key <= *last) {
-                return Err(broken("its entries do not come in the order of their keys"));
+                return Err(broken("its entries are not ordered by key"));
             }
             self.last = Some(entry.key.clone());
         }
@@ -90,9 +90,9 @@ impl<'a> Snapshot<'a> {
 }
 
 /// What the store held when the import ended: its first users may have changed it since.
-pub(super) async fn read_back(store: &dyn Store, at: Revision) -> Result<Digest, ReadError> {
-    let mut digest = Digest::default();
-    let mut snapshot = Snapshot::at(store, at);
+pub(super) async fn read_back(store: &dyn Store, at: Revision) -> Result<EntryDigest, ReadError> {
+    let mut digest = EntryDigest::default();
+    let mut snapshot = StoreSnapshot::at(store, at);
     while let Some(part) = snapshot.next().await? {
         part.entries.iter().for_each(|entry| digest.add(entry));
     }

@@ -10,8 +10,8 @@ use k3_test_services::{Etcd, EtcdCluster, EtcdOptions as Service, free_port};
 use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
-    proxy::Proxy,
-    support::{Watcher, create, impatient, key, open, prefix, soon, until},
+    proxy::EtcdProxy,
+    support::{TestWatcher, create, impatient, key, open, prefix, soon, until},
 };
 
 /// Creates entries until `count` were acknowledged, and returns their revisions.
@@ -36,7 +36,7 @@ async fn a_watch_survives_the_death_and_return_of_etcd() {
     let store = EtcdStore::open(impatient([etcd.endpoint()])).await.unwrap();
     let peer = EtcdStore::open(impatient([etcd.endpoint()])).await.unwrap();
     let start = store.current_revision().await.unwrap();
-    let mut watcher = Watcher::start(&store, "/a/", start).await;
+    let mut watcher = TestWatcher::start(&store, "/a/", start).await;
     let mut written = Vec::new();
     for round in 0..5 {
         written.extend(persist(&peer, &format!("/a/{round}-"), 10).await);
@@ -74,11 +74,11 @@ async fn a_watch_survives_the_death_and_return_of_etcd() {
 #[tokio::test]
 async fn disconnected_watch_reports_compaction() {
     let etcd = Etcd::start().unwrap();
-    let proxy = Proxy::start(&etcd.endpoint()).await;
+    let proxy = EtcdProxy::start(&etcd.endpoint()).await;
     let behind = EtcdStore::open(impatient([proxy.endpoint()])).await.unwrap();
     let writer = open(&etcd.endpoint()).await;
     let start = create(&writer, "/a/x", "1").await;
-    let mut watcher = Watcher::start(&behind, "/a/", start).await;
+    let mut watcher = TestWatcher::start(&behind, "/a/", start).await;
     watcher.reach(start).await;
     let mut events = behind.watch(&prefix("/a/"), start).await.unwrap();
 
@@ -102,13 +102,13 @@ async fn disconnected_watch_reports_compaction() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_paused_etcd_is_an_error_in_time_and_no_hang() {
+async fn a_paused_etcd_causes_a_timeout() {
     let etcd = Etcd::start().unwrap();
     let options = impatient([etcd.endpoint()]);
     let patience = options.request_timeout * 2;
     let store = EtcdStore::open(options.clone()).await.unwrap();
     let known = create(&store, "/a/x", "1").await;
-    let mut watcher = Watcher::start(&store, "/a/", known).await;
+    let mut watcher = TestWatcher::start(&store, "/a/", known).await;
 
     etcd.pause().unwrap();
     let began = Instant::now();
@@ -146,9 +146,9 @@ async fn a_paused_etcd_is_an_error_in_time_and_no_hang() {
 }
 
 #[tokio::test]
-async fn an_etcd_that_is_not_there_cannot_be_opened() {
-    let nobody = format!("http://127.0.0.1:{}", free_port().unwrap());
-    let refused = EtcdStore::open(impatient([nobody])).await.map(|_| ());
+async fn opening_an_unreachable_etcd_fails() {
+    let closed_endpoint = format!("http://127.0.0.1:{}", free_port().unwrap());
+    let refused = EtcdStore::open(impatient([closed_endpoint])).await.map(|_| ());
     assert!(
         matches!(refused, Err(OpenError::Store(StoreError::Unavailable { .. }))),
         "{refused:?}"
@@ -156,10 +156,10 @@ async fn an_etcd_that_is_not_there_cannot_be_opened() {
 }
 
 #[tokio::test]
-async fn a_dead_member_in_the_list_does_not_matter() {
+async fn tolerates_a_dead_member() {
     let etcd = Etcd::start().unwrap();
-    let nobody = format!("http://127.0.0.1:{}", free_port().unwrap());
-    let store = EtcdStore::open(EtcdOptions::at([nobody, etcd.endpoint()]))
+    let closed_endpoint = format!("http://127.0.0.1:{}", free_port().unwrap());
+    let store = EtcdStore::open(EtcdOptions::at([closed_endpoint, etcd.endpoint()]))
         .await
         .unwrap();
     let written = create(&store, "/x", "1").await;
@@ -174,7 +174,7 @@ async fn outlives(cluster: &EtcdCluster, harm: impl Fn(&Etcd), heal: impl Fn(&Et
     };
     let store = EtcdStore::open(options).await.unwrap();
     let start = store.current_revision().await.unwrap();
-    let mut watcher = Watcher::start(&store, "/a/", start).await;
+    let mut watcher = TestWatcher::start(&store, "/a/", start).await;
     let mut written = Vec::new();
     for (index, member) in cluster.members().iter().enumerate() {
         written.extend(persist(&store, &format!("/a/well{index}-"), 5).await);
@@ -209,7 +209,7 @@ async fn a_cluster_whose_members_freeze_one_by_one_serves_on() {
 }
 
 #[tokio::test]
-async fn a_full_etcd_refuses_writes_and_serves_reads() {
+async fn a_full_etcd_rejects_writes_and_serves_reads() {
     let etcd = Etcd::start_with(&Service {
         args: vec!["--quota-backend-bytes=8000000".to_owned()],
         ..Service::default()

@@ -8,7 +8,7 @@ use k3_storage::{
 };
 use k3_test_services::Etcd;
 
-use crate::support::{Watcher, create, key, open, prefix, until};
+use crate::support::{TestWatcher, create, key, open, prefix, until};
 
 fn entry(name: &str, revision: u64) -> Entry {
     Entry {
@@ -73,7 +73,7 @@ async fn an_import_continues_above_the_source() {
     assert!(matches!(ended, WatchError::Compacted { .. }), "{ended:?}");
 
     // Both continue with the same numbers.
-    let mut watcher = Watcher::start(&peer, "/a/", finished).await;
+    let mut watcher = TestWatcher::start(&peer, "/a/", finished).await;
     let first = store.get(&key("/a/000")).await.unwrap().unwrap();
     let updated = store
         .commit(Write::update(key("/a/000"), first.revision, "new"))
@@ -90,7 +90,7 @@ async fn an_import_continues_above_the_source() {
 }
 
 #[tokio::test]
-async fn a_store_with_entries_takes_no_import() {
+async fn rejects_an_import_into_a_store_with_entries() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     create(&store, "/x", "1").await;
@@ -100,7 +100,7 @@ async fn a_store_with_entries_takes_no_import() {
 }
 
 #[tokio::test]
-async fn an_import_that_stopped_half_way_blocks_every_process_until_it_is_done_again() {
+async fn an_unfinished_import_blocks_all_processes_until_repeated() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     let peer = open(&etcd.endpoint()).await;
@@ -149,7 +149,7 @@ async fn an_import_that_stopped_half_way_blocks_every_process_until_it_is_done_a
 }
 
 #[tokio::test]
-async fn imported_entries_keep_what_is_left_of_their_time() {
+async fn imported_entries_keep_their_remaining_time_to_live() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     let now = SystemClock.now();

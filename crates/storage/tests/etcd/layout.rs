@@ -8,11 +8,11 @@ use k3_test_services::Etcd;
 
 use crate::{
     gateway,
-    support::{Watcher, create, impatient, key, open, open_under, prefix},
+    support::{TestWatcher, create, impatient, key, open, open_under, prefix},
 };
 
 #[tokio::test]
-async fn values_lie_in_etcd_as_they_were_written() {
+async fn values_are_stored_unchanged() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     create(&store, "/pods/a", "hello").await;
@@ -21,7 +21,7 @@ async fn values_lie_in_etcd_as_they_were_written() {
 }
 
 #[tokio::test]
-async fn processes_that_make_the_store_at_once_all_succeed() {
+async fn processes_create_the_store_concurrently() {
     let etcd = Etcd::start().unwrap();
     let endpoint = etcd.endpoint();
     let (a, b, c) = tokio::join!(open(&endpoint), open(&endpoint), open(&endpoint));
@@ -37,7 +37,7 @@ async fn two_processes_see_each_others_writes() {
     let ours = open(&etcd.endpoint()).await;
     let theirs = open(&etcd.endpoint()).await;
     let start = ours.current_revision().await.unwrap();
-    let mut watcher = Watcher::start(&ours, "/a/", start).await;
+    let mut watcher = TestWatcher::start(&ours, "/a/", start).await;
 
     let first = create(&theirs, "/a/x", "1").await;
     let refused = ours.commit(Write::create(key("/a/x"), "2")).await.unwrap_err();
@@ -46,14 +46,14 @@ async fn two_processes_see_each_others_writes() {
     };
     assert_eq!((entry.revision, &entry.value[..]), (first, &b"1"[..]));
     let second = ours.commit(Write::update(key("/a/x"), first, "2")).await.unwrap();
-    let gone = theirs.commit(Write::delete(key("/a/x"), second)).await.unwrap();
+    let deleted = theirs.commit(Write::delete(key("/a/x"), second)).await.unwrap();
 
-    watcher.reach(gone).await;
-    assert_eq!(watcher.revisions(), [first, second, gone]);
+    watcher.reach(deleted).await;
+    assert_eq!(watcher.revisions(), [first, second, deleted]);
 }
 
 #[tokio::test]
-async fn stores_under_different_prefixes_do_not_meet() {
+async fn stores_under_different_prefixes_are_separate() {
     let etcd = Etcd::start().unwrap();
     let ours = open_under(&etcd.endpoint(), "/a/").await;
     let theirs = open_under(&etcd.endpoint(), "/ab/").await;
@@ -67,7 +67,7 @@ async fn stores_under_different_prefixes_do_not_meet() {
 }
 
 #[tokio::test]
-async fn data_of_a_newer_format_is_refused() {
+async fn rejects_data_of_a_newer_format() {
     let etcd = Etcd::start().unwrap();
     drop(open(&etcd.endpoint()).await);
     gateway::put(&etcd.endpoint(), "/k3/meta/format", "2");
@@ -86,7 +86,7 @@ async fn data_of_a_newer_format_is_refused() {
 }
 
 #[tokio::test]
-async fn entries_without_a_format_are_refused() {
+async fn rejects_entries_without_a_format() {
     let etcd = Etcd::start().unwrap();
     gateway::put(&etcd.endpoint(), "/k3/data//x", "?");
     let refused = EtcdStore::open(impatient([etcd.endpoint()])).await.map(|_| ());
@@ -128,7 +128,7 @@ async fn a_long_range_is_one_snapshot_however_many_answers_it_takes() {
 }
 
 #[tokio::test]
-async fn what_etcd_does_not_take_is_too_large() {
+async fn maps_rejections_of_large_requests_to_too_large() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     // Allowed by the store, but with its key more than etcd takes by default.
@@ -160,7 +160,7 @@ async fn a_revision_that_never_was_is_a_conflict_and_not_an_absence() {
 }
 
 #[tokio::test]
-async fn a_closed_store_refuses_everything() {
+async fn a_closed_store_rejects_all_operations() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     let start = store.current_revision().await.unwrap();

@@ -7,7 +7,7 @@ use k3_test_services::Etcd;
 
 use crate::{
     gateway,
-    support::{Watcher, create, key, open, until},
+    support::{TestWatcher, create, key, open, until},
 };
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn an_entry_expires_as_a_deletion() {
     let listed = store.range(&Prefix::all(), Page::all()).await.unwrap();
     assert_eq!(listed.entries[0].expiry, Some(expiry));
 
-    let mut watcher = Watcher::start(&store, "/a/", written).await;
+    let mut watcher = TestWatcher::start(&store, "/a/", written).await;
     while watcher.seen.is_empty() {
         watcher.batch().await;
     }
@@ -84,7 +84,7 @@ async fn many_entries_that_expire_together_are_one_event_each() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     let start = store.current_revision().await.unwrap();
-    let mut watcher = Watcher::start(&store, "/", start).await;
+    let mut watcher = TestWatcher::start(&store, "/", start).await;
     for index in 0..20 {
         store
             .commit(Write::create(key(&format!("/{index}")), "1").expiring(Duration::from_secs(1)))

@@ -8,15 +8,15 @@ use tokio::{
 };
 
 /// Forwards connections while it is whole. Dropping it ends it.
-pub(crate) struct Proxy {
+pub(crate) struct EtcdProxy {
     port: u16,
     whole: watch::Sender<bool>,
     _task: JoinSet<()>,
 }
 
-// --- Proxy ---
+// --- EtcdProxy ---
 
-impl Proxy {
+impl EtcdProxy {
     pub(crate) async fn start(endpoint: &str) -> Self {
         let target = endpoint.strip_prefix("http://").unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -11,7 +11,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 
 use crate::{
     gateway,
-    support::{Watcher, create, impatient, key, until},
+    support::{TestWatcher, create, impatient, key, until},
 };
 
 fn with_login(endpoint: &str, username: &str, password: &str) -> EtcdOptions {
@@ -48,14 +48,14 @@ fn protect(endpoint: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_in_is_renewed_when_it_is_no_longer_known() {
+async fn logs_in_again_when_the_token_expires() {
     let etcd = Etcd::start().unwrap();
     protect(&etcd.endpoint());
     let store = EtcdStore::open(with_login(&etcd.endpoint(), "k3", "secret"))
         .await
         .unwrap();
     let start = create(&store, "/a/x", "1").await;
-    let mut watcher = Watcher::start(&store, "/a/", start).await;
+    let mut watcher = TestWatcher::start(&store, "/a/", start).await;
     // etcd keeps tokens in memory, and forgets them with this.
     etcd.kill().unwrap();
     etcd.restart().unwrap();
@@ -72,12 +72,12 @@ async fn a_log_in_is_renewed_when_it_is_no_longer_known() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_a_matter_of_the_settings() {
+async fn a_wrong_password_is_a_settings_error() {
     let etcd = Etcd::start().unwrap();
     protect(&etcd.endpoint());
     for options in [
         with_login(&etcd.endpoint(), "k3", "s3kret"),
-        with_login(&etcd.endpoint(), "nobody", "s3kret"),
+        with_login(&etcd.endpoint(), "unknown", "s3kret"),
         impatient([etcd.endpoint()]),
     ] {
         let refused = EtcdStore::open(options).await.map(|_| ());
@@ -116,7 +116,7 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
 }
 
 #[tokio::test]
-async fn members_and_clients_prove_who_they_are() {
+async fn uses_mutual_tls() {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = directory.path().join(name);

@@ -66,7 +66,7 @@ pub(crate) async fn create(store: &EtcdStore, name: &str, value: &str) -> Revisi
 }
 
 /// A watch, checked for order, gaps in its bookmarks and repetition.
-pub(crate) struct Watcher {
+pub(crate) struct TestWatcher {
     events: WatchStream,
     /// The bookmark of the newest batch.
     pub(crate) reached: Revision,
@@ -74,9 +74,9 @@ pub(crate) struct Watcher {
     pub(crate) seen: Vec<(Revision, String, Option<String>)>,
 }
 
-// --- Watcher ---
+// --- TestWatcher ---
 
-impl Watcher {
+impl TestWatcher {
     pub(crate) async fn start(store: &EtcdStore, under: &str, after: Revision) -> Self {
         Self {
             events: store.watch(&prefix(under), after).await.unwrap(),
@@ -89,7 +89,7 @@ impl Watcher {
         let batch = soon("a batch", self.events.next()).await.unwrap();
         let mut last = self.reached;
         for event in batch.events.iter() {
-            assert!(event.revision > last, "{event:?} came after {last} was told");
+            assert!(event.revision > last, "{event:?} arrived after {last}");
             last = event.revision;
             let value = match &event.change {
                 Change::Created(value) | Change::Updated(value) => {

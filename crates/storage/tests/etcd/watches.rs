@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     gateway,
-    support::{Watcher, create, key, open, open_under, prefix, until},
+    support::{TestWatcher, create, key, open, open_under, prefix, until},
 };
 
 /// Creates and deletes an entry, and then some: the second revision is a deletion.
@@ -44,14 +44,14 @@ async fn assert_compacted(store: &k3_storage::etcd::EtcdStore, after: Revision, 
 }
 
 #[tokio::test]
-async fn no_watch_begins_below_the_compacted_revision() {
+async fn rejects_watches_below_the_compacted_revision() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     let [created, deleted, other, last] = history(&store).await;
     store.compact(deleted).await.unwrap();
     // etcd itself would accept this one, and lose the deletion.
     assert_compacted(&store, created, deleted).await;
-    let mut watcher = Watcher::start(&store, "/a/", deleted).await;
+    let mut watcher = TestWatcher::start(&store, "/a/", deleted).await;
     watcher.reach(last).await;
     assert_eq!(watcher.revisions(), [other, last]);
     // Once more, and one in the future, change nothing that is not to change.
@@ -67,7 +67,7 @@ async fn no_watch_begins_below_the_compacted_revision() {
 }
 
 #[tokio::test]
-async fn a_compaction_by_another_process_is_noticed() {
+async fn detects_a_compaction_by_another_process() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     let [created, deleted, ..] = history(&store).await;
@@ -76,11 +76,11 @@ async fn a_compaction_by_another_process_is_noticed() {
     // Also by a process that has not seen any of this happen.
     let fresh = open(&etcd.endpoint()).await;
     assert_compacted(&fresh, created, deleted).await;
-    Watcher::start(&fresh, "/a/", deleted).await;
+    TestWatcher::start(&fresh, "/a/", deleted).await;
 }
 
 #[tokio::test]
-async fn a_compaction_in_the_middle_of_a_replay_loses_nothing_in_silence() {
+async fn compaction_during_a_replay_ends_the_watch() {
     let etcd = Etcd::start().unwrap();
     let writer = open(&etcd.endpoint()).await;
     for round in 0..10 {
@@ -104,7 +104,7 @@ async fn a_compaction_in_the_middle_of_a_replay_loses_nothing_in_silence() {
 }
 
 #[tokio::test]
-async fn a_watch_from_the_future_is_refused() {
+async fn rejects_a_watch_from_a_future_revision() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     let current = create(&store, "/a/x", "1").await;
@@ -128,7 +128,7 @@ async fn a_fresh_process_replays_the_past_from_etcd() {
     // The newest revision is not ours, so no event of ours marks the end of the replay.
     gateway::put(&etcd.endpoint(), "/elsewhere", "1");
     let reader = open(&etcd.endpoint()).await;
-    let mut watcher = Watcher::start(&reader, "/a/", start).await;
+    let mut watcher = TestWatcher::start(&reader, "/a/", start).await;
     watcher.reach(*written.last().unwrap()).await;
     assert_eq!(watcher.revisions(), written);
 }
@@ -159,12 +159,12 @@ async fn a_reader_that_is_interrupted_all_the_time_gets_through_a_replay() {
 }
 
 #[tokio::test]
-async fn a_quiet_watch_reaches_what_others_did_elsewhere() {
+async fn a_quiet_watch_advances_with_commits_elsewhere() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     let neighbour = open_under(&etcd.endpoint(), "/other/").await;
     let start = store.current_revision().await.unwrap();
-    let mut watcher = Watcher::start(&store, "/a/", start).await;
+    let mut watcher = TestWatcher::start(&store, "/a/", start).await;
     for round in 0..5 {
         create(&neighbour, &format!("/{round}"), "1").await;
         let current = store.current_revision().await.unwrap();
@@ -201,8 +201,8 @@ async fn a_bookmark_is_never_ahead_of_an_event() {
         }
     }
     // The watcher fails when an event arrives with or below a revision that was reported complete.
-    let mut watcher = Watcher::start(&store, "/mine/", start).await;
-    let mut peers = Watcher::start(&store, "/peer/", start).await;
+    let mut watcher = TestWatcher::start(&store, "/mine/", start).await;
+    let mut peers = TestWatcher::start(&store, "/peer/", start).await;
     for _ in 0..200 {
         let current = store.current_revision().await.unwrap();
         watcher.reach(current).await;
@@ -228,15 +228,15 @@ async fn a_bookmark_is_never_ahead_of_an_event() {
 }
 
 #[tokio::test]
-async fn a_store_at_rest_writes_nothing() {
+async fn an_idle_store_writes_nothing() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
     let written = create(&store, "/a/x", "1").await;
     // The watch of etcd may have begun later than the write, and then finds out that it missed nothing
     // by one write of its own. A watch from before the write hears of the write at any rate.
-    let mut watcher = Watcher::start(&store, "/a/", Revision::new(written.get() - 1)).await;
+    let mut watcher = TestWatcher::start(&store, "/a/", Revision::new(written.get() - 1)).await;
     watcher.reach(written).await;
-    let before = until("the store to come to rest", async || {
+    let before = until("the store to become idle", async || {
         let now = store.current_revision().await.unwrap();
         let reached = tokio::time::timeout(std::time::Duration::from_secs(1), watcher.reach(now)).await;
         (reached.is_ok() && store.current_revision().await.unwrap() == now).then_some(now)

@@ -27,33 +27,33 @@ async fn closed_store(
 async fn reports_the_actual_outcome(
     directory: &Path,
     truth: &std::collections::BTreeMap<String, (k3_storage::Revision, Vec<u8>)>,
-) -> Outcome {
+) -> OpenOutcome {
     let store = match FileStore::open(FileOptions::new(directory)).await {
         Ok(store) => store,
         Err(OpenError::Store(StoreError::Corrupt(_) | StoreError::Unavailable { .. })) => {
-            return Outcome::Refused;
+            return OpenOutcome::Refused;
         }
-        Err(OpenError::NewerFormat { .. }) => return Outcome::Refused,
+        Err(OpenError::NewerFormat { .. }) => return OpenOutcome::Refused,
         Err(other) => panic!("not a clear refusal: {other}"),
     };
-    let mut outcome = Outcome::Intact;
+    let mut outcome = OpenOutcome::Intact;
     for (name, (revision, value)) in truth {
         let key = k3_storage::Key::try_new(name).unwrap();
         match store.get(&key).await {
             Ok(Some(entry)) => assert_eq!((entry.revision, &entry.value[..]), (*revision, &value[..])),
-            Ok(None) => panic!("{name} has silently gone"),
-            Err(_) => outcome = Outcome::Refused,
+            Ok(None) => panic!("{name} was lost silently"),
+            Err(_) => outcome = OpenOutcome::Refused,
         }
     }
     match store.range(&Prefix::all(), k3_storage::Page::all()).await {
         Ok(range) => assert_eq!(range.entries.len(), truth.len()),
-        Err(_) => outcome = Outcome::Refused,
+        Err(_) => outcome = OpenOutcome::Refused,
     }
     outcome
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum OpenOutcome {
     Intact,
     Refused,
 }
@@ -74,7 +74,7 @@ async fn a_flipped_byte_is_never_served() {
         let copy = tempfile::tempdir().unwrap();
         std::fs::write(copy.path().join(FILE), &bad).unwrap();
         std::fs::copy(directory.path().join("mark"), copy.path().join("mark")).unwrap();
-        if reports_the_actual_outcome(copy.path(), &truth).await == Outcome::Refused {
+        if reports_the_actual_outcome(copy.path(), &truth).await == OpenOutcome::Refused {
             refused += 1;
         }
     }
@@ -85,7 +85,7 @@ async fn a_flipped_byte_is_never_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_truncated_file_is_refused() {
+async fn rejects_a_truncated_file() {
     let directory = tempfile::tempdir().unwrap();
     let truth = closed_store(directory.path()).await;
     let good = std::fs::read(directory.path().join(FILE)).unwrap();
@@ -101,7 +101,7 @@ async fn a_truncated_file_is_refused() {
         std::fs::copy(directory.path().join("mark"), copy.path().join("mark")).unwrap();
         let outcome = reports_the_actual_outcome(copy.path(), &truth).await;
         assert!(
-            outcome == Outcome::Refused,
+            outcome == OpenOutcome::Refused,
             "a file cut to {len} of {} bytes was opened",
             good.len()
         );
@@ -109,7 +109,7 @@ async fn a_truncated_file_is_refused() {
 }
 
 #[tokio::test]
-async fn a_lost_file_is_noticed() {
+async fn detects_a_lost_file() {
     let directory = tempfile::tempdir().unwrap();
     closed_store(directory.path()).await;
     std::fs::remove_file(directory.path().join(FILE)).unwrap();
@@ -121,7 +121,7 @@ async fn a_lost_file_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_file_of_something_else_is_refused() {
+async fn rejects_a_foreign_file() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join(FILE), "hello ".repeat(10_000)).unwrap();
     let error = FileStore::open(FileOptions::new(directory.path()))

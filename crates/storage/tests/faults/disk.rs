@@ -14,8 +14,8 @@ use rand::{Rng, RngExt};
 
 /// The disk itself, which outlives the programs that mount it.
 #[derive(Default)]
-pub(crate) struct Disk {
-    files: Mutex<HashMap<String, Arc<Mutex<Content>>>>,
+pub(crate) struct SimulatedDisk {
+    files: Mutex<HashMap<String, Arc<Mutex<DiskContent>>>>,
     /// How many syncs have succeeded.
     syncs: AtomicU64,
     /// Writes and syncs until something fails; `u64::MAX` for never.
@@ -39,13 +39,13 @@ pub(crate) enum DiskFailure {
 }
 
 #[derive(Clone, Default)]
-struct Content {
+struct DiskContent {
     /// What a program reads.
     seen: Vec<u8>,
     /// What survives a power loss for certain.
     safe: Vec<u8>,
     /// What has been done since `safe`.
-    unsafe_yet: Vec<Change>,
+    unsafe_yet: Vec<PendingChange>,
     /// The blocks that have space on the disk.
     blocks: HashSet<u64>,
 }
@@ -53,23 +53,23 @@ struct Content {
 const BLOCK: u64 = 4096;
 
 #[derive(Clone)]
-enum Change {
+enum PendingChange {
     Write(u64, Vec<u8>),
     SetLen(u64),
 }
 
 /// A disk as a store sees it.
 #[derive(Clone)]
-pub(crate) struct Mounted(Arc<Disk>);
+pub(crate) struct MountedDisk(Arc<SimulatedDisk>);
 
-struct Handle {
-    disk: Arc<Disk>,
-    content: Arc<Mutex<Content>>,
+struct FileHandle {
+    disk: Arc<SimulatedDisk>,
+    content: Arc<Mutex<DiskContent>>,
 }
 
-// --- Disk ---
+// --- SimulatedDisk ---
 
-impl Disk {
+impl SimulatedDisk {
     pub(crate) fn new() -> Arc<Self> {
         let disk = Self::default();
         disk.good_for.store(u64::MAX, Ordering::SeqCst);
@@ -77,7 +77,7 @@ impl Disk {
     }
 
     /// Something fails after so many more writes and syncs.
-    pub(crate) fn trouble_after(&self, operations: u64, failure: DiskFailure) {
+    pub(crate) fn fail_after(&self, operations: u64, failure: DiskFailure) {
         *self.failure.lock().unwrap() = failure;
         self.good_for.store(operations, Ordering::SeqCst);
     }
@@ -99,7 +99,7 @@ impl Disk {
             .map_or(0, |content| lock(content).seen.len())
     }
 
-    /// How many writes and syncs there have been since `trouble_after`, which must not have arrived.
+    /// How many writes and syncs there have been since `fail_after`, which must not have arrived.
     pub(crate) fn operations_of(&self, operations: u64) -> u64 {
         operations - self.good_for.load(Ordering::SeqCst)
     }
@@ -122,10 +122,10 @@ impl Disk {
                     _ => change.apply(&mut safe),
                 }
             }
-            let content = Content {
+            let content = DiskContent {
                 seen: safe.clone(),
                 safe,
-                ..Content::default()
+                ..DiskContent::default()
             };
             lock(&found.files).insert(name.clone(), Arc::new(Mutex::new(content)));
         }
@@ -133,7 +133,7 @@ impl Disk {
     }
 
     /// Counts an operation, and fails it if its time has arrived.
-    fn operate(&self, kind: Operation) -> io::Result<()> {
+    fn operate(&self, kind: DiskOperation) -> io::Result<()> {
         let next = |left: u64| {
             if left == u64::MAX {
                 left
@@ -148,25 +148,25 @@ impl Disk {
             return Ok(());
         }
         match (*self.failure.lock().unwrap(), kind) {
-            (DiskFailure::PowerLoss, _) => Err(io::Error::other("the power is gone")),
-            (DiskFailure::Full, Operation::Grow) => Err(io::ErrorKind::StorageFull.into()),
-            (DiskFailure::SyncFails, Operation::Sync) => Err(io::Error::other("the disk did not sync")),
+            (DiskFailure::PowerLoss, _) => Err(io::Error::other("the power was lost")),
+            (DiskFailure::Full, DiskOperation::Grow) => Err(io::ErrorKind::StorageFull.into()),
+            (DiskFailure::SyncFails, DiskOperation::Sync) => Err(io::Error::other("the disk did not sync")),
             _ => Ok(()),
         }
     }
 
     /// Fails after the power loss: a program without power reads nothing either.
     fn powered(&self) -> io::Result<()> {
-        let gone = self.good_for.load(Ordering::SeqCst) == 0;
-        if gone && *self.failure.lock().unwrap() == DiskFailure::PowerLoss {
-            return Err(io::Error::other("the power is gone"));
+        let is_lost = self.good_for.load(Ordering::SeqCst) == 0;
+        if is_lost && *self.failure.lock().unwrap() == DiskFailure::PowerLoss {
+            return Err(io::Error::other("the power was lost"));
         }
         Ok(())
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Operation {
+enum DiskOperation {
     /// A write to where nothing was.
     Grow,
     /// A write over what was there.
@@ -174,7 +174,7 @@ enum Operation {
     Sync,
 }
 
-impl Change {
+impl PendingChange {
     fn apply(&self, bytes: &mut Vec<u8>) {
         match self {
             Self::SetLen(len) => bytes.resize(usize::try_from(*len).unwrap(), 0),
@@ -209,32 +209,32 @@ impl Change {
     }
 }
 
-// --- Mounted ---
+// --- MountedDisk ---
 
-impl Mounted {
-    pub(crate) fn new(disk: &Arc<Disk>) -> Self {
+impl MountedDisk {
+    pub(crate) fn new(disk: &Arc<SimulatedDisk>) -> Self {
         Self(Arc::clone(disk))
     }
 }
 
-impl fmt::Debug for Mounted {
+impl fmt::Debug for MountedDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a simulated disk")
     }
 }
 
-impl StoreDirectory for Mounted {
+impl StoreDirectory for MountedDisk {
     fn open(&self, name: &str) -> io::Result<Box<dyn StoreFile>> {
         self.0.powered()?;
         let content = Arc::clone(lock(&self.0.files).entry(name.to_owned()).or_default());
-        Ok(Box::new(Handle {
+        Ok(Box::new(FileHandle {
             disk: Arc::clone(&self.0),
             content,
         }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.0.operate(Operation::Sync)?;
+        self.0.operate(DiskOperation::Sync)?;
         let mut files = lock(&self.0.files);
         let content = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
         files.insert(to.to_owned(), content);
@@ -248,13 +248,13 @@ impl StoreDirectory for Mounted {
     }
 
     fn copy(&self, from: &str, to: &str) -> io::Result<()> {
-        self.0.operate(Operation::Sync)?;
+        self.0.operate(DiskOperation::Sync)?;
         let mut files = lock(&self.0.files);
         let seen = lock(files.get(from).ok_or(io::ErrorKind::NotFound)?).seen.clone();
-        let content = Content {
+        let content = DiskContent {
             safe: seen.clone(),
             seen,
-            ..Content::default()
+            ..DiskContent::default()
         };
         files.insert(to.to_owned(), Arc::new(Mutex::new(content)));
         Ok(())
@@ -272,22 +272,22 @@ impl StoreDirectory for Mounted {
     fn release(&self) {}
 }
 
-// --- Handle ---
+// --- FileHandle ---
 
-impl fmt::Debug for Handle {
+impl fmt::Debug for FileHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a file on a simulated disk")
     }
 }
 
-impl Handle {
-    fn change(&self, change: Change) -> io::Result<()> {
+impl FileHandle {
+    fn change(&self, change: PendingChange) -> io::Result<()> {
         let mut content = lock(&self.content);
-        let needs_room = change.blocks().any(|block| !content.blocks.contains(&block));
-        self.disk.operate(if needs_room {
-            Operation::Grow
+        let needs_space = change.blocks().any(|block| !content.blocks.contains(&block));
+        self.disk.operate(if needs_space {
+            DiskOperation::Grow
         } else {
-            Operation::Write
+            DiskOperation::Write
         })?;
         content.blocks.extend(change.blocks());
         change.apply(&mut content.seen);
@@ -296,7 +296,7 @@ impl Handle {
     }
 }
 
-impl StoreFile for Handle {
+impl StoreFile for FileHandle {
     fn len(&self) -> io::Result<u64> {
         self.disk.powered()?;
         Ok(lock(&self.content).seen.len() as u64)
@@ -315,15 +315,15 @@ impl StoreFile for Handle {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.change(Change::SetLen(len))
+        self.change(PendingChange::SetLen(len))
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.change(Change::Write(offset, data.to_vec()))
+        self.change(PendingChange::Write(offset, data.to_vec()))
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.disk.operate(Operation::Sync)?;
+        self.disk.operate(DiskOperation::Sync)?;
         let mut content = lock(&self.content);
         let changes = std::mem::take(&mut content.unsafe_yet);
         for change in changes {

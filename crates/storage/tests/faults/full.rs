@@ -9,13 +9,13 @@ use k3_storage::{
 
 use crate::{
     contents,
-    disk::{Disk, DiskFailure},
+    disk::{DiskFailure, SimulatedDisk},
     fill, key, open_on, value,
 };
 
 #[tokio::test]
 async fn a_nearly_full_disk_refuses_values_and_still_takes_deletes() {
-    let disk = Disk::new();
+    let disk = SimulatedDisk::new();
     let store = open_on(&disk, Durability::Synced).await;
     fill(&*store, 10).await;
     let before = contents(&*store).await;
@@ -31,10 +31,10 @@ async fn a_nearly_full_disk_refuses_values_and_still_takes_deletes() {
     assert!(error.to_string().contains("free some space"), "{error}");
     assert!(
         matches!(store.health().await, Err(StoreError::Full { .. })),
-        "and the store says that it is not well"
+        "the store must report that it is unhealthy"
     );
     assert_eq!(contents(&*store).await, before);
-    let (revision, _) = before["/things/3"];
+    let (revision, _) = before["/items/3"];
     store.commit(Write::delete(key(3), revision)).await.unwrap();
     disk.say_free(None);
     store
@@ -46,11 +46,11 @@ async fn a_nearly_full_disk_refuses_values_and_still_takes_deletes() {
 #[tokio::test]
 async fn a_disk_that_fills_up_in_the_middle_of_a_commit_loses_nothing() {
     for operations in 0..25 {
-        let disk = Disk::new();
+        let disk = SimulatedDisk::new();
         let store = open_on(&disk, Durability::Synced).await;
         fill(&*store, 30).await;
         let mut expected = contents(&*store).await;
-        disk.trouble_after(operations, DiskFailure::Full);
+        disk.fail_after(operations, DiskFailure::Full);
         let outcome = store.commit(Write::create(key("more"), value("more", 1))).await;
         match outcome {
             Ok(revision) => {
@@ -78,11 +78,11 @@ async fn a_disk_that_fills_up_in_the_middle_of_a_commit_loses_nothing() {
 }
 
 #[tokio::test]
-async fn after_a_failed_sync_nothing_more_is_written() {
-    let disk = Disk::new();
+async fn writes_nothing_after_a_failed_sync() {
+    let disk = SimulatedDisk::new();
     let store = open_on(&disk, Durability::Synced).await;
     fill(&*store, 5).await;
-    disk.trouble_after(0, DiskFailure::SyncFails);
+    disk.fail_after(0, DiskFailure::SyncFails);
     let error = store
         .commit(Write::create(key("more"), value("more", 0)))
         .await

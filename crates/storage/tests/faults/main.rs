@@ -15,7 +15,7 @@ use k3_storage::{
 
 /// A key of these tests.
 fn key(name: impl std::fmt::Display) -> Key {
-    Key::try_new(format!("/things/{name}")).unwrap()
+    Key::try_new(format!("/items/{name}")).unwrap()
 }
 
 /// What the store holds, by key.
@@ -33,10 +33,10 @@ fn value(name: impl std::fmt::Display, round: u64) -> Vec<u8> {
 }
 
 /// Opens a store on a simulated disk.
-async fn open_on(disk: &Arc<disk::Disk>, durability: Durability) -> Arc<FileStore> {
+async fn open_on(disk: &Arc<disk::SimulatedDisk>, durability: Durability) -> Arc<FileStore> {
     let mut options = FileOptions::new("simulated");
     options.durability = durability;
-    FileStore::open_on(Arc::new(disk::Mounted::new(disk)), options)
+    FileStore::open_on(Arc::new(disk::MountedDisk::new(disk)), options)
         .await
         .unwrap()
 }

@@ -10,7 +10,7 @@ use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
     contents,
-    disk::{Disk, DiskFailure},
+    disk::{DiskFailure, SimulatedDisk},
     fill, key, open_on, value,
 };
 
@@ -94,14 +94,14 @@ async fn losses(store: &dyn Store, acknowledged: &mut AcknowledgedWrites) -> Vec
             continue;
         }
         if Some(stored) != value.as_ref() {
-            losses.push(format!("{name} holds what nobody wrote"));
+            losses.push(format!("{name} contains a value that was never written"));
         }
         acknowledged.known.insert(name, (Some(stored.clone()), *revision));
     }
     let current = store.current_revision().await.unwrap();
     if current < acknowledged.newest {
         losses.push(format!(
-            "the store went back from revision {} to {current}",
+            "the store regressed from revision {} to {current}",
             acknowledged.newest
         ));
     }
@@ -111,7 +111,7 @@ async fn losses(store: &dyn Store, acknowledged: &mut AcknowledgedWrites) -> Vec
 /// Cuts the power periodically at random instants, and reports what got lost.
 async fn cycles(count: u64, durability: Durability, seed: u64) -> Vec<String> {
     let mut rng = StdRng::seed_from_u64(seed);
-    let mut disk = Disk::new();
+    let mut disk = SimulatedDisk::new();
     let acknowledged = Arc::new(Mutex::new(AcknowledgedWrites::default()));
     let mut lost = Vec::new();
     for cycle in 0..count {
@@ -127,13 +127,13 @@ async fn cycles(count: u64, durability: Durability, seed: u64) -> Vec<String> {
             let newest = store.current_revision().await.unwrap();
             let compacting = Arc::clone(&store);
             let compaction = async move { compacting.compact(newest).await };
-            disk.trouble_after(rng.random_range(1..400), DiskFailure::PowerLoss);
+            disk.fail_after(rng.random_range(1..400), DiskFailure::PowerLoss);
             let (_cut_short, ()) = tokio::join!(
                 compaction,
                 write_until_dark(store, Arc::clone(&acknowledged), rng.next_u64())
             );
         } else {
-            disk.trouble_after(rng.random_range(1..400), DiskFailure::PowerLoss);
+            disk.fail_after(rng.random_range(1..400), DiskFailure::PowerLoss);
             write_until_dark(store, Arc::clone(&acknowledged), rng.next_u64()).await;
         }
         disk = disk.after_power_loss(&mut rng);
@@ -150,8 +150,8 @@ async fn acknowledged_writes_survive_power_loss() {
 }
 
 /// A disk with a closed store that shrinks when it is compacted, and what the store holds.
-async fn disk_worth_shrinking() -> (Arc<Disk>, BTreeMap<String, (Revision, Vec<u8>)>) {
-    let disk = Disk::new();
+async fn disk_worth_shrinking() -> (Arc<SimulatedDisk>, BTreeMap<String, (Revision, Vec<u8>)>) {
+    let disk = SimulatedDisk::new();
     let store = open_on(&disk, Durability::Synced).await;
     for round in 0..12 {
         let mut writers = tokio::task::JoinSet::new();
@@ -196,7 +196,7 @@ async fn power_loss_at_any_instant_of_a_shrink_loses_nothing() {
         let disk = disk.after_power_loss(&mut rng);
         let store = open_on(&disk, Durability::Synced).await;
         let newest = store.current_revision().await.unwrap();
-        disk.trouble_after(cut, DiskFailure::PowerLoss);
+        disk.fail_after(cut, DiskFailure::PowerLoss);
         let outcome = store.compact(newest).await;
         if round == 0 {
             outcome.unwrap();
@@ -227,17 +227,18 @@ async fn power_loss_at_any_instant_of_a_shrink_loses_nothing() {
 /// The tests above could pass on a disk that forgets nothing: this one shows that it forgets.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_syncs_the_simulated_disk_does_lose_writes() {
-    let disk = Disk::new();
+    let disk = SimulatedDisk::new();
     let store = open_on(&disk, Durability::Relaxed).await;
     fill(&*store, 50).await;
-    disk.trouble_after(0, DiskFailure::PowerLoss);
+    disk.fail_after(0, DiskFailure::PowerLoss);
     drop(store);
     let mut rng = StdRng::seed_from_u64(1);
     let disk = disk.after_power_loss(&mut rng);
     let mut options = k3_storage::file::FileOptions::new("simulated");
     options.durability = Durability::Relaxed;
     let found =
-        match k3_storage::file::FileStore::open_on(Arc::new(crate::disk::Mounted::new(&disk)), options).await
+        match k3_storage::file::FileStore::open_on(Arc::new(crate::disk::MountedDisk::new(&disk)), options)
+            .await
         {
             Ok(store) => contents(&*store).await.len(),
             Err(_) => 0,
@@ -247,7 +248,7 @@ async fn without_syncs_the_simulated_disk_does_lose_writes() {
 
 #[tokio::test]
 async fn every_acknowledgement_follows_a_sync() {
-    let disk = Disk::new();
+    let disk = SimulatedDisk::new();
     let store = open_on(&disk, Durability::Synced).await;
     for name in 0..100 {
         let before = disk.syncs();
@@ -264,7 +265,7 @@ async fn every_acknowledgement_follows_a_sync() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_that_wait_together_share_a_sync() {
-    let disk = Disk::new();
+    let disk = SimulatedDisk::new();
     let store = open_on(&disk, Durability::Synced).await;
     let before = disk.syncs();
     let mut writers = tokio::task::JoinSet::new();
@@ -284,7 +285,7 @@ async fn writes_that_wait_together_share_a_sync() {
 
 #[tokio::test]
 async fn relaxed_durability_does_not_sync() {
-    let disk = Disk::new();
+    let disk = SimulatedDisk::new();
     let store = open_on(&disk, Durability::Relaxed).await;
     let before = disk.syncs();
     fill(&*store, 20).await;

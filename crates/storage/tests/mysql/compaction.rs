@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k3_storage::{Page, Prefix, ReadError, Revision, Store, WatchError, mysql::MysqlStore};
 
-use crate::server::{Server, assert_whole, create, delete, events_upto, key, number, run, update, watch};
+use crate::server::{TestServer, assert_whole, create, delete, events_upto, key, number, run, update, watch};
 
 /// Some keys, updated, one deleted. Returns the newest revision.
 async fn fill(store: &MysqlStore) -> Revision {
@@ -14,13 +14,13 @@ async fn fill(store: &MysqlStore) -> Revision {
             revision = update(store, &format!("/k/{n}"), revision, "1").await;
         }
     }
-    let gone = create(store, "/k/gone", "x").await;
-    delete(store, "/k/gone", gone).await
+    let deleted = create(store, "/k/deleted", "x").await;
+    delete(store, "/k/deleted", deleted).await
 }
 
 #[tokio::test]
-async fn compaction_deletes_what_no_readable_state_shows_and_nothing_else() {
-    let server = Server::start();
+async fn compaction_deletes_only_unreadable_states() {
+    let server = TestServer::start();
     let store = server.open().await;
     let newest = fill(&store).await;
     let mut admin = server.admin().await;
@@ -68,12 +68,12 @@ async fn compaction_deletes_what_no_readable_state_shows_and_nothing_else() {
         store.range(&Prefix::all(), page(boundary)).await,
         Err(ReadError::Compacted { oldest, .. }) if oldest == newest
     ));
-    assert_eq!(create(&store, "/k/gone", "again").await, newest.next());
+    assert_eq!(create(&store, "/k/deleted", "again").await, newest.next());
 }
 
 #[tokio::test]
 async fn a_compaction_that_was_interrupted_is_finished_by_the_next() {
-    let server = Server::start();
+    let server = TestServer::start();
     let store = server.open().await;
     let newest = fill(&store).await;
     let mut admin = server.admin().await;
@@ -91,8 +91,8 @@ async fn a_compaction_that_was_interrupted_is_finished_by_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_and_writers_beside_two_compactors_see_whole_states() {
-    let server = Server::start();
+async fn concurrent_compactors_do_not_disturb_readers_and_writers() {
+    let server = TestServer::start();
     let stores = [server.open().await, server.open().await];
     let mut first = Revision::FIRST;
     for n in 0..40 {
@@ -171,7 +171,7 @@ async fn readers_and_writers_beside_two_compactors_see_whole_states() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_newest_state_is_never_compacted_while_it_is_read() {
-    let server = Server::start();
+    let server = TestServer::start();
     let stores = [server.open().await, server.open().await];
     let mut creates = tokio::task::JoinSet::new();
     for n in 0..1100 {

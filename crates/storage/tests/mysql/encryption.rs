@@ -7,10 +7,10 @@ use k3_storage::{
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
 
-use crate::server::{Server, create};
+use crate::server::{TestServer, create};
 
 /// A server that accepts only TLS, and the authority that vouches for it.
-fn encrypted() -> (Server, TempDir) {
+fn encrypted() -> (TestServer, TempDir) {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
@@ -24,7 +24,7 @@ fn encrypted() -> (Server, TempDir) {
     std::fs::write(path("ca.pem"), authority.pem()).unwrap();
     std::fs::write(path("server.pem"), certificate.pem()).unwrap();
     std::fs::write(path("server.key"), key.serialize_pem()).unwrap();
-    let server = Server::start_with(&[
+    let server = TestServer::start_with(&[
         &format!("--ssl-ca={}", path("ca.pem").display()),
         &format!("--ssl-cert={}", path("server.pem").display()),
         &format!("--ssl-key={}", path("server.key").display()),
@@ -33,7 +33,7 @@ fn encrypted() -> (Server, TempDir) {
     (server, directory)
 }
 
-fn with_tls(server: &Server, tls: TlsMode) -> MysqlOptions {
+fn with_tls(server: &TestServer, tls: TlsMode) -> MysqlOptions {
     MysqlOptions {
         tls,
         ..server.options.clone()
@@ -41,7 +41,7 @@ fn with_tls(server: &Server, tls: TlsMode) -> MysqlOptions {
 }
 
 #[tokio::test]
-async fn a_server_is_trusted_when_the_authority_vouches_for_it() {
+async fn trusts_a_server_signed_by_the_authority() {
     let (server, directory) = encrypted();
     let ca_file = Some(directory.path().join("ca.pem"));
     for tls in [
@@ -65,8 +65,8 @@ async fn a_server_is_trusted_when_the_authority_vouches_for_it() {
 }
 
 #[tokio::test]
-async fn a_server_without_encryption_is_refused_where_it_is_asked_for() {
-    let server = Server::start();
+async fn rejects_a_server_without_required_tls() {
+    let server = TestServer::start();
     for tls in [TlsMode::Required, TlsMode::Verified { ca_file: None }] {
         let refused = MysqlStore::open(with_tls(&server, tls.clone())).await.map(drop);
         assert!(

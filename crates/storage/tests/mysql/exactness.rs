@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use k3_storage::{Key, MAX_VALUE_BYTES, Page, Prefix, Revision, Store, Write};
 
-use crate::server::{Server, events_upto, key, value, watch};
+use crate::server::{TestServer, events_upto, key, value, watch};
 
 #[tokio::test]
 async fn returns_every_byte_of_a_value() {
-    let server = Server::start();
+    let server = TestServer::start();
     let store = server.open().await;
     let all_bytes: Vec<u8> = (0..=255).cycle().take(70_000).collect();
     let values = [
@@ -42,7 +42,7 @@ async fn returns_every_byte_of_a_value() {
 
 #[tokio::test]
 async fn keys_that_differ_by_a_space_or_case_are_different_and_ordered_by_bytes() {
-    let server = Server::start();
+    let server = TestServer::start();
     let store = server.open().await;
     let mut keys: Vec<Key> = [
         "/a",
@@ -101,8 +101,8 @@ async fn keys_that_differ_by_a_space_or_case_are_different_and_ordered_by_bytes(
 }
 
 #[tokio::test]
-async fn pages_of_an_old_revision_are_what_it_was() {
-    let server = Server::start();
+async fn pages_of_an_old_revision_are_unchanged() {
+    let server = TestServer::start();
     let store = server.open().await;
     let mut revisions = Vec::new();
     for n in 0..30 {
@@ -157,7 +157,7 @@ async fn pages_of_an_old_revision_are_what_it_was() {
 
 #[tokio::test]
 async fn a_range_longer_than_any_chunk_is_whole() {
-    let server = Server::start();
+    let server = TestServer::start();
     let store = server.open().await;
     let mut writes = tokio::task::JoinSet::new();
     for n in 0..1203 {

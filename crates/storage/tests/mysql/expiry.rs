@@ -5,7 +5,7 @@ use std::time::Duration;
 use k3_storage::{Change, Revision, Store, Write};
 use tokio::time::Instant;
 
-use crate::server::{Server, assert_whole, create, events_upto, eventually, key, watch};
+use crate::server::{TestServer, assert_whole, create, events_upto, eventually, key, watch};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -14,7 +14,7 @@ const BRIEFLY: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_entry_expires_once_however_many_processes_watch_it() {
-    let server = Server::start();
+    let server = TestServer::start();
     let stores = [server.open().await, server.open().await];
     let written = Instant::now();
     let write = Write::create(key("/a"), "x").expiring(BRIEFLY);
@@ -34,7 +34,7 @@ async fn an_entry_expires_once_however_many_processes_watch_it() {
 
 #[tokio::test]
 async fn a_put_without_a_time_to_live_makes_an_entry_permanent() {
-    let server = Server::start();
+    let server = TestServer::start();
     let store = server.open().await;
     let write = Write::create(key("/a"), "x").expiring(BRIEFLY);
     let revision = store.commit(write).await.unwrap();
@@ -55,7 +55,7 @@ async fn a_put_without_a_time_to_live_makes_an_entry_permanent() {
 
 #[tokio::test]
 async fn deadlines_outlive_the_process_that_set_them() {
-    let server = Server::start();
+    let server = TestServer::start();
     let store = server.open().await;
     let write = Write::create(key("/a"), "x").expiring(SECOND);
     let revision = store.commit(write).await.unwrap();

@@ -9,17 +9,17 @@ use k3_storage::{
 use tokio::time::{Instant, timeout};
 
 use crate::{
-    proxy::{Line, Proxy},
+    proxy::{ConnectionState, MysqlProxy},
     server::{
-        PATIENCE, Server, assert_whole, create, delete, events_upto, eventually, key, number, run, watch,
+        PATIENCE, TestServer, assert_whole, create, delete, events_upto, eventually, key, number, run, watch,
     },
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_frozen_server_means_errors_in_time_and_then_recovery() {
+async fn a_frozen_server_causes_timeouts_and_recovers() {
     // Requests before and after the frost must be answered in this time, too, however busy the machine is.
     let limit = Duration::from_secs(4);
-    let server = Server::start();
+    let server = TestServer::start();
     let options = MysqlOptions {
         connect_timeout: limit,
         request_timeout: limit,
@@ -73,7 +73,7 @@ async fn a_frozen_server_means_errors_in_time_and_then_recovery() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_bridge_a_restart_of_the_server() {
-    let server = Server::start();
+    let server = TestServer::start();
     let options = MysqlOptions {
         request_timeout: PATIENCE,
         ..server.options.clone()
@@ -101,9 +101,9 @@ async fn requests_bridge_a_restart_of_the_server() {
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 #[tokio::test]
-async fn a_writer_that_stands_still_does_not_stop_the_others_for_long() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.options.port).await;
+async fn a_stalled_writer_does_not_block_other_processes() {
+    let server = TestServer::start();
+    let proxy = MysqlProxy::start(server.options.port).await;
     let options = MysqlOptions {
         port: proxy.port,
         ..server.options.clone()
@@ -112,9 +112,12 @@ async fn a_writer_that_stands_still_does_not_stop_the_others_for_long() {
     let store = server.open().await;
     let before = create(&stuck, "/a", "x").await;
     create(&store, "/warm", "x").await;
-    proxy.set(Line::HoldCommit);
+    proxy.set(ConnectionState::HoldCommit);
     let held = tokio::spawn(async move { stuck.commit(Write::create(key("/b"), "y")).await });
-    eventually("the commit is held", async || proxy.line() == Line::Good).await;
+    eventually("the commit is held", async || {
+        proxy.line() == ConnectionState::Good
+    })
+    .await;
     // The server still has the other's transaction, and its lock.
     let requested = Instant::now();
     let written = create(&store, "/c", "z").await;
@@ -128,9 +131,9 @@ async fn a_writer_that_stands_still_does_not_stop_the_others_for_long() {
 
 /// The same with each lock that a process takes besides: a row of a key, and the row that compactors lock.
 #[tokio::test]
-async fn a_session_that_stops_in_a_chore_does_not_stop_the_others_for_long() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.options.port).await;
+async fn a_stalled_maintenance_session_does_not_block_other_processes() {
+    let server = TestServer::start();
+    let proxy = MysqlProxy::start(server.options.port).await;
     let options = MysqlOptions {
         port: proxy.port,
         ..server.options.clone()
@@ -142,9 +145,12 @@ async fn a_session_that_stops_in_a_chore_does_not_stop_the_others_for_long() {
     let upto = create(&store, "/b", "x").await;
     stuck.get(&key("/b")).await.unwrap();
     // The compaction deletes the name, and is stopped before it commits.
-    proxy.set(Line::HoldCommit);
+    proxy.set(ConnectionState::HoldCommit);
     let held = tokio::spawn(async move { stuck.compact(upto).await });
-    eventually("the commit is held", async || proxy.line() == Line::Good).await;
+    eventually("the commit is held", async || {
+        proxy.line() == ConnectionState::Good
+    })
+    .await;
     let requested = Instant::now();
     create(&store, "/a", "again").await;
     let waited = requested.elapsed();
@@ -156,7 +162,7 @@ async fn a_session_that_stops_in_a_chore_does_not_stop_the_others_for_long() {
 /// The short limit holds only while a session may hold locks.
 #[tokio::test]
 async fn an_idle_writer_is_not_cut_off() {
-    let server = Server::start();
+    let server = TestServer::start();
     let store = server.open().await;
     let first = create(&store, "/a", "x").await;
     let mut admin = server.admin().await;
@@ -178,8 +184,8 @@ async fn an_idle_writer_is_not_cut_off() {
 }
 
 #[tokio::test]
-async fn a_server_that_only_serves_reads_is_not_well() {
-    let server = Server::start();
+async fn a_read_only_server_is_unhealthy() {
+    let server = TestServer::start();
     let store = server.open().await;
     let before = create(&store, "/a", "x").await;
     let mut admin = server.admin().await;
@@ -214,7 +220,7 @@ async fn a_server_that_only_serves_reads_is_not_well() {
 
 #[tokio::test]
 async fn closing_answers_every_write_and_ends_every_watch() {
-    let server = Server::start();
+    let server = TestServer::start();
     let store = server.open().await;
     let mut events = watch(&store, Revision::FIRST).await;
     let writes: Vec<_> = (0..3000)

@@ -7,9 +7,9 @@ use sqlx::mysql::MySqlConnection;
 use tokio::time::{Instant, timeout};
 
 use crate::{
-    proxy::{Line, Proxy},
+    proxy::{ConnectionState, MysqlProxy},
     server::{
-        PATIENCE, Server, assert_whole, create, events_upto, eventually, key, number, run, update, watch,
+        PATIENCE, TestServer, assert_whole, create, events_upto, eventually, key, number, run, update, watch,
     },
 };
 
@@ -63,7 +63,7 @@ async fn and_lateness<T>(admin: &mut MySqlConnection, work: impl Future<Output =
 
 #[tokio::test]
 async fn an_idle_store_asks_at_most_twice_a_second() {
-    let server = Server::start();
+    let server = TestServer::start();
     let store = server.open().await;
     let mut admin = server.admin().await;
     tokio::time::sleep(Duration::from_secs(2)).await; // connections are made
@@ -81,7 +81,7 @@ async fn an_idle_store_asks_at_most_twice_a_second() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peers_commits_arrive_within_a_tenth_of_a_second() {
-    let server = Server::start();
+    let server = TestServer::start();
     let [here, there] = [server.open().await, server.open().await];
     let mut admin = server.admin().await;
     let mut events = watch(&there, Revision::FIRST).await;
@@ -112,7 +112,7 @@ async fn a_peers_commits_arrive_within_a_tenth_of_a_second() {
 
 #[tokio::test]
 async fn the_first_commit_after_idleness_arrives_within_600_ms() {
-    let server = Server::start();
+    let server = TestServer::start();
     let [here, there] = [server.open().await, server.open().await];
     let mut admin = server.admin().await;
     let mut events = watch(&there, Revision::FIRST).await;
@@ -135,8 +135,8 @@ async fn the_first_commit_after_idleness_arrives_within_600_ms() {
 }
 
 #[tokio::test]
-async fn own_commits_arrive_with_the_answer() {
-    let server = Server::start();
+async fn own_commits_are_published_before_the_response() {
+    let server = TestServer::start();
     let store = server.open().await;
     let mut events = watch(&store, Revision::FIRST).await;
     let committed = create(&store, "/a", "x").await;
@@ -149,7 +149,7 @@ async fn own_commits_arrive_with_the_answer() {
 
 #[tokio::test]
 async fn current_revision_brings_peers_commits_to_quiet_watches() {
-    let server = Server::start();
+    let server = TestServer::start();
     let [here, there] = [server.open().await, server.open().await];
     let quiet = k3_storage::Prefix::try_new("/quiet/").unwrap();
     let mut events = there.watch(&quiet, Revision::FIRST).await.unwrap();
@@ -162,9 +162,9 @@ async fn current_revision_brings_peers_commits_to_quiet_watches() {
 
 #[tokio::test]
 async fn a_follower_that_missed_compacted_history_ends_its_watches() {
-    let server = Server::start();
+    let server = TestServer::start();
     let here = server.open().await;
-    let proxy = Proxy::start(server.options.port).await;
+    let proxy = MysqlProxy::start(server.options.port).await;
     let options = k3_storage::mysql::MysqlOptions {
         port: proxy.port,
         request_timeout: Duration::from_secs(5),
@@ -174,13 +174,13 @@ async fn a_follower_that_missed_compacted_history_ends_its_watches() {
     let mut revision = create(&here, "/a", "0").await;
     let mut events = watch(&there, Revision::FIRST).await;
     assert_whole(&events_upto(&mut events, revision).await, Revision::FIRST);
-    proxy.set(Line::Broken);
+    proxy.set(ConnectionState::Broken);
     for _ in 0..10 {
         revision = update(&here, "/a", revision, "x").await;
     }
     here.compact(revision).await.unwrap();
     let newest = create(&here, "/b", "y").await;
-    proxy.set(Line::Good);
+    proxy.set(ConnectionState::Good);
     let end = timeout(PATIENCE, events.next()).await.unwrap();
     assert!(
         matches!(end, Err(WatchError::Compacted { oldest, .. }) if oldest == revision),
@@ -193,9 +193,9 @@ async fn a_follower_that_missed_compacted_history_ends_its_watches() {
 
 #[tokio::test]
 async fn a_follower_that_missed_history_catches_up_without_gap() {
-    let server = Server::start();
+    let server = TestServer::start();
     let here = server.open().await;
-    let proxy = Proxy::start(server.options.port).await;
+    let proxy = MysqlProxy::start(server.options.port).await;
     let options = k3_storage::mysql::MysqlOptions {
         port: proxy.port,
         request_timeout: Duration::from_secs(5),
@@ -203,18 +203,18 @@ async fn a_follower_that_missed_history_catches_up_without_gap() {
     };
     let there = MysqlStore::open(options).await.unwrap();
     let mut events = watch(&there, Revision::FIRST).await;
-    proxy.set(Line::Broken);
+    proxy.set(ConnectionState::Broken);
     let mut newest = Revision::FIRST;
     for n in 0..700 {
         newest = create(&here, &format!("/{n}"), "x").await;
     }
-    proxy.set(Line::Good);
+    proxy.set(ConnectionState::Good);
     assert_whole(&events_upto(&mut events, newest).await, Revision::FIRST);
 }
 
 #[tokio::test]
-async fn a_database_that_lost_commits_never_reuses_their_numbers() {
-    let server = Server::start();
+async fn revisions_of_lost_commits_are_not_reused() {
+    let server = TestServer::start();
     let stores = [server.open().await, server.open().await];
     let mut admin = server.admin().await;
     for lost in [

@@ -8,7 +8,7 @@ use k3_storage::{
     mysql::MysqlStore,
 };
 
-use crate::server::{Server, create, delete, events_upto, eventually, key, number, watch};
+use crate::server::{TestServer, create, delete, events_upto, eventually, key, number, watch};
 
 fn entries(count: u64) -> Vec<Entry> {
     (0..count)
@@ -45,7 +45,7 @@ async fn assert_unfinished(store: &MysqlStore) {
 
 #[tokio::test]
 async fn an_import_keeps_revisions_and_continues_above_the_source() {
-    let server = Server::start();
+    let server = TestServer::start();
     let [here, there] = [server.open().await, server.open().await];
     let mut source = entries(700);
     let soon = Expiry {
@@ -89,8 +89,8 @@ async fn an_import_keeps_revisions_and_continues_above_the_source() {
 }
 
 #[tokio::test]
-async fn an_interrupted_import_blocks_everybody_until_it_is_begun_again() {
-    let server = Server::start();
+async fn an_interrupted_import_blocks_all_processes_until_restarted() {
+    let server = TestServer::start();
     let store = server.open().await;
     let there = server.open().await;
     let mut import = store.begin_import(Revision::new(100)).await.unwrap();
@@ -122,7 +122,7 @@ async fn an_interrupted_import_blocks_everybody_until_it_is_begun_again() {
 
 #[tokio::test]
 async fn import_needs_an_empty_store_and_never_lowers_revisions() {
-    let server = Server::start();
+    let server = TestServer::start();
     let store = server.open().await;
     let mut revision = create(&store, "/a", "x").await;
     assert!(matches!(

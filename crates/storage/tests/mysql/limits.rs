@@ -9,11 +9,11 @@ use k3_storage::{
 };
 use tokio::task::JoinSet;
 
-use crate::server::{Server, assert_whole, create, events_upto, eventually, key, number, watch};
+use crate::server::{TestServer, assert_whole, create, events_upto, eventually, key, number, watch};
 
 #[tokio::test]
 async fn statements_stay_below_the_packet_limit_of_the_server() {
-    let server = Server::start_with(&["--max-allowed-packet=1M"]);
+    let server = TestServer::start_with(&["--max-allowed-packet=1M"]);
     let store = server.open().await;
     let large = Bytes::from(vec![b'x'; 400_000]);
     let mut writes = JoinSet::new();
@@ -75,7 +75,7 @@ impl Drop for SmallDisk {
 #[tokio::test]
 async fn a_full_server_refuses_writes_serves_reads_and_takes_writes_again() {
     let disk = SmallDisk::mount();
-    let server = Server::start_on(disk.0.path());
+    let server = TestServer::start_on(disk.0.path());
     let store = server.open().await;
     let first = create(&store, "/first", "x").await;
     // Another process takes almost all there is.
@@ -121,10 +121,10 @@ async fn a_full_server_refuses_writes_serves_reads_and_takes_writes_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_keeps_to_its_number_of_connections() {
+async fn limits_the_number_of_connections() {
     const CONNECTIONS: &str = "SELECT CAST(COUNT(*) AS SIGNED) FROM information_schema.processlist
         WHERE db = DATABASE() AND id <> CONNECTION_ID()";
-    let server = Server::start();
+    let server = TestServer::start();
     let options = MysqlOptions {
         max_open_conns: 5,
         max_idle_conns: 1,

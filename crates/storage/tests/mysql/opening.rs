@@ -6,11 +6,11 @@ use k3_storage::{
 };
 use tokio::task::JoinSet;
 
-use crate::server::{Server, create, key, run};
+use crate::server::{TestServer, create, key, run};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_processes_may_make_the_database_at_once() {
-    let server = Server::start();
+async fn processes_create_the_database_concurrently() {
+    let server = TestServer::start();
     let options = MysqlOptions {
         database: "k3-race$_1".to_owned(),
         ..server.options.clone()
@@ -30,8 +30,8 @@ async fn many_processes_may_make_the_database_at_once() {
 }
 
 #[tokio::test]
-async fn data_of_a_newer_format_is_refused_and_left_alone() {
-    let server = Server::start();
+async fn rejects_data_of_a_newer_format_without_changing_it() {
+    let server = TestServer::start();
     let store = server.open().await;
     create(&store, "/a", "x").await;
     store.close().await;
@@ -48,7 +48,7 @@ async fn data_of_a_newer_format_is_refused_and_left_alone() {
 
 #[tokio::test]
 async fn reports_a_wrong_password_without_printing_it() {
-    let server = Server::start();
+    let server = TestServer::start();
     let options = MysqlOptions {
         password: "open sesame".to_owned(),
         ..server.options.clone()
@@ -64,7 +64,7 @@ async fn reports_a_wrong_password_without_printing_it() {
 }
 
 #[tokio::test]
-async fn a_bad_setting_is_refused_before_anything_is_tried() {
+async fn rejects_invalid_settings_before_connecting() {
     let options = MysqlOptions {
         database: "k3`; DROP DATABASE mysql; --".to_owned(),
         ..MysqlOptions::default()
@@ -83,7 +83,7 @@ async fn a_bad_setting_is_refused_before_anything_is_tried() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_an_error_and_no_hang() {
+async fn an_unreachable_server_is_an_error() {
     let options = MysqlOptions {
         port: k3_test_services::free_port().unwrap(),
         ..MysqlOptions::default()

@@ -9,14 +9,14 @@ use k3_storage::{
 use tokio::time::{Instant, timeout};
 
 use crate::{
-    proxy::{Line, Proxy},
-    server::{PATIENCE, Server, assert_whole, create, events_upto, key, number, watch},
+    proxy::{ConnectionState, MysqlProxy},
+    server::{PATIENCE, TestServer, assert_whole, create, events_upto, key, number, watch},
 };
 
 /// Shorter than tests wait, and long enough for a busy server to find out what became of a commit.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-async fn through(server: &Server, proxy: &Proxy) -> std::sync::Arc<MysqlStore> {
+async fn through(server: &TestServer, proxy: &MysqlProxy) -> std::sync::Arc<MysqlStore> {
     let options = MysqlOptions {
         port: proxy.port,
         request_timeout: TIMEOUT,
@@ -26,14 +26,14 @@ async fn through(server: &Server, proxy: &Proxy) -> std::sync::Arc<MysqlStore> {
 }
 
 #[tokio::test]
-async fn a_commit_whose_answer_was_lost_is_found_and_not_repeated() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.options.port).await;
+async fn finds_a_commit_whose_response_was_lost() {
+    let server = TestServer::start();
+    let proxy = MysqlProxy::start(server.options.port).await;
     let store = through(&server, &proxy).await;
     let first = create(&store, "/a", "1").await;
-    proxy.set(Line::LoseAnswer);
+    proxy.set(ConnectionState::LoseAnswer);
     let second = create(&store, "/b", "2").await;
-    assert_eq!(proxy.line(), Line::Good, "the answer was lost");
+    assert_eq!(proxy.line(), ConnectionState::Good, "the answer was lost");
     assert_eq!(second, first.next());
     assert_eq!(store.get(&key("/b")).await.unwrap().unwrap().revision, second);
     let mut admin = server.admin().await;
@@ -43,14 +43,14 @@ async fn a_commit_whose_answer_was_lost_is_found_and_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_commit_that_did_not_arrive_is_made_again() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.options.port).await;
+async fn retries_a_commit_that_was_not_received() {
+    let server = TestServer::start();
+    let proxy = MysqlProxy::start(server.options.port).await;
     let store = through(&server, &proxy).await;
     let first = create(&store, "/a", "1").await;
-    proxy.set(Line::LoseCommit);
+    proxy.set(ConnectionState::LoseCommit);
     let second = create(&store, "/b", "2").await;
-    assert_eq!(proxy.line(), Line::Good, "the commit was lost");
+    assert_eq!(proxy.line(), ConnectionState::Good, "the commit was lost");
     assert_eq!(second, first.next());
     assert_eq!(proxy.commits(), 3);
     let mut admin = server.admin().await;
@@ -59,12 +59,12 @@ async fn a_commit_that_did_not_arrive_is_made_again() {
 
 #[tokio::test]
 async fn reports_an_unknown_outcome_as_uncertain() {
-    let server = Server::start();
+    let server = TestServer::start();
     for (line, happened) in [
-        (Line::LoseAnswerAndBreak, true),
-        (Line::LoseCommitAndBreak, false),
+        (ConnectionState::LoseAnswerAndBreak, true),
+        (ConnectionState::LoseCommitAndBreak, false),
     ] {
-        let proxy = Proxy::start(server.options.port).await;
+        let proxy = MysqlProxy::start(server.options.port).await;
         let store = through(&server, &proxy).await;
         let name = format!("/{line:?}");
         proxy.set(line);
@@ -78,7 +78,7 @@ async fn reports_an_unknown_outcome_as_uncertain() {
             "{answer:?}"
         );
         assert!(requested.elapsed() < TIMEOUT * 3, "{:?}", requested.elapsed());
-        proxy.set(Line::Good);
+        proxy.set(ConnectionState::Good);
         let entry = store.get(&key(&name)).await.unwrap();
         assert_eq!(entry.is_some(), happened);
         // The log continues without a gap, and watches see what happened.
@@ -90,12 +90,12 @@ async fn reports_an_unknown_outcome_as_uncertain() {
 }
 
 #[tokio::test]
-async fn a_write_that_was_refused_during_an_outage_did_not_happen() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.options.port).await;
+async fn a_write_rejected_during_an_outage_was_not_applied() {
+    let server = TestServer::start();
+    let proxy = MysqlProxy::start(server.options.port).await;
     let store = through(&server, &proxy).await;
     let before = create(&store, "/a", "1").await;
-    proxy.set(Line::Broken);
+    proxy.set(ConnectionState::Broken);
     let requested = Instant::now();
     let answer = store.commit(Write::create(key("/b"), "2")).await;
     assert!(
@@ -103,17 +103,17 @@ async fn a_write_that_was_refused_during_an_outage_did_not_happen() {
         "{answer:?}"
     );
     assert!(requested.elapsed() < TIMEOUT * 3, "{:?}", requested.elapsed());
-    proxy.set(Line::Good);
+    proxy.set(ConnectionState::Good);
     assert_eq!(store.get(&key("/b")).await.unwrap(), None);
     assert_eq!(create(&store, "/b", "3").await, before.next());
 }
 
 #[tokio::test]
 async fn many_writes_during_an_outage_do_not_wait_for_each_other() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.options.port).await;
+    let server = TestServer::start();
+    let proxy = MysqlProxy::start(server.options.port).await;
     let store = through(&server, &proxy).await;
-    proxy.set(Line::Broken);
+    proxy.set(ConnectionState::Broken);
     let requested = Instant::now();
     let mut writes = tokio::task::JoinSet::new();
     for n in 0..2000 {

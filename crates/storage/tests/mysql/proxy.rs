@@ -16,7 +16,7 @@ use tokio::{
 
 /// What happens to those who connect, or who commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum ConnectionState {
     /// Everything passes.
     Good,
     /// The next `COMMIT` reaches the server, its answer does not return; then the line is good.
@@ -34,24 +34,24 @@ pub(crate) enum Line {
     Broken,
 }
 
-pub(crate) struct Proxy {
+pub(crate) struct MysqlProxy {
     pub(crate) port: u16,
-    state: Arc<State>,
+    state: Arc<ProxyState>,
     _tasks: JoinSet<()>,
 }
 
-struct State {
-    line: Mutex<Line>,
+struct ProxyState {
+    line: Mutex<ConnectionState>,
     target: u16,
     commits: AtomicUsize,
 }
 
-impl Proxy {
+impl MysqlProxy {
     pub(crate) async fn start(target: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let state = Arc::new(State {
-            line: Mutex::new(Line::Good),
+        let state = Arc::new(ProxyState {
+            line: Mutex::new(ConnectionState::Good),
             target,
             commits: AtomicUsize::new(0),
         });
@@ -64,11 +64,11 @@ impl Proxy {
         }
     }
 
-    pub(crate) fn set(&self, line: Line) {
+    pub(crate) fn set(&self, line: ConnectionState) {
         *self.state.line.lock().unwrap() = line;
     }
 
-    pub(crate) fn line(&self) -> Line {
+    pub(crate) fn line(&self) -> ConnectionState {
         *self.state.line.lock().unwrap()
     }
 
@@ -78,18 +78,18 @@ impl Proxy {
     }
 }
 
-async fn accept(listener: TcpListener, state: Arc<State>) {
+async fn accept(listener: TcpListener, state: Arc<ProxyState>) {
     let mut tasks = JoinSet::new();
     loop {
         let (client, _) = listener.accept().await.unwrap();
-        if *state.line.lock().unwrap() == Line::Broken {
+        if *state.line.lock().unwrap() == ConnectionState::Broken {
             continue; // and hang up
         }
         tasks.spawn(carry(client, Arc::clone(&state)));
     }
 }
 
-async fn carry(client: TcpStream, state: Arc<State>) {
+async fn carry(client: TcpStream, state: Arc<ProxyState>) {
     let Ok(server) = TcpStream::connect(("127.0.0.1", state.target)).await else {
         return;
     };
@@ -102,31 +102,35 @@ async fn carry(client: TcpStream, state: Arc<State>) {
     }
 }
 
-async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: &State) {
+async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: &ProxyState) {
     let mut packet = Vec::new();
     while let Some(()) = read_packet(&mut from, &mut packet).await {
         let mut line = *state.line.lock().unwrap();
         if is_commit(&packet) {
             state.commits.fetch_add(1, Ordering::SeqCst);
             let next = match line {
-                Line::LoseAnswer | Line::LoseCommit | Line::HoldCommit => Line::Good,
-                Line::LoseAnswerAndBreak | Line::LoseCommitAndBreak => Line::Broken,
-                Line::Good | Line::Broken => line,
+                ConnectionState::LoseAnswer | ConnectionState::LoseCommit | ConnectionState::HoldCommit => {
+                    ConnectionState::Good
+                }
+                ConnectionState::LoseAnswerAndBreak | ConnectionState::LoseCommitAndBreak => {
+                    ConnectionState::Broken
+                }
+                ConnectionState::Good | ConnectionState::Broken => line,
             };
             *state.line.lock().unwrap() = next;
             match line {
-                Line::LoseAnswer | Line::LoseAnswerAndBreak => {
+                ConnectionState::LoseAnswer | ConnectionState::LoseAnswerAndBreak => {
                     // The server has it in its socket; its end of the line is closed behind it.
                     to.write_all(&packet).await.ok();
                     to.shutdown().await.ok();
                     return;
                 }
-                Line::LoseCommit | Line::LoseCommitAndBreak => return,
-                Line::HoldCommit => std::future::pending().await,
-                Line::Good | Line::Broken => line = next,
+                ConnectionState::LoseCommit | ConnectionState::LoseCommitAndBreak => return,
+                ConnectionState::HoldCommit => std::future::pending().await,
+                ConnectionState::Good | ConnectionState::Broken => line = next,
             }
         }
-        if line == Line::Broken {
+        if line == ConnectionState::Broken {
             silence(state).await;
         }
         if to.write_all(&packet).await.is_err() {
@@ -135,7 +139,7 @@ async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: &State
     }
 }
 
-async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: &State) {
+async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: &ProxyState) {
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let Ok(read @ 1..) = from.read(&mut buffer).await else {
@@ -149,8 +153,8 @@ async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: &State)
 }
 
 /// Waits while the line is broken.
-async fn silence(state: &State) {
-    while *state.line.lock().unwrap() == Line::Broken {
+async fn silence(state: &ProxyState) {
+    while *state.line.lock().unwrap() == ConnectionState::Broken {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
 }

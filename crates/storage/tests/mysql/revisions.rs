@@ -13,7 +13,7 @@ use k3_storage::{CommitError, Key, Revision, Store, Write, mysql::MysqlStore};
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::server::{
-    PATIENCE, Server, assert_whole, create, events_upto, eventually, key, number, run, value, watch,
+    PATIENCE, TestServer, assert_whole, create, events_upto, eventually, key, number, run, value, watch,
 };
 
 /// So few acknowledged writes would show nothing.
@@ -55,7 +55,7 @@ async fn writer(
 
 impl RevisionHistory {
     /// Waits until writers are in the middle of their work, however slow that is.
-    async fn goes_on(&self) {
+    async fn continue_history(&self) {
         let before = self.acknowledged.load(Ordering::SeqCst);
         eventually("writes are acknowledged", async || {
             self.acknowledged.load(Ordering::SeqCst) > before + FEW
@@ -108,7 +108,7 @@ fn start_writers(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_share_one_sequence_while_their_connections_are_killed() {
-    let server = Server::start();
+    let server = TestServer::start();
     let stores = [server.open().await, server.open().await];
     let mut live = watch(&stores[1], Revision::FIRST).await;
     let history = Arc::new(RevisionHistory::default());
@@ -146,20 +146,20 @@ async fn two_processes_share_one_sequence_while_their_connections_are_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_acknowledged_survives_kill_9_of_the_server() {
-    let server = Server::start();
+async fn acknowledged_writes_survive_kill_9_of_the_server() {
+    let server = TestServer::start();
     let stores = [server.open().await, server.open().await];
     let mut live = watch(&stores[0], Revision::FIRST).await;
     let history = Arc::new(RevisionHistory::default());
     let writers = start_writers(&stores, &history);
     for _ in 0..3 {
-        history.goes_on().await;
+        history.continue_history().await;
         tokio::task::block_in_place(|| {
             server.process.kill().unwrap();
             server.process.restart().unwrap();
         });
     }
-    history.goes_on().await;
+    history.continue_history().await;
     history.stop.store(true, Ordering::SeqCst);
     let mut acknowledged = BTreeMap::new();
     for part in timeout(PATIENCE, writers.join_all()).await.unwrap() {
@@ -189,8 +189,8 @@ async fn what_was_acknowledged_survives_kill_9_of_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_processes_that_expect_the_same_state_one_wins() {
-    let server = Server::start();
+async fn concurrent_state_changes_have_one_winner() {
+    let server = TestServer::start();
     let stores = [server.open().await, server.open().await];
     let mut revision = create(&stores[0], "/a", "0").await;
     for _ in 0..50 {
@@ -209,7 +209,7 @@ async fn of_two_processes_that_expect_the_same_state_one_wins() {
 
 #[tokio::test]
 async fn a_rolled_back_transaction_leaves_no_gap() {
-    let server = Server::start();
+    let server = TestServer::start();
     let store = server.open().await;
     let first = create(&store, "/a", "1").await;
     let mut admin = server.admin().await;

@@ -13,12 +13,12 @@ use tokio::time::timeout;
 /// Longer than anything here takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-pub(crate) struct Server {
+pub(crate) struct TestServer {
     pub(crate) process: MariaDb,
     pub(crate) options: MysqlOptions,
 }
 
-impl Server {
+impl TestServer {
     pub(crate) fn start() -> Self {
         Self::start_with(&[])
     }

@@ -6,7 +6,7 @@
 
 #![expect(
     clippy::unwrap_used,
-    reason = "a test that cannot go on says so with the line it stopped at"
+    reason = "a test that cannot continue panics with the line"
 )]
 
 #[macro_use]

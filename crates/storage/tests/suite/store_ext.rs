@@ -80,7 +80,7 @@ pub(crate) trait StoreExt: Store {
     }
 
     /// Why a watch after `after` is refused: at once, or before it reports anything.
-    async fn refusal(&self, name: &str, after: Revision) -> WatchError {
+    async fn watch_error(&self, name: &str, after: Revision) -> WatchError {
         let mut watch = match self.watch(&prefix(name), after).await {
             Ok(events) => Follower::new(events, after),
             Err(error) => return error,
@@ -127,5 +127,5 @@ pub(crate) fn contents(range: &Range) -> Vec<(&str, &[u8])> {
 pub(crate) async fn soon<T>(what: &str, coming: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, coming)
         .await
-        .unwrap_or_else(|_| panic!("{what} did not come within {PATIENCE:?}"))
+        .unwrap_or_else(|_| panic!("{what} did not happen within {PATIENCE:?}"))
 }

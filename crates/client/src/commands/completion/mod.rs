@@ -1,5 +1,5 @@
-//! `k3 completion`: what a shell offers when a word is begun. The scripts ask this program, which knows its commands and flags,
-//! and asks the server for kinds and names.
+//! `k3 completion`: shell completion. The scripts call the hidden `k3 __complete`, which knows the commands and flags and
+//! requests resource types and names from the server.
 
 use std::io::Write;
 
@@ -7,11 +7,11 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     connection::ConnectFlags,
-    failed::Failed,
-    session::{Session, Surroundings},
+    error::ClientError,
+    session::{ClientDefaults, CommandSession},
 };
 
-/// Print a script that makes a shell complete commands, flags, kinds and names
+/// Output shell completion code for the given shell
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  source <(k3 completion bash)\n  k3 completion zsh > \"${fpath[1]}/_k3\"\n  \
@@ -28,27 +28,27 @@ enum Shell {
     Fish,
 }
 
-/// The words of a line so far; the last one is being written.
+/// The arguments of a command line; the last one is incomplete.
 #[derive(Debug, Args)]
-pub struct WordsFlags {
+pub struct CompleteFlags {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<String>,
+    arguments: Vec<String>,
 }
 
-/// What may come next.
+/// What completes the last argument.
 #[derive(Debug, PartialEq, Eq)]
-enum Next {
-    /// These words.
-    Words(Vec<String>),
-    /// A kind, or a pair of kind and name.
+enum Completion {
+    /// One of these candidates.
+    Candidates(Vec<String>),
+    /// A resource type, or `TYPE/NAME`.
     Kind,
-    /// The name of an object of a kind.
+    /// The name of an object of a resource type.
     Name(String),
-    /// Whatever the shell thinks of: files.
-    Anything,
+    /// Left to the shell, which offers file names.
+    ShellDefault,
 }
 
-/// Commands whose arguments are kinds and names.
+/// Commands whose arguments are resource types and names.
 const OBJECTS: [&str; 7] = ["get", "describe", "delete", "edit", "scale", "wait", "explain"];
 /// Commands whose first argument is a pod.
 const PODS: [&str; 2] = ["logs", "exec"];
@@ -56,7 +56,7 @@ const PODS: [&str; 2] = ["logs", "exec"];
 // --- CompletionFlags ---
 
 impl CompletionFlags {
-    pub(crate) fn run(&self) -> Result<(), Failed> {
+    pub(crate) fn run(&self) -> Result<(), ClientError> {
         let script = match self.shell {
             Shell::Bash => include_str!("k3.bash"),
             Shell::Zsh => include_str!("k3.zsh"),
@@ -67,33 +67,35 @@ impl CompletionFlags {
     }
 }
 
-// --- WordsFlags ---
+// --- CompleteFlags ---
 
-impl WordsFlags {
-    /// Prints what may come next, a line each. What cannot be found out is not offered; nothing is ever a failure.
-    pub(crate) async fn run(&self, surroundings: &Surroundings) -> Result<(), Failed> {
-        let (last, before) = match self.words.split_last() {
+impl CompleteFlags {
+    /// Prints the candidates, one per line. Errors print nothing: a message would garble the prompt.
+    pub(crate) async fn run(&self, defaults: &ClientDefaults) -> Result<(), ClientError> {
+        let (last, before) = match self.arguments.split_last() {
             Some((last, before)) => (last.as_str(), before),
             None => ("", &[][..]),
         };
-        let offered = match next(&(surroundings.program)(), before, last) {
-            Next::Words(words) => words,
-            Next::Anything => return Ok(()),
-            asked => {
+        let candidates = match completion_of(&(defaults.program)(), before, last) {
+            Completion::Candidates(candidates) => candidates,
+            Completion::ShellDefault => return Ok(()),
+            completion => {
                 let flags = ConnectFlags {
                     namespace: value_of(before, &["-n", "--namespace"]),
                     context: value_of(before, &["--context"]),
                     kubeconfig: value_of(before, &["--kubeconfig"]).map(Into::into),
                     ..ConnectFlags::default()
                 };
-                let Ok(session) = flags.connect(surroundings).await else {
+                let Ok(session) = flags.connect(defaults).await else {
                     return Ok(());
                 };
-                offer(&session, &asked, last).await.unwrap_or_default()
+                server_candidates(&session, &completion, last)
+                    .await
+                    .unwrap_or_default()
             }
         };
         let mut lines = String::new();
-        for word in offered.iter().filter(|word| word.starts_with(last)) {
+        for word in candidates.iter().filter(|word| word.starts_with(last)) {
             lines.push_str(word);
             lines.push('\n');
         }
@@ -102,25 +104,25 @@ impl WordsFlags {
     }
 }
 
-/// The value of a flag among words.
-fn value_of(words: &[String], names: &[&str]) -> Option<String> {
-    let at = words.iter().position(|word| names.contains(&word.as_str()))?;
-    words.get(at + 1).cloned()
+/// Returns the value of a flag in the command line.
+fn value_of(arguments: &[String], names: &[&str]) -> Option<String> {
+    let index = arguments.iter().position(|word| names.contains(&word.as_str()))?;
+    arguments.get(index + 1).cloned()
 }
 
-/// What may come after words.
-fn next(program: &clap::Command, before: &[String], last: &str) -> Next {
+/// Returns what completes the argument `last` after the arguments `before`.
+fn completion_of(program: &clap::Command, before: &[String], last: &str) -> Completion {
     let mut command = program;
-    let mut given = Vec::new();
-    let mut words = before.iter();
+    let mut positionals = Vec::new();
+    let mut arguments = before.iter();
     let mut name = "";
-    while let Some(word) = words.next() {
+    while let Some(word) = arguments.next() {
         if word == "--" {
-            return Next::Anything;
+            return Completion::ShellDefault;
         }
         if word.starts_with('-') {
-            if !word.contains('=') && takes_value(command, word) && words.next().is_none() {
-                return value(command, word);
+            if !word.contains('=') && takes_value(command, word) && arguments.next().is_none() {
+                return flag_value_completion(command, word);
             }
         } else if let Some(inner) = command.find_subcommand(word) {
             command = inner;
@@ -128,32 +130,32 @@ fn next(program: &clap::Command, before: &[String], last: &str) -> Next {
                 name = command.get_name();
             }
         } else {
-            given.push(word.clone());
+            positionals.push(word.clone());
         }
     }
     if last.starts_with('-') {
         let flags = command.get_arguments().filter(|flag| !flag.is_hide_set());
         let long = flags.filter_map(|flag| flag.get_long().map(|name| format!("--{name}")));
-        return Next::Words(long.collect());
+        return Completion::Candidates(long.collect());
     }
     if command.has_subcommands() {
         let visible = command.get_subcommands().filter(|inner| !inner.is_hide_set());
-        return Next::Words(visible.map(|inner| inner.get_name().to_owned()).collect());
+        return Completion::Candidates(visible.map(|inner| inner.get_name().to_owned()).collect());
     }
-    let is_about_objects = OBJECTS.contains(&name) || name == "rollout";
-    match (given.as_slice(), last.split_once('/')) {
-        _ if PODS.contains(&name) && given.is_empty() => Next::Name("pods".to_owned()),
-        (_, Some((kind, _))) if is_about_objects => Next::Name(kind.to_owned()),
-        ([], None) if is_about_objects => Next::Kind,
-        ([kind, ..], None) if is_about_objects && !kind.contains('/') => Next::Name(kind.clone()),
+    let takes_resources = OBJECTS.contains(&name) || name == "rollout";
+    match (positionals.as_slice(), last.split_once('/')) {
+        _ if PODS.contains(&name) && positionals.is_empty() => Completion::Name("pods".to_owned()),
+        (_, Some((kind, _))) if takes_resources => Completion::Name(kind.to_owned()),
+        ([], None) if takes_resources => Completion::Kind,
+        ([kind, ..], None) if takes_resources && !kind.contains('/') => Completion::Name(kind.clone()),
         ([], None) if name == "completion" => {
-            Next::Words(["bash", "zsh", "fish"].map(str::to_owned).to_vec())
+            Completion::Candidates(["bash", "zsh", "fish"].map(str::to_owned).to_vec())
         }
-        _ => Next::Anything,
+        _ => Completion::ShellDefault,
     }
 }
 
-fn find<'a>(command: &'a clap::Command, word: &str) -> Option<&'a clap::Arg> {
+fn find_flag<'a>(command: &'a clap::Command, word: &str) -> Option<&'a clap::Arg> {
     command
         .get_arguments()
         .find(|flag| match word.strip_prefix("--") {
@@ -165,32 +167,36 @@ fn find<'a>(command: &'a clap::Command, word: &str) -> Option<&'a clap::Arg> {
 }
 
 fn takes_value(command: &clap::Command, word: &str) -> bool {
-    find(command, word).is_some_and(|flag| flag.get_action().takes_values() && !flag.is_require_equals_set())
+    find_flag(command, word)
+        .is_some_and(|flag| flag.get_action().takes_values() && !flag.is_require_equals_set())
 }
 
-/// What a flag may be given.
-fn value(command: &clap::Command, word: &str) -> Next {
-    let flag = find(command, word);
+fn flag_value_completion(command: &clap::Command, word: &str) -> Completion {
+    let flag = find_flag(command, word);
     match flag.and_then(clap::Arg::get_long) {
-        Some("namespace") => Next::Name("namespaces".to_owned()),
+        Some("namespace") => Completion::Name("namespaces".to_owned()),
         Some("output") => {
-            let forms = ["json", "yaml", "wide", "name", "jsonpath=", "custom-columns="];
-            Next::Words(forms.map(str::to_owned).to_vec())
+            let formats = ["json", "yaml", "wide", "name", "jsonpath=", "custom-columns="];
+            Completion::Candidates(formats.map(str::to_owned).to_vec())
         }
         _ => {
             let values = flag.map(clap::Arg::get_possible_values).unwrap_or_default();
             if values.is_empty() {
-                return Next::Anything;
+                return Completion::ShellDefault;
             }
-            Next::Words(values.iter().map(|value| value.get_name().to_owned()).collect())
+            Completion::Candidates(values.iter().map(|value| value.get_name().to_owned()).collect())
         }
     }
 }
 
-/// Asks the server.
-async fn offer(session: &Session, asked: &Next, last: &str) -> Result<Vec<String>, Failed> {
+/// Requests resource types or object names from the server.
+async fn server_candidates(
+    session: &CommandSession,
+    completion: &Completion,
+    last: &str,
+) -> Result<Vec<String>, ClientError> {
     let mut discovery = session.discovery.lock().await;
-    let Next::Name(kind) = asked else {
+    let Completion::Name(kind) = completion else {
         let all = discovery.all(&session.api).await?;
         return Ok(all.iter().map(|resource| resource.plural.clone()).collect());
     };
@@ -219,39 +225,44 @@ mod tests {
         _command: ClientCommand,
     }
 
-    fn offered(line: &str) -> Next {
-        let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let last = words.pop().unwrap();
+    fn complete(line: &str) -> Completion {
+        let mut arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let last = arguments.pop().unwrap();
         let mut program = Cli::command();
         program.build();
-        next(&program, &words, &last)
+        completion_of(&program, &arguments, &last)
     }
 
     #[test]
-    fn each_place_has_its_words() {
-        let Next::Words(commands) = offered("") else {
+    fn completes_commands_flags_types_and_names() {
+        let Completion::Candidates(commands) = complete("") else {
             panic!()
         };
         assert!(commands.contains(&"rollout".to_owned()) && !commands.contains(&"__complete".to_owned()));
-        let Next::Words(steps) = offered("rollout ") else {
+        let Completion::Candidates(subcommands) = complete("rollout ") else {
             panic!()
         };
-        assert!(steps.contains(&"undo".to_owned()));
-        let Next::Words(flags) = offered("get --") else {
+        assert!(subcommands.contains(&"undo".to_owned()));
+        let Completion::Candidates(flags) = complete("get --") else {
             panic!()
         };
         assert!(flags.contains(&"--all-namespaces".to_owned()));
-        assert_eq!(offered("get "), Next::Kind);
-        assert_eq!(offered("get -A po"), Next::Kind);
-        assert_eq!(offered("get pods "), Next::Name("pods".to_owned()));
+        assert_eq!(complete("get "), Completion::Kind);
+        assert_eq!(complete("get -A po"), Completion::Kind);
+        assert_eq!(complete("get pods "), Completion::Name("pods".to_owned()));
         assert_eq!(
-            offered("rollout status deploy/w"),
-            Next::Name("deploy".to_owned())
+            complete("rollout status deploy/w"),
+            Completion::Name("deploy".to_owned())
         );
-        assert_eq!(offered("logs "), Next::Name("pods".to_owned()));
-        assert_eq!(offered("get pods -n "), Next::Name("namespaces".to_owned()));
-        assert_eq!(offered("apply -f "), Next::Anything);
-        assert_eq!(offered("exec web -- "), Next::Anything);
-        assert!(matches!(offered("get pods -o "), Next::Words(forms) if forms.contains(&"yaml".to_owned())));
+        assert_eq!(complete("logs "), Completion::Name("pods".to_owned()));
+        assert_eq!(
+            complete("get pods -n "),
+            Completion::Name("namespaces".to_owned())
+        );
+        assert_eq!(complete("apply -f "), Completion::ShellDefault);
+        assert_eq!(complete("exec web -- "), Completion::ShellDefault);
+        assert!(
+            matches!(complete("get pods -o "), Completion::Candidates(formats) if formats.contains(&"yaml".to_owned()))
+        );
     }
 }

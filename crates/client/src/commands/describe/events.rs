@@ -1,17 +1,21 @@
-//! What happened to an object.
+//! The events of an object.
 
 use serde_json::Value;
 
-use super::sheet::Sheet;
+use super::sheet::DescriptionSheet;
 use crate::{
+    api_resource::{escape, with_query},
     commands::events::when,
-    failed::Failed,
-    resource::{escape, with_query},
-    session::Session,
+    error::ClientError,
+    session::CommandSession,
 };
 
-/// Adds the events about an object. Whoever may not see them sees none.
-pub(super) async fn describe(sheet: &mut Sheet, session: &Session, object: &Value) -> Result<(), Failed> {
+/// Adds the events of an object; none when the user lacks permission to list events.
+pub(super) async fn describe(
+    sheet: &mut DescriptionSheet,
+    session: &CommandSession,
+    object: &Value,
+) -> Result<(), ClientError> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metadata = &object["metadata"];
     let namespace = metadata["namespace"].as_str().unwrap_or("default");
@@ -31,9 +35,9 @@ pub(super) async fn describe(sheet: &mut Sheet, session: &Session, object: &Valu
     };
     let uid = &metadata["uid"];
     let about = |event: &&Value| {
-        let named = &event["involvedObject"]["uid"];
-        // Events about nodes carry the name in place of the uid.
-        named.is_null() || named == uid || *named == metadata["name"]
+        let reference = &event["involvedObject"]["uid"];
+        // The kubelet's events about its node carry the node's name in the uid field.
+        reference.is_null() || reference == uid || *reference == metadata["name"]
     };
     let mut events: Vec<&Value> = list["items"]
         .as_array()
@@ -45,14 +49,14 @@ pub(super) async fn describe(sheet: &mut Sheet, session: &Session, object: &Valu
     let rows = events
         .into_iter()
         .map(|event| {
-            let from = event["reportingComponent"]
+            let component = event["reportingComponent"]
                 .as_str()
-                .filter(|from| !from.is_empty());
+                .filter(|component| !component.is_empty());
             vec![
                 text(&event["type"]),
                 text(&event["reason"]),
                 when(event),
-                from.map_or_else(|| text(&event["source"]["component"]), str::to_owned),
+                component.map_or_else(|| text(&event["source"]["component"]), str::to_owned),
                 text(&event["message"]).trim().replace('\n', " "),
             ]
         })

@@ -1,43 +1,43 @@
-//! Any object: its names, and then every field under a readable label.
+//! Description of an object of any kind: all fields with readable labels.
 
 use serde_json::{Map, Value};
 
-use super::sheet::{Sheet, shown, text};
+use super::sheet::{DescriptionSheet, shown, text};
 
-/// Fields of metadata that say nothing to people, or are shown at the top.
+/// Fields of the metadata that are left out or printed at the top.
 const HIDDEN: [&str; 5] = ["annotations", "labels", "managedFields", "name", "namespace"];
 
-/// Secrets whose values are told by their size alone.
-const SIZED: [&str; 2] = ["data", "stringData"];
+/// Fields of Secrets of which only the size is printed.
+const SECRET_FIELDS: [&str; 2] = ["data", "stringData"];
 
-pub(super) fn describe(sheet: &mut Sheet, object: &Value) {
-    heading(sheet, object);
+pub(super) fn describe(sheet: &mut DescriptionSheet, object: &Value) {
+    describe_metadata(sheet, object);
     let is_secret = object["kind"] == "Secret" && object["apiVersion"] == "v1";
-    sheet.some("API Version", &object["apiVersion"]);
-    sheet.some("Kind", &object["kind"]);
+    sheet.line_if_set("API Version", &object["apiVersion"]);
+    sheet.line_if_set("Kind", &object["kind"]);
     for (name, value) in object.as_object().into_iter().flatten() {
         match name.as_str() {
             "apiVersion" | "kind" => {}
             "metadata" => sheet.group("Metadata", |inner| {
                 let fields = value.as_object().into_iter().flatten();
                 for (name, value) in fields.filter(|(name, _)| !HIDDEN.contains(&name.as_str())) {
-                    add(inner, &label(name), value);
+                    add_field(inner, &label(name), value);
                 }
             }),
-            name if is_secret && SIZED.contains(&name) => sheet.group(&label(name), |inner| {
+            name if is_secret && SECRET_FIELDS.contains(&name) => sheet.group(&label(name), |inner| {
                 for (key, value) in value.as_object().into_iter().flatten() {
-                    // Base 64 has four letters for three bytes.
+                    // Base64 has four letters for three bytes.
                     let letters = value.as_str().unwrap_or_default().trim_end_matches('=').len();
                     inner.line(key, format!("{} bytes", letters * 3 / 4));
                 }
             }),
-            name => add(sheet, &label(name), value),
+            name => add_field(sheet, &label(name), value),
         }
     }
 }
 
-/// Name, namespace, labels and annotations.
-pub(super) fn heading(sheet: &mut Sheet, object: &Value) {
+/// Adds name, namespace, labels and annotations.
+pub(super) fn describe_metadata(sheet: &mut DescriptionSheet, object: &Value) {
     let metadata = &object["metadata"];
     sheet.line("Name", text(&metadata["name"]));
     sheet.line("Namespace", metadata["namespace"].as_str().unwrap_or_default());
@@ -49,7 +49,7 @@ pub(super) fn heading(sheet: &mut Sheet, object: &Value) {
     sheet.pairs("Annotations", &annotations, ": ");
 }
 
-fn add(sheet: &mut Sheet, name: &str, value: &Value) {
+fn add_field(sheet: &mut DescriptionSheet, name: &str, value: &Value) {
     match value {
         Value::Object(fields) => sheet.group(name, |inner| add_fields(inner, fields)),
         Value::Array(items) if items.iter().any(Value::is_object) => sheet.group(name, |inner| {
@@ -61,22 +61,22 @@ fn add(sheet: &mut Sheet, name: &str, value: &Value) {
             }
         }),
         Value::Array(items) => sheet.lines(name, items.iter().map(shown).collect()),
-        Value::String(words) if words.contains('\n') => {
-            sheet.lines(name, words.lines().map(str::to_owned).collect());
+        Value::String(text) if text.contains('\n') => {
+            sheet.lines(name, text.lines().map(str::to_owned).collect());
         }
         other => sheet.line(name, shown(other)),
     }
 }
 
-fn add_fields(sheet: &mut Sheet, fields: &Map<String, Value>) {
+fn add_fields(sheet: &mut DescriptionSheet, fields: &Map<String, Value>) {
     for (name, value) in fields {
-        add(sheet, &label(name), value);
+        add_field(sheet, &label(name), value);
     }
 }
 
-/// `resourceVersion` as `Resource Version`.
+/// Turns `resourceVersion` into `Resource Version`.
 pub(super) fn label(name: &str) -> String {
-    // Keys that users choose stay as they are.
+    // Keys of labels and annotations are printed unchanged.
     if name.contains(['.', '/', '-', '_', ' ']) {
         return name.to_owned();
     }
@@ -103,20 +103,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_words() {
-        for (name, words) in [
+    fn splits_camel_case_into_labels() {
+        for (name, expected) in [
             ("resourceVersion", "Resource Version"),
             ("clusterIP", "Cluster IP"),
             ("uid", "Uid"),
             ("app.kubernetes.io/name", "app.kubernetes.io/name"),
         ] {
-            assert_eq!(label(name), words);
+            assert_eq!(label(name), expected);
         }
     }
 
     #[test]
-    fn values_of_secrets_are_told_by_their_size() {
-        let mut sheet = Sheet::default();
+    fn prints_only_the_size_of_secret_values() {
+        let mut sheet = DescriptionSheet::default();
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"key": "c2VjcmV0"}});
         describe(&mut sheet, &secret);
         let text = sheet.text();

@@ -1,4 +1,4 @@
-//! `k3 describe`: an object for people to read, with what happened to it.
+//! `k3 describe`: details of objects with their events.
 
 mod events;
 mod generic;
@@ -13,28 +13,28 @@ use std::io::Write;
 use clap::Args;
 use serde_json::Value;
 
-pub(crate) use self::pod::template;
-use self::sheet::Sheet;
-use super::get::report;
+pub(crate) use self::pod::format_pod_template;
+use self::sheet::DescriptionSheet;
+use super::get::report_all;
 use crate::{
+    api_resource::with_query,
     connection::ConnectFlags,
-    failed::Failed,
-    pick::{ObjectFlags, Pick},
-    resource::with_query,
-    session::Session,
+    error::ClientError,
+    resource_builder::{ObjectFlags, ResourceInfo},
+    session::CommandSession,
 };
 
-/// Show an object in detail, with what happened to it
+/// Show details of a resource and its events
 #[derive(Debug, Args)]
 pub struct DescribeFlags {
     #[command(flatten)]
     objects: ObjectFlags,
 
-    /// Leave out what happened
+    /// Do not print events
     #[arg(long)]
     no_events: bool,
 
-    /// Always so unless --no-events is given; here for who writes it for kubectl
+    /// Accepted for kubectl compatibility; events are printed unless --no-events is given
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     show_events: Option<bool>,
 
@@ -45,11 +45,11 @@ pub struct DescribeFlags {
 // --- DescribeFlags ---
 
 impl DescribeFlags {
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
         let mut failures = Vec::new();
         let mut is_first = true;
-        for pick in self.objects.picks(session).await? {
-            let objects = match self.objects(session, &pick).await {
+        for info in self.objects.resolve(session).await? {
+            let objects = match self.objects(session, &info).await {
                 Ok(objects) => objects,
                 Err(failed) => {
                     failures.push(failed);
@@ -57,7 +57,7 @@ impl DescribeFlags {
                 }
             };
             for object in objects {
-                let text = self.text(session, &pick, &object).await?;
+                let text = self.text(session, &info, &object).await?;
                 session.show(|screen| {
                     if !is_first {
                         screen.write_all(b"\n\n")?;
@@ -70,14 +70,18 @@ impl DescribeFlags {
         if is_first && failures.is_empty() {
             eprintln!("No resources found in {} namespace.", session.namespace);
         }
-        report(failures)
+        report_all(failures)
     }
 
-    async fn objects(&self, session: &Session, pick: &Pick) -> Result<Vec<Value>, Failed> {
-        if pick.name.is_some() {
-            return Ok(vec![session.api.get(&pick.path()).await?]);
+    async fn objects(
+        &self,
+        session: &CommandSession,
+        info: &ResourceInfo,
+    ) -> Result<Vec<Value>, ClientError> {
+        if info.name.is_some() {
+            return Ok(vec![session.api.get(&info.path()).await?]);
         }
-        let path = with_query(&pick.collection(), &self.objects.select.query());
+        let path = with_query(&info.collection(), &self.objects.select.query());
         let mut list = session.api.get(&path).await?;
         let items = match list["items"].take() {
             Value::Array(items) => items,
@@ -85,13 +89,18 @@ impl DescribeFlags {
         };
         Ok(items
             .into_iter()
-            .map(|item| pick.resource.completed(item))
+            .map(|item| info.resource.with_type_meta(item))
             .collect())
     }
 
-    async fn text(&self, session: &Session, pick: &Pick, object: &Value) -> Result<String, Failed> {
-        let mut sheet = Sheet::default();
-        match (pick.resource.group.as_str(), pick.resource.kind.as_str()) {
+    async fn text(
+        &self,
+        session: &CommandSession,
+        info: &ResourceInfo,
+        object: &Value,
+    ) -> Result<String, ClientError> {
+        let mut sheet = DescriptionSheet::default();
+        match (info.resource.group.as_str(), info.resource.kind.as_str()) {
             ("", "Pod") => pod::describe(&mut sheet, object),
             ("", "Node") => node::describe(&mut sheet, session, object).await?,
             ("", "Service") => service::describe(&mut sheet, session, object).await?,

@@ -1,21 +1,25 @@
-//! Nodes, with the pods on them and what those ask for.
+//! Description of nodes, with their pods and the sum of the pods' requests and limits.
 
 use k3_quantity::Quantity;
 use serde_json::Value;
 
 use super::{
-    generic::heading,
-    sheet::{Sheet, shown, text},
+    generic::describe_metadata,
+    sheet::{DescriptionSheet, shown, text},
 };
-use crate::{age, failed::Failed, session::Session};
+use crate::{age, error::ClientError, session::CommandSession};
 
-pub(super) async fn describe(sheet: &mut Sheet, session: &Session, node: &Value) -> Result<(), Failed> {
+pub(super) async fn describe(
+    sheet: &mut DescriptionSheet,
+    session: &CommandSession,
+    node: &Value,
+) -> Result<(), ClientError> {
     let metadata = &node["metadata"];
     let spec = &node["spec"];
     let status = &node["status"];
-    heading(sheet, node);
+    describe_metadata(sheet, node);
     sheet.line("Roles", roles(metadata));
-    sheet.some("CreationTimestamp", &metadata["creationTimestamp"]);
+    sheet.line_if_set("CreationTimestamp", &metadata["creationTimestamp"]);
     let taints = spec["taints"].as_array().into_iter().flatten();
     let taints: Vec<String> = taints
         .map(|taint| {
@@ -70,9 +74,9 @@ pub(super) async fn describe(sheet: &mut Sheet, session: &Session, node: &Value)
             inner.line(&super::generic::label(name), shown(value));
         }
     });
-    sheet.some("PodCIDR", &spec["podCIDR"]);
-    sheet.some("PodCIDRs", &spec["podCIDRs"]);
-    sheet.some("ProviderID", &spec["providerID"]);
+    sheet.line_if_set("PodCIDR", &spec["podCIDR"]);
+    sheet.line_if_set("PodCIDRs", &spec["podCIDRs"]);
+    sheet.line_if_set("ProviderID", &spec["providerID"]);
     pods(sheet, session, node).await
 }
 
@@ -88,12 +92,17 @@ fn roles(metadata: &Value) -> String {
     }
 }
 
-/// The pods on a node, and what they ask for in all.
-async fn pods(sheet: &mut Sheet, session: &Session, node: &Value) -> Result<(), Failed> {
+// upstream: staging/src/k8s.io/kubectl/pkg/describe/describe.go describeNodeResource
+/// Adds the pods of a node and their total requests and limits.
+async fn pods(
+    sheet: &mut DescriptionSheet,
+    session: &CommandSession,
+    node: &Value,
+) -> Result<(), ClientError> {
     let name = text(&node["metadata"]["name"]);
     let fields = format!("spec.nodeName={name},status.phase!=Succeeded,status.phase!=Failed");
     let pods = match session.pods(None, None, Some(fields)).await {
-        // Whoever may see nodes need not see pods.
+        // A user who may get nodes may lack permission to list pods.
         Err(failed) if failed.http_code() == Some(403) => return Ok(()),
         pods => pods?,
     };
@@ -106,9 +115,9 @@ async fn pods(sheet: &mut Sheet, session: &Session, node: &Value) -> Result<(), 
         ];
         for (resource, requests, limits) in &mut totals {
             for (kind, total) in [("requests", requests), ("limits", limits)] {
-                let asked = asked(pod, kind, resource);
-                *total += asked;
-                row.push(amount(resource, asked));
+                let value = container_total(pod, kind, resource);
+                *total += value;
+                row.push(format_amount(resource, value));
             }
         }
         row.push(age::since(&pod["metadata"]["creationTimestamp"]));
@@ -131,10 +140,11 @@ async fn pods(sheet: &mut Sheet, session: &Session, node: &Value) -> Result<(), 
     let rows = totals
         .iter()
         .map(|&(resource, requests, limits)| {
-            let all = Quantity::from_value(&allocatable[resource]).map_or(0, |all| measure(resource, &all));
-            let share = |asked: i64| if all > 0 { asked * 100 / all } else { 0 };
-            let told = |asked: i64| format!("{} ({}%)", amount(resource, asked), share(asked));
-            vec![resource.to_owned(), told(requests), told(limits)]
+            let all =
+                Quantity::from_value(&allocatable[resource]).map_or(0, |all| base_units(resource, &all));
+            let percent = |value: i64| if all > 0 { value * 100 / all } else { 0 };
+            let cell = |value: i64| format!("{} ({}%)", format_amount(resource, value), percent(value));
+            vec![resource.to_owned(), cell(requests), cell(limits)]
         })
         .collect();
     sheet.group("Allocated resources", |inner| {
@@ -143,16 +153,16 @@ async fn pods(sheet: &mut Sheet, session: &Session, node: &Value) -> Result<(), 
     Ok(())
 }
 
-/// What the containers of a pod ask for together: thousandths of a core, or bytes.
-fn asked(pod: &Value, kind: &str, resource: &str) -> i64 {
+/// Sums the requests or limits of a pod's containers, in millicores or bytes.
+fn container_total(pod: &Value, kind: &str, resource: &str) -> i64 {
     let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
     containers
         .filter_map(|container| Quantity::from_value(&container["resources"][kind][resource]).ok())
-        .map(|amount| measure(resource, &amount))
+        .map(|amount| base_units(resource, &amount))
         .sum()
 }
 
-fn measure(resource: &str, amount: &Quantity) -> i64 {
+fn base_units(resource: &str, amount: &Quantity) -> i64 {
     if resource == "cpu" {
         amount.milli_value()
     } else {
@@ -160,8 +170,8 @@ fn measure(resource: &str, amount: &Quantity) -> i64 {
     }
 }
 
-fn amount(resource: &str, measured: i64) -> String {
-    match (resource, measured) {
+fn format_amount(resource: &str, value: i64) -> String {
+    match (resource, value) {
         (_, 0) => "0".to_owned(),
         ("cpu", milli) if milli % 1000 == 0 => (milli / 1000).to_string(),
         ("cpu", milli) => format!("{milli}m"),

@@ -1,19 +1,19 @@
-//! Pods, and the templates of pods.
+//! Description of pods and pod templates.
 
 use serde_json::Value;
 
 use super::{
-    generic::heading,
-    sheet::{Sheet, shown, text},
+    generic::describe_metadata,
+    sheet::{DescriptionSheet, shown, text},
 };
 use crate::age;
 
-pub(super) fn describe(sheet: &mut Sheet, pod: &Value) {
+pub(super) fn describe(sheet: &mut DescriptionSheet, pod: &Value) {
     let metadata = &pod["metadata"];
     let spec = &pod["spec"];
     let status = &pod["status"];
-    heading(sheet, pod);
-    sheet.some("Priority", &spec["priority"]);
+    describe_metadata(sheet, pod);
+    sheet.line_if_set("Priority", &spec["priority"]);
     sheet.line("Service Account", text(&spec["serviceAccountName"]));
     let node = match (spec["nodeName"].as_str(), status["hostIP"].as_str()) {
         (Some(node), Some(address)) => format!("{node}/{address}"),
@@ -21,21 +21,21 @@ pub(super) fn describe(sheet: &mut Sheet, pod: &Value) {
         _ => "<none>".to_owned(),
     };
     sheet.line("Node", node);
-    sheet.some("Start Time", &status["startTime"]);
+    sheet.line_if_set("Start Time", &status["startTime"]);
     if let Some(since) = metadata["deletionTimestamp"].as_str() {
         sheet.line(
             "Status",
             format!("Terminating (since {})", age::since(&since.into())),
         );
-        sheet.some(
+        sheet.line_if_set(
             "Termination Grace Period",
             &metadata["deletionGracePeriodSeconds"],
         );
     } else {
         sheet.line("Status", text(&status["phase"]));
     }
-    sheet.some("Reason", &status["reason"]);
-    sheet.some("Message", &status["message"]);
+    sheet.line_if_set("Reason", &status["reason"]);
+    sheet.line_if_set("Message", &status["message"]);
     sheet.line("IP", status["podIP"].as_str().unwrap_or_default());
     controlled_by(sheet, pod);
     containers(sheet, spec, status);
@@ -47,12 +47,12 @@ pub(super) fn describe(sheet: &mut Sheet, pod: &Value) {
         sheet.group("Conditions", |inner| inner.rows(&["Type", "Status"], rows));
     }
     volumes(sheet, spec);
-    sheet.some("QoS Class", &status["qosClass"]);
-    placement(sheet, spec);
+    sheet.line_if_set("QoS Class", &status["qosClass"]);
+    scheduling(sheet, spec);
 }
 
-/// Who made it.
-pub(super) fn controlled_by(sheet: &mut Sheet, object: &Value) {
+/// Adds the controller of an object.
+pub(super) fn controlled_by(sheet: &mut DescriptionSheet, object: &Value) {
     let owners = object["metadata"]["ownerReferences"]
         .as_array()
         .into_iter()
@@ -65,29 +65,29 @@ pub(super) fn controlled_by(sheet: &mut Sheet, object: &Value) {
     }
 }
 
-/// A template of pods, as text.
-pub(crate) fn template(template: &Value) -> String {
-    let mut sheet = Sheet::default();
+/// Formats a pod template.
+pub(crate) fn format_pod_template(template: &Value) -> String {
+    let mut sheet = DescriptionSheet::default();
     describe_template(&mut sheet, template);
     sheet.text()
 }
 
-/// Adds a template of pods.
-pub(super) fn describe_template(sheet: &mut Sheet, template: &Value) {
+/// Adds a pod template.
+pub(super) fn describe_template(sheet: &mut DescriptionSheet, template: &Value) {
     let spec = &template["spec"];
     sheet.group("Pod Template", |inner| {
         inner.pairs("Labels", &template["metadata"]["labels"], "=");
         if template["metadata"]["annotations"].is_object() {
             inner.pairs("Annotations", &template["metadata"]["annotations"], ": ");
         }
-        inner.some("Service Account", &spec["serviceAccountName"]);
+        inner.line_if_set("Service Account", &spec["serviceAccountName"]);
         containers(inner, spec, &Value::Null);
         volumes(inner, spec);
-        placement(inner, spec);
+        scheduling(inner, spec);
     });
 }
 
-fn placement(sheet: &mut Sheet, spec: &Value) {
+fn scheduling(sheet: &mut DescriptionSheet, spec: &Value) {
     sheet.pairs("Node-Selectors", &spec["nodeSelector"], "=");
     let tolerations = spec["tolerations"].as_array().into_iter().flatten();
     let lines: Vec<String> = tolerations
@@ -113,7 +113,7 @@ fn placement(sheet: &mut Sheet, spec: &Value) {
     sheet.lines("Tolerations", if lines.is_empty() { none } else { lines });
 }
 
-fn containers(sheet: &mut Sheet, spec: &Value, status: &Value) {
+fn containers(sheet: &mut DescriptionSheet, spec: &Value, status: &Value) {
     for (label, field, statuses) in [
         ("Init Containers", "initContainers", "initContainerStatuses"),
         ("Containers", "containers", "containerStatuses"),
@@ -128,23 +128,25 @@ fn containers(sheet: &mut Sheet, spec: &Value, status: &Value) {
         };
         sheet.group(label, |inner| {
             for container in all {
-                let known = status[statuses].as_array().into_iter().flatten();
-                let state = known.into_iter().find(|state| state["name"] == container["name"]);
+                let container_statuses = status[statuses].as_array().into_iter().flatten();
+                let status = container_statuses
+                    .into_iter()
+                    .find(|status| status["name"] == container["name"]);
                 inner.group(&text(&container["name"]), |inner| {
-                    describe_container(inner, container, state);
+                    describe_container(inner, container, status);
                 });
             }
         });
     }
 }
 
-fn describe_container(sheet: &mut Sheet, container: &Value, status: Option<&Value>) {
+fn describe_container(sheet: &mut DescriptionSheet, container: &Value, status: Option<&Value>) {
     if let Some(status) = status {
-        sheet.some("Container ID", &status["containerID"]);
+        sheet.line_if_set("Container ID", &status["containerID"]);
     }
     sheet.line("Image", text(&container["image"]));
     if let Some(status) = status {
-        sheet.some("Image ID", &status["imageID"]);
+        sheet.line_if_set("Image ID", &status["imageID"]);
     }
     let ports = container["ports"].as_array().into_iter().flatten();
     let ports: Vec<String> = ports
@@ -165,8 +167,8 @@ fn describe_container(sheet: &mut Sheet, container: &Value, status: Option<&Valu
         },
     );
     for (label, field) in [("Command", "command"), ("Args", "args")] {
-        if let Some(words) = container[field].as_array() {
-            sheet.lines(label, words.iter().map(shown).collect());
+        if let Some(arguments) = container[field].as_array() {
+            sheet.lines(label, arguments.iter().map(shown).collect());
         }
     }
     if let Some(status) = status {
@@ -178,13 +180,13 @@ fn describe_container(sheet: &mut Sheet, container: &Value, status: Option<&Valu
             state(sheet, "Last State", &status["lastState"]);
         }
         sheet.line("Ready", if status["ready"] == true { "True" } else { "False" });
-        sheet.some("Restart Count", &status["restartCount"]);
+        sheet.line_if_set("Restart Count", &status["restartCount"]);
     }
     for (label, field) in [("Limits", "limits"), ("Requests", "requests")] {
         if container["resources"][field].is_object() {
             sheet.group(label, |inner| {
                 for (name, amount) in container["resources"][field].as_object().into_iter().flatten() {
-                    inner.some(name, amount);
+                    inner.line_if_set(name, amount);
                 }
             });
         }
@@ -214,7 +216,7 @@ fn describe_container(sheet: &mut Sheet, container: &Value, status: Option<&Valu
     sheet.lines("Mounts", if mounts.is_empty() { none } else { mounts });
 }
 
-fn state(sheet: &mut Sheet, label: &str, state: &Value) {
+fn state(sheet: &mut DescriptionSheet, label: &str, state: &Value) {
     let Some((name, details)) = state.as_object().and_then(|state| state.iter().next()) else {
         sheet.line(label, "Waiting");
         return;
@@ -233,7 +235,7 @@ fn state(sheet: &mut Sheet, label: &str, state: &Value) {
         ("  Started", "startedAt"),
         ("  Finished", "finishedAt"),
     ] {
-        sheet.some(label, &details[field]);
+        sheet.line_if_set(label, &details[field]);
     }
 }
 
@@ -265,7 +267,7 @@ fn probe(probe: &Value) -> String {
     )
 }
 
-fn environment(sheet: &mut Sheet, container: &Value) {
+fn environment(sheet: &mut DescriptionSheet, container: &Value) {
     for source in container["envFrom"].as_array().into_iter().flatten() {
         for (kind, field) in [("ConfigMap", "configMapRef"), ("Secret", "secretRef")] {
             if source[field].is_object() {
@@ -305,7 +307,7 @@ fn environment(sheet: &mut Sheet, container: &Value) {
     });
 }
 
-fn volumes(sheet: &mut Sheet, spec: &Value) {
+fn volumes(sheet: &mut DescriptionSheet, spec: &Value) {
     sheet.group("Volumes", |inner| {
         for volume in spec["volumes"].as_array().into_iter().flatten() {
             let fields = volume.as_object().into_iter().flatten();
@@ -316,7 +318,7 @@ fn volumes(sheet: &mut Sheet, spec: &Value) {
                 inner.line("Type", super::generic::label(kind));
                 let fields = source.as_object().into_iter().flatten();
                 for (name, value) in fields.filter(|(_, value)| !value.is_object() && !value.is_array()) {
-                    inner.some(&super::generic::label(name), value);
+                    inner.line_if_set(&super::generic::label(name), value);
                 }
             });
         }

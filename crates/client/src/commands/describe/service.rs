@@ -1,39 +1,43 @@
-//! Services, with where they lead.
+//! Description of services, with their endpoints.
 
 use serde_json::Value;
 
 use super::{
-    generic::heading,
-    sheet::{Sheet, shown, text},
+    generic::describe_metadata,
+    sheet::{DescriptionSheet, shown, text},
 };
 use crate::{
+    api_resource::{escape, with_query},
     commands::pods::selector_text,
-    failed::Failed,
-    resource::{escape, with_query},
-    session::Session,
+    error::ClientError,
+    session::CommandSession,
 };
 
-pub(super) async fn describe(sheet: &mut Sheet, session: &Session, service: &Value) -> Result<(), Failed> {
+pub(super) async fn describe(
+    sheet: &mut DescriptionSheet,
+    session: &CommandSession,
+    service: &Value,
+) -> Result<(), ClientError> {
     let spec = &service["spec"];
-    heading(sheet, service);
+    describe_metadata(sheet, service);
     let selector = selector_text(&spec["selector"]);
     sheet.line("Selector", if selector.is_empty() { "<none>" } else { &selector });
     sheet.line("Type", text(&spec["type"]));
-    sheet.some("IP Family Policy", &spec["ipFamilyPolicy"]);
-    sheet.some("IP Families", &spec["ipFamilies"]);
+    sheet.line_if_set("IP Family Policy", &spec["ipFamilyPolicy"]);
+    sheet.line_if_set("IP Families", &spec["ipFamilies"]);
     sheet.line("IP", text(&spec["clusterIP"]));
-    sheet.some("IPs", &spec["clusterIPs"]);
-    sheet.some("External IPs", &spec["externalIPs"]);
-    sheet.some("External Name", &spec["externalName"]);
+    sheet.line_if_set("IPs", &spec["clusterIPs"]);
+    sheet.line_if_set("External IPs", &spec["externalIPs"]);
+    sheet.line_if_set("External Name", &spec["externalName"]);
     let ingress = service["status"]["loadBalancer"]["ingress"]
         .as_array()
         .into_iter()
         .flatten();
     let ingress: Vec<String> = ingress
-        .map(|place| {
-            place["ip"]
+        .map(|ingress| {
+            ingress["ip"]
                 .as_str()
-                .map_or_else(|| text(&place["hostname"]), str::to_owned)
+                .map_or_else(|| text(&ingress["hostname"]), str::to_owned)
         })
         .collect();
     if !ingress.is_empty() {
@@ -50,13 +54,13 @@ pub(super) async fn describe(sheet: &mut Sheet, session: &Session, service: &Val
         }
         sheet.line("Endpoints", endpoints(&slices, port));
     }
-    sheet.some("Session Affinity", &spec["sessionAffinity"]);
-    sheet.some("Internal Traffic Policy", &spec["internalTrafficPolicy"]);
-    sheet.some("External Traffic Policy", &spec["externalTrafficPolicy"]);
+    sheet.line_if_set("Session Affinity", &spec["sessionAffinity"]);
+    sheet.line_if_set("Internal Traffic Policy", &spec["internalTrafficPolicy"]);
+    sheet.line_if_set("External Traffic Policy", &spec["externalTrafficPolicy"]);
     Ok(())
 }
 
-async fn slices(session: &Session, service: &Value) -> Result<Vec<Value>, Failed> {
+async fn slices(session: &CommandSession, service: &Value) -> Result<Vec<Value>, ClientError> {
     let part = |name: &str| service["metadata"][name].as_str().unwrap_or_default();
     let path = format!(
         "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",
@@ -68,7 +72,7 @@ async fn slices(session: &Session, service: &Value) -> Result<Vec<Value>, Failed
         .get(&with_query(&path, &[("labelSelector", Some(selector))]))
         .await
     {
-        // Whoever may not see where it leads sees the rest.
+        // A user who may get services may lack permission to list endpoint slices.
         Err(failed) if failed.http_code() == Some(403) || failed.is_not_found() => return Ok(Vec::new()),
         list => list?,
     };
@@ -78,7 +82,7 @@ async fn slices(session: &Session, service: &Value) -> Result<Vec<Value>, Failed
     }
 }
 
-/// The addresses behind a port that are ready.
+/// Formats the ready addresses of a port; at most three are listed.
 fn endpoints(slices: &[Value], port: &Value) -> String {
     let name = port["name"].as_str().unwrap_or_default();
     let mut found = Vec::new();

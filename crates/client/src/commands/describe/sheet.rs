@@ -1,44 +1,44 @@
-//! Lines of labels and values, of which those of one group stand in columns.
+//! Indented text with labels, aligned values and tables.
 
 use serde_json::Value;
 
-/// What is shown.
+/// The description of an object.
 #[derive(Debug, Default)]
-pub(crate) struct Sheet {
-    entries: Vec<Entry>,
+pub(crate) struct DescriptionSheet {
+    entries: Vec<SheetEntry>,
 }
 
 #[derive(Debug)]
-enum Entry {
-    /// A label with its values, one below the other.
+enum SheetEntry {
+    /// A label with values, one per line.
     Line(String, Vec<String>),
-    /// A label with a sheet of its own, further in.
-    Group(String, Sheet),
-    /// Rows in columns, the first ones being headers.
+    /// A label with an indented description.
+    Group(String, DescriptionSheet),
+    /// A table; the first two rows are the headers and their underline.
     Rows(Vec<Vec<String>>),
 }
 
-// --- Sheet ---
+// --- DescriptionSheet ---
 
-impl Sheet {
-    /// Adds a label and a value.
+impl DescriptionSheet {
+    /// Adds a label with a value.
     pub(crate) fn line(&mut self, label: &str, value: impl Into<String>) {
         self.lines(label, vec![value.into()]);
     }
 
-    /// Adds a label and a value, if there is one.
-    pub(crate) fn some(&mut self, label: &str, value: &Value) {
+    /// Adds a label with a value unless the value is null.
+    pub(crate) fn line_if_set(&mut self, label: &str, value: &Value) {
         if !value.is_null() {
             self.line(label, shown(value));
         }
     }
 
-    /// Adds a label and several values.
+    /// Adds a label with several values.
     pub(crate) fn lines(&mut self, label: &str, values: Vec<String>) {
-        self.entries.push(Entry::Line(label.to_owned(), values));
+        self.entries.push(SheetEntry::Line(label.to_owned(), values));
     }
 
-    /// Adds the pairs of a map, or `<none>`.
+    /// Adds the entries of a map, or `<none>`.
     pub(crate) fn pairs(&mut self, label: &str, map: &Value, between: &str) {
         let pairs: Vec<String> = map
             .as_object()
@@ -50,18 +50,18 @@ impl Sheet {
         self.lines(label, if pairs.is_empty() { none } else { pairs });
     }
 
-    /// Adds a group; an empty one is `<none>`.
-    pub(crate) fn group(&mut self, label: &str, fill: impl FnOnce(&mut Sheet)) {
-        let mut inner = Sheet::default();
+    /// Adds an indented group; an empty group becomes `<none>`.
+    pub(crate) fn group(&mut self, label: &str, fill: impl FnOnce(&mut DescriptionSheet)) {
+        let mut inner = DescriptionSheet::default();
         fill(&mut inner);
         if inner.entries.is_empty() {
             self.line(label, "<none>");
         } else {
-            self.entries.push(Entry::Group(label.to_owned(), inner));
+            self.entries.push(SheetEntry::Group(label.to_owned(), inner));
         }
     }
 
-    /// Adds columns under their headers.
+    /// Adds a table.
     pub(crate) fn rows(&mut self, header: &[&str], rows: Vec<Vec<String>>) {
         let title = |name: &&str| (*name).to_owned();
         let rule = |name: &&str| "-".repeat(name.len());
@@ -70,10 +70,10 @@ impl Sheet {
             header.iter().map(rule).collect(),
         ];
         all.extend(rows);
-        self.entries.push(Entry::Rows(all));
+        self.entries.push(SheetEntry::Rows(all));
     }
 
-    /// All of it.
+    /// Formats the description.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         self.write(&mut text, 0);
@@ -84,16 +84,16 @@ impl Sheet {
         let width = self
             .entries
             .iter()
-            .map(Entry::label_width)
+            .map(SheetEntry::label_width)
             .max()
             .unwrap_or_default()
             + 3;
         let indent = " ".repeat(depth);
         for entry in &self.entries {
             match entry {
-                Entry::Line(label, values) => {
-                    for (at, value) in values.iter().enumerate() {
-                        let label = if at == 0 {
+                SheetEntry::Line(label, values) => {
+                    for (index, value) in values.iter().enumerate() {
+                        let label = if index == 0 {
                             format!("{label}:")
                         } else {
                             String::new()
@@ -103,11 +103,11 @@ impl Sheet {
                         text.push('\n');
                     }
                 }
-                Entry::Group(label, inner) => {
+                SheetEntry::Group(label, inner) => {
                     text.extend([&indent, label, ":\n"]);
                     inner.write(text, depth + 2);
                 }
-                Entry::Rows(rows) => write_rows(text, rows, &indent),
+                SheetEntry::Rows(rows) => write_rows(text, rows, &indent),
             }
         }
     }
@@ -131,9 +131,9 @@ fn write_rows(text: &mut String, rows: &[Vec<String>], indent: &str) {
     }
 }
 
-// --- Entry ---
+// --- SheetEntry ---
 
-impl Entry {
+impl SheetEntry {
     fn label_width(&self) -> usize {
         match self {
             Self::Line(label, _) => label.chars().count(),
@@ -142,7 +142,7 @@ impl Entry {
     }
 }
 
-/// A value without the quotes of texts.
+/// Formats a value; strings have no quotes.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -152,7 +152,7 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// A text, or `<none>`.
+/// Returns a string, or `<none>` when it is absent or empty.
 pub(super) fn text(value: &Value) -> String {
     match value.as_str() {
         Some("") | None => "<none>".to_owned(),
@@ -167,8 +167,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_a_group_stand_in_a_column() {
-        let mut sheet = Sheet::default();
+    fn aligns_the_values_of_a_group() {
+        let mut sheet = DescriptionSheet::default();
         sheet.line("Name", "web");
         sheet.pairs("Labels", &json!({"a": "b", "c": "d"}), "=");
         sheet.pairs("Annotations", &json!({}), ": ");

@@ -1,33 +1,39 @@
-//! Deployments and the other workloads.
+//! Description of workloads: Deployments, Jobs and the others of the `apps` group.
 
 use serde_json::Value;
 
 use super::{
-    generic::heading,
+    generic::describe_metadata,
     pod::{controlled_by, describe_template},
-    sheet::{Sheet, shown, text},
+    sheet::{DescriptionSheet, shown, text},
 };
-use crate::{commands::pods::selector_text, failed::Failed, resource::with_query, session::Session};
+use crate::{
+    api_resource::with_query, commands::pods::selector_text, error::ClientError, session::CommandSession,
+};
 
-/// Which revision of a Deployment something is.
+/// The revision of a Deployment and of its `ReplicaSet`s.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
-pub(super) async fn describe(sheet: &mut Sheet, session: &Session, object: &Value) -> Result<(), Failed> {
+pub(super) async fn describe(
+    sheet: &mut DescriptionSheet,
+    session: &CommandSession,
+    object: &Value,
+) -> Result<(), ClientError> {
     let spec = &object["spec"];
     let status = &object["status"];
     let selector = selector_text(&spec["selector"]);
-    heading(sheet, object);
-    sheet.some("CreationTimestamp", &object["metadata"]["creationTimestamp"]);
+    describe_metadata(sheet, object);
+    sheet.line_if_set("CreationTimestamp", &object["metadata"]["creationTimestamp"]);
     sheet.line("Selector", if selector.is_empty() { "<none>" } else { &selector });
     controlled_by(sheet, object);
     let number = |value: &Value| value.as_i64().unwrap_or_default();
-    let wanted = spec["replicas"].as_i64().unwrap_or(1);
+    let desired = spec["replicas"].as_i64().unwrap_or(1);
     match object["kind"].as_str().unwrap_or_default() {
         "Deployment" => {
             sheet.line(
                 "Replicas",
                 format!(
-                    "{wanted} desired | {} updated | {} total | {} available | {} unavailable",
+                    "{desired} desired | {} updated | {} total | {} available | {} unavailable",
                     number(&status["updatedReplicas"]),
                     number(&status["replicas"]),
                     number(&status["availableReplicas"]),
@@ -63,17 +69,17 @@ pub(super) async fn describe(sheet: &mut Sheet, session: &Session, object: &Valu
             }
         }
         "Job" => {
-            sheet.some("Parallelism", &spec["parallelism"]);
-            sheet.some("Completions", &spec["completions"]);
-            sheet.some("Start Time", &status["startTime"]);
-            sheet.some("Completed At", &status["completionTime"]);
+            sheet.line_if_set("Parallelism", &spec["parallelism"]);
+            sheet.line_if_set("Completions", &spec["completions"]);
+            sheet.line_if_set("Start Time", &status["startTime"]);
+            sheet.line_if_set("Completed At", &status["completionTime"]);
         }
         _ => {
             sheet.line(
                 "Replicas",
-                format!("{wanted} desired | {} total", number(&status["replicas"])),
+                format!("{desired} desired | {} total", number(&status["replicas"])),
             );
-            sheet.some("Update Strategy", &spec["updateStrategy"]["type"]);
+            sheet.line_if_set("Update Strategy", &spec["updateStrategy"]["type"]);
         }
     }
     if !selector.is_empty() {
@@ -101,8 +107,12 @@ pub(super) async fn describe(sheet: &mut Sheet, session: &Session, object: &Valu
     Ok(())
 }
 
-/// How many of its pods are how.
-async fn pods_status(session: &Session, object: &Value, selector: String) -> Result<String, Failed> {
+/// Counts the pods of a workload by phase.
+async fn pods_status(
+    session: &CommandSession,
+    object: &Value,
+    selector: String,
+) -> Result<String, ClientError> {
     let namespace = object["metadata"]["namespace"].as_str();
     let pods = session.pods(namespace, Some(selector), None).await?;
     let count = |phase: &str| pods.iter().filter(|pod| pod["status"]["phase"] == phase).count();
@@ -115,8 +125,12 @@ async fn pods_status(session: &Session, object: &Value, selector: String) -> Res
     ))
 }
 
-/// The old replica sets that still have pods, and the new one.
-async fn replica_sets(sheet: &mut Sheet, session: &Session, object: &Value) -> Result<(), Failed> {
+/// Adds the new `ReplicaSet` of a Deployment, and its old ones that still have pods.
+async fn replica_sets(
+    sheet: &mut DescriptionSheet,
+    session: &CommandSession,
+    object: &Value,
+) -> Result<(), ClientError> {
     let resource = session
         .discovery
         .lock()
@@ -130,7 +144,7 @@ async fn replica_sets(sheet: &mut Sheet, session: &Session, object: &Value) -> R
         .get(&with_query(&collection, &[("labelSelector", Some(selector))]))
         .await?;
     let uid = &object["metadata"]["uid"];
-    let is_own = |set: &&Value| {
+    let is_owned = |set: &&Value| {
         let owners = set["metadata"]["ownerReferences"]
             .as_array()
             .into_iter()
@@ -138,12 +152,12 @@ async fn replica_sets(sheet: &mut Sheet, session: &Session, object: &Value) -> R
         owners.into_iter().any(|owner| owner["uid"] == *uid)
     };
     let revision = &object["metadata"]["annotations"][REVISION];
-    let told = |set: &Value| {
+    let summary = |set: &Value| {
         let count = |value: &Value| value.as_i64().unwrap_or_default();
-        let made = count(&set["status"]["replicas"]);
-        let wanted = count(&set["spec"]["replicas"]);
+        let current = count(&set["status"]["replicas"]);
+        let desired = count(&set["spec"]["replicas"]);
         format!(
-            "{} ({made}/{wanted} replicas created)",
+            "{} ({current}/{desired} replicas created)",
             text(&set["metadata"]["name"])
         )
     };
@@ -151,12 +165,12 @@ async fn replica_sets(sheet: &mut Sheet, session: &Session, object: &Value) -> R
         .as_array()
         .into_iter()
         .flatten()
-        .filter(is_own)
+        .filter(is_owned)
         .collect();
     let (new, old): (Vec<&Value>, Vec<&Value>) = sets
         .into_iter()
         .partition(|set| !revision.is_null() && set["metadata"]["annotations"][REVISION] == *revision);
-    let old: Vec<String> = old.into_iter().map(told).collect();
+    let old: Vec<String> = old.into_iter().map(summary).collect();
     sheet.line(
         "OldReplicaSets",
         if old.is_empty() {
@@ -167,7 +181,8 @@ async fn replica_sets(sheet: &mut Sheet, session: &Session, object: &Value) -> R
     );
     sheet.line(
         "NewReplicaSet",
-        new.first().map_or_else(|| "<none>".to_owned(), |set| told(set)),
+        new.first()
+            .map_or_else(|| "<none>".to_owned(), |set| summary(set)),
     );
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! `k3 exec`: a command in a container, with the terminal of this one.
+//! `k3 exec`: runs a command in a container over WebSocket.
 
-mod keyboard;
+mod terminal;
 
 use std::io::{IsTerminal, Write, stderr, stdout};
 
@@ -14,13 +14,13 @@ use tokio_tungstenite::{
     tungstenite::{Message, protocol::Role},
 };
 
-use self::keyboard::{Keyboard, RawTerminal};
-use super::logs::container;
+use self::terminal::{RawTerminal, StdinReader};
+use super::logs::select_container;
 use crate::{
+    api_resource::{escape, with_query},
     connection::ConnectFlags,
-    failed::Failed,
-    resource::{escape, with_query},
-    session::{Session, is_typed},
+    error::ClientError,
+    session::{CommandSession, is_stdin_terminal},
 };
 
 const PROTOCOLS: &str = "v5.channel.k8s.io, v4.channel.k8s.io";
@@ -34,23 +34,23 @@ const CLOSE: u8 = 255;
 /// Run a command in a container
 #[derive(Debug, Args)]
 pub struct ExecFlags {
-    /// Pod, or what has pods: `web-1`, `deployment/web`
+    /// Pod, or a resource that selects pods: `web-1`, `deployment/web`
     #[arg(value_name = "POD|TYPE/NAME")]
     what: String,
 
-    /// Container [default: the first, or the one that the pod's annotation names]
+    /// Container name [default: the kubectl.kubernetes.io/default-container annotation, or the first container]
     #[arg(short, long, value_name = "NAME")]
     container: Option<String>,
 
-    /// Send standard input to the command
+    /// Pass stdin to the container
     #[arg(short = 'i', long)]
     stdin: bool,
 
-    /// The command has a terminal
+    /// Stdin is a TTY
     #[arg(short, long)]
     tty: bool,
 
-    /// The command and its arguments, after `--`
+    /// Command and arguments to run in the container, after `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
 
@@ -61,19 +61,19 @@ pub struct ExecFlags {
 // --- ExecFlags ---
 
 impl ExecFlags {
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
         let pods = session.pods_of(&self.what).await?;
         let pod = pods.iter().find(|pod| pod["status"]["phase"] == "Running");
         let pod = pod
             .or(pods.first())
-            .ok_or_else(|| Failed::new("there is no pod"))?;
+            .ok_or_else(|| ClientError::new("no pod found"))?;
         if let Some(phase @ ("Succeeded" | "Failed")) = pod["status"]["phase"].as_str() {
-            return Err(Failed::new(format!(
+            return Err(ClientError::new(format!(
                 "cannot exec into a container in a completed pod; current phase is {phase}"
             )));
         }
-        let container = container(pod, self.container.as_deref())?;
-        let is_tty = self.tty && self.stdin && is_typed();
+        let container = select_container(pod, self.container.as_deref())?;
+        let is_tty = self.tty && self.stdin && is_stdin_terminal();
         if self.tty && !is_tty {
             eprintln!("Unable to use a TTY - input is not a terminal or the right kind of file");
         }
@@ -82,12 +82,12 @@ impl ExecFlags {
             .upgrade(&self.path(pod, &container, is_tty), PROTOCOLS)
             .await?;
         let socket = WebSocketStream::from_raw_socket(connection, Role::Client, None).await;
-        // From here on the terminal is the command's, until this is dropped.
+        // From here the terminal is in raw mode; dropping the value restores it.
         let _raw = is_tty.then(RawTerminal::enter).transpose()?;
         let status = self
-            .talk(session, socket, is_tty, protocol.starts_with("v5"))
+            .stream(session, socket, is_tty, protocol.starts_with("v5"))
             .await?;
-        outcome(&status)
+        exit_status(&status)
     }
 
     fn path(&self, pod: &Value, container: &str, is_tty: bool) -> String {
@@ -97,37 +97,39 @@ impl ExecFlags {
             text("namespace"),
             text("name")
         );
-        let yes = |is_so: bool| is_so.then(|| "true".to_owned());
+        let flag = |is_set: bool| is_set.then(|| "true".to_owned());
         let mut query: Vec<(&str, Option<String>)> = self
             .command
             .iter()
-            .map(|word| ("command", Some(word.clone())))
+            .map(|argument| ("command", Some(argument.clone())))
             .collect();
         query.extend([
             ("container", Some(container.to_owned())),
-            ("stdin", yes(self.stdin)),
-            ("stdout", yes(true)),
-            // A terminal has one output.
-            ("stderr", yes(!is_tty)),
-            ("tty", yes(is_tty)),
+            ("stdin", flag(self.stdin)),
+            ("stdout", flag(true)),
+            // A TTY merges stdout and stderr.
+            ("stderr", flag(!is_tty)),
+            ("tty", flag(is_tty)),
         ]);
         with_query(&path, &query)
     }
 
-    /// Carries bytes both ways until the command ends; what became of it.
-    async fn talk<S>(
+    // upstream: staging/src/k8s.io/client-go/tools/remotecommand/websocket.go StreamWithContext
+    /// Transfers the streams until the command ends. Returns the final `Status`.
+    async fn stream<S>(
         &self,
-        session: &Session,
+        session: &CommandSession,
         socket: WebSocketStream<S>,
         is_tty: bool,
         can_close: bool,
-    ) -> Result<Value, Failed>
+    ) -> Result<Value, ClientError>
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
     {
-        let cut = |error: &dyn std::error::Error| Failed::new(format!("the connection was cut: {error}"));
+        let cut =
+            |error: &dyn std::error::Error| ClientError::new(format!("the connection was cut: {error}"));
         let (mut sink, mut source) = socket.split();
-        let mut keyboard = self.stdin.then(Keyboard::open);
+        let mut input = self.stdin.then(StdinReader::open);
         let mut resized = signal(SignalKind::window_change())?;
         let mut status = Value::Null;
         if is_tty && let Some(size) = size() {
@@ -139,23 +141,23 @@ impl ExecFlags {
             let outgoing = tokio::select! {
                 incoming = source.next() => {
                     match incoming {
-                        // Who is told nothing does not know how the command ended.
+                        // Without a status the outcome of the command is unknown.
                         None | Some(Ok(Message::Close(_))) if status.is_null() => {
-                            return Err(Failed::new("the connection ended before the command did"));
+                            return Err(ClientError::new("the connection ended before the command did"));
                         }
                         None | Some(Ok(Message::Close(_))) => return Ok(status),
                         Some(Ok(Message::Binary(bytes))) => receive(session, &bytes, &mut status)?,
                         Some(Ok(_)) => {}
-                        // Servers cut the line when the command has ended.
+                        // Some servers close the connection without a close frame once the status was sent.
                         Some(Err(_)) if !status.is_null() => return Ok(status),
                         Some(Err(error)) => return Err(cut(&error)),
                     }
                     None
                 }
-                typed = Keyboard::next(&mut keyboard) => if let Some(bytes) = typed {
+                typed = StdinReader::next(&mut input) => if let Some(bytes) = typed {
                     Some(message(STDIN, &bytes))
                 } else {
-                    keyboard = None;
+                    input = None;
                     can_close.then(|| message(CLOSE, &[STDIN]))
                 },
                 _ = resized.recv(), if is_tty => size().map(|size| message(RESIZE, &size)),
@@ -174,8 +176,8 @@ fn message(channel: u8, bytes: &[u8]) -> Message {
     Message::Binary([&[channel], bytes].concat().into())
 }
 
-/// What came on a channel goes where it belongs.
-fn receive(session: &Session, bytes: &[u8], status: &mut Value) -> Result<(), Failed> {
+/// Writes received bytes to the output of their channel.
+fn receive(session: &CommandSession, bytes: &[u8], status: &mut Value) -> Result<(), ClientError> {
     match bytes.split_first() {
         Some((&STDOUT, bytes)) => session.show(|screen| screen.write_all(bytes)),
         Some((&STDERR, bytes)) => Ok(stderr().write_all(bytes)?),
@@ -187,7 +189,7 @@ fn receive(session: &Session, bytes: &[u8], status: &mut Value) -> Result<(), Fa
     }
 }
 
-/// How large the terminal is, as the other side wants to hear it.
+/// Returns the size of the terminal as a resize message.
 fn size() -> Option<Vec<u8>> {
     let stdout = stdout();
     if !stdout.is_terminal() {
@@ -201,8 +203,8 @@ fn size() -> Option<Vec<u8>> {
     )
 }
 
-/// What a command ended with.
-fn outcome(status: &Value) -> Result<(), Failed> {
+/// Converts the final `Status` to the command's exit code.
+fn exit_status(status: &Value) -> Result<(), ClientError> {
     if status["status"] == "Success" {
         return Ok(());
     }
@@ -214,9 +216,12 @@ fn outcome(status: &Value) -> Result<(), Failed> {
     match code {
         Some(code) => {
             let text = format!("command terminated with exit code {code}");
-            Err(Failed::with_code(text, u8::try_from(code & 255).unwrap_or(1)))
+            Err(ClientError::with_code(
+                text,
+                u8::try_from(code & 255).unwrap_or(1),
+            ))
         }
-        None => Err(Failed::server(status.clone(), None)),
+        None => Err(ClientError::server(status.clone(), None)),
     }
 }
 
@@ -225,9 +230,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exit_code_is_that_of_the_command() {
-        assert!(outcome(&json!({"status": "Success"})).is_ok());
-        let failed = outcome(
+    fn returns_the_exit_code_of_the_command() {
+        assert!(exit_status(&json!({"status": "Success"})).is_ok());
+        let failed = exit_status(
             &json!({"status": "Failure", "reason": "NonZeroExitCode", "details": {"causes": [
             {"reason": "ExitCode", "message": "3"}]}}),
         )
@@ -237,7 +242,7 @@ mod tests {
             (3, "command terminated with exit code 3")
         );
         let failed =
-            outcome(&json!({"status": "Failure", "reason": "InternalError", "message": "no such file"}))
+            exit_status(&json!({"status": "Failure", "reason": "InternalError", "message": "no such file"}))
                 .unwrap_err();
         assert_eq!(
             failed.to_string(),

@@ -1,26 +1,26 @@
-//! `k3 get`: objects as tables of the server's, or as they are.
+//! `k3 get`: prints objects as the server's tables, or in an output format.
 
-mod follow;
 mod rows;
+mod watch;
 
 use std::io::Write;
 
 use clap::Args;
 use serde_json::Value;
 
-use self::{follow::Follower, rows::Rows};
+use self::{rows::TableRows, watch::TableWatcher};
 use crate::{
+    api_resource::with_query,
     connection::ConnectFlags,
-    failed::Failed,
-    jsonpath::Path,
-    output::Output,
-    pick::{ObjectFlags, Pick},
-    resource::with_query,
-    session::Session,
-    watch::list_of,
+    error::ClientError,
+    jsonpath::JsonPath,
+    output::OutputFormat,
+    resource_builder::{ObjectFlags, ResourceInfo},
+    session::CommandSession,
+    watch::new_list,
 };
 
-/// Display one or many objects
+/// Display one or many resources
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -30,43 +30,43 @@ pub struct GetFlags {
     #[command(flatten)]
     objects: ObjectFlags,
 
-    /// Form of the output: json, yaml, wide, name, jsonpath=TEMPLATE, jsonpath-file=FILE or custom-columns=HEADER:PATH,...
-    #[arg(short, long, value_name = "FORM")]
-    output: Option<Output>,
+    /// Output format: json, yaml, wide, name, jsonpath=TEMPLATE, jsonpath-file=FILE or custom-columns=HEADER:PATH,...
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<OutputFormat>,
 
-    /// Go on, and show what changes
+    /// After listing the objects, watch for changes
     #[arg(short, long)]
     watch: bool,
 
-    /// Show only what changes
+    /// Watch for changes without listing the objects first
     #[arg(long)]
     watch_only: bool,
 
-    /// No line of headers
+    /// Do not print the header line
     #[arg(long)]
     no_headers: bool,
 
-    /// Say of each object of what kind it is, as several kinds are shown anyway
+    /// Print the resource type before each name; the default with several types
     #[arg(long)]
     show_kind: bool,
 
-    /// Show labels in the last column
+    /// Print all labels in the last column
     #[arg(long)]
     show_labels: bool,
 
-    /// Labels to show as columns, with commas between them
+    /// Labels to print as columns, separated by commas
     #[arg(short = 'L', long, value_name = "NAMES", value_delimiter = ',')]
     label_columns: Vec<String>,
 
-    /// Order by the value at this path, such as `.metadata.creationTimestamp`
+    /// Sort by the value at this JSONPath, such as `.metadata.creationTimestamp`
     #[arg(long, value_name = "PATH")]
     sort_by: Option<String>,
 
-    /// Show who manages which fields, in JSON and YAML
+    /// Keep managedFields when printing objects in JSON or YAML
     #[arg(long)]
     show_managed_fields: bool,
 
-    /// What is not there is no failure
+    /// Do not fail when a resource does not exist
     #[arg(long)]
     ignore_not_found: bool,
 
@@ -74,87 +74,86 @@ pub struct GetFlags {
     pub(crate) connection: ConnectFlags,
 }
 
-/// What objects are called in a table.
+/// Format of names in a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Naming {
+enum NameFormat {
     Plain,
     /// `pod/web`.
     WithKind,
 }
 
-/// Picks of one kind and namespace: all objects, or those with names.
-struct Section {
-    pick: Pick,
+/// The selected objects of one resource and namespace: those in `names`, or all when it is empty.
+struct GetSection {
+    info: ResourceInfo,
     names: Vec<String>,
 }
 
 // --- GetFlags ---
 
 impl GetFlags {
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
         let sections = self.sections(session).await?;
         match &self.output {
-            None | Some(Output::Wide) => self.tables(session, &sections).await,
+            None | Some(OutputFormat::Wide) => self.tables(session, &sections).await,
             Some(output) => self.objects(session, &sections, output).await,
         }
     }
 
-    async fn sections(&self, session: &Session) -> Result<Vec<Section>, Failed> {
-        let mut sections: Vec<Section> = Vec::new();
-        for mut pick in self.objects.picks(session).await? {
-            if self.objects.all_namespaces && pick.name.is_some() {
-                return Err(Failed::usage(
+    async fn sections(&self, session: &CommandSession) -> Result<Vec<GetSection>, ClientError> {
+        let mut sections: Vec<GetSection> = Vec::new();
+        for mut info in self.objects.resolve(session).await? {
+            if self.objects.all_namespaces && info.name.is_some() {
+                return Err(ClientError::usage(
                     "a resource cannot be retrieved by name across all namespaces",
                 ));
             }
-            if pick.name.is_some() && !self.objects.select.is_empty() {
-                return Err(Failed::usage(
+            if info.name.is_some() && !self.objects.select.is_empty() {
+                return Err(ClientError::usage(
                     "selectors may not be used when a resource is specified by name",
                 ));
             }
-            let name = pick.name.take();
-            let is_same = |section: &Section| {
-                section.pick.resource == pick.resource && section.pick.namespace == pick.namespace
+            let name = info.name.take();
+            let is_same = |section: &GetSection| {
+                section.info.resource == info.resource && section.info.namespace == info.namespace
             };
             match sections
                 .last_mut()
                 .filter(|section| name.is_some() && is_same(section))
             {
                 Some(section) => section.names.extend(name),
-                None => sections.push(Section {
-                    pick,
+                None => sections.push(GetSection {
+                    info,
                     names: name.into_iter().collect(),
                 }),
             }
         }
         let is_one = matches!(&sections[..], [section] if section.names.len() <= 1);
-        if self.follows() && !is_one {
-            return Err(Failed::usage(
+        if self.is_watching() && !is_one {
+            return Err(ClientError::usage(
                 "watch is only supported on individual resources and resource collections",
             ));
         }
         Ok(sections)
     }
 
-    /// Whether it goes on with what changes.
-    fn follows(&self) -> bool {
+    fn is_watching(&self) -> bool {
         self.watch || self.watch_only
     }
 
     // --- Tables ---
 
-    async fn tables(&self, session: &Session, sections: &[Section]) -> Result<(), Failed> {
+    async fn tables(&self, session: &CommandSession, sections: &[GetSection]) -> Result<(), ClientError> {
         let naming = if self.show_kind || sections.len() > 1 {
-            Naming::WithKind
+            NameFormat::WithKind
         } else {
-            Naming::Plain
+            NameFormat::Plain
         };
         let mut failures = Vec::new();
         let mut is_first = true;
         for section in sections {
             let rows = match self.rows(session, section, &mut failures, naming).await {
                 Ok(rows) => rows,
-                // A kind of a category may be nobody's business.
+                // The user may lack permission for one resource of a category; print the others.
                 Err(failed) => {
                     failures.push(failed);
                     continue;
@@ -169,51 +168,51 @@ impl GetFlags {
                 })?;
                 is_first = false;
             }
-            if self.follows() {
-                return Follower::new(self, session, section, rows).run().await;
+            if self.is_watching() {
+                return TableWatcher::new(self, session, section, rows).run().await;
             }
         }
         if is_first && failures.is_empty() && !self.ignore_not_found {
             let namespace = sections
                 .iter()
-                .find_map(|section| section.pick.namespace.as_deref());
+                .find_map(|section| section.info.namespace.as_deref());
             match namespace {
                 Some(namespace) => eprintln!("No resources found in {namespace} namespace."),
                 None => eprintln!("No resources found"),
             }
         }
-        report(failures)
+        report_all(failures)
     }
 
-    /// The rows of a section. Names that are not there are told in `failures`.
+    /// Requests the rows of a section. Errors of single names are added to `failures`.
     async fn rows(
         &self,
-        session: &Session,
-        section: &Section,
-        failures: &mut Vec<Failed>,
-        naming: Naming,
-    ) -> Result<Rows, Failed> {
-        let form = rows::Form {
-            is_wide: matches!(self.output, Some(Output::Wide)),
-            has_namespace: self.objects.all_namespaces && section.pick.resource.is_namespaced,
-            noun: (naming == Naming::WithKind).then(|| section.pick.resource.noun()),
+        session: &CommandSession,
+        section: &GetSection,
+        failures: &mut Vec<ClientError>,
+        naming: NameFormat,
+    ) -> Result<TableRows, ClientError> {
+        let options = rows::RowOptions {
+            is_wide: matches!(self.output, Some(OutputFormat::Wide)),
+            has_namespace: self.objects.all_namespaces && section.info.resource.is_namespaced,
+            noun: (naming == NameFormat::WithKind).then(|| section.info.resource.noun()),
             labels: self.label_columns.clone(),
             has_labels: self.show_labels,
-            sort: self.sort_by.as_deref().map(Path::parse).transpose()?,
+            sort: self.sort_by.as_deref().map(JsonPath::parse).transpose()?,
         };
-        let include = form.includes(self.follows());
+        let include = options.include_object(self.is_watching());
         if section.names.is_empty() {
             let mut query = self.objects.select.query();
             query.push(("includeObject", Some(include.to_owned())));
-            let path = with_query(&section.pick.collection(), &query);
-            return Rows::read(&session.api.bytes(&path, rows::ACCEPT).await?, form);
+            let path = with_query(&section.info.collection(), &query);
+            return TableRows::read(&session.api.bytes(&path, rows::ACCEPT).await?, options);
         }
-        let mut all: Option<Rows> = None;
+        let mut all: Option<TableRows> = None;
         for name in &section.names {
-            let path = path_of(section, name, include);
+            let path = object_path(section, name, include);
             match session.api.bytes(&path, rows::ACCEPT).await {
                 Ok(bytes) => {
-                    let rows = Rows::read(&bytes, form.clone())?;
+                    let rows = TableRows::read(&bytes, options.clone())?;
                     match &mut all {
                         None => all = Some(rows),
                         Some(all) => all.table.rows.extend(rows.table.rows),
@@ -228,30 +227,39 @@ impl GetFlags {
 
     // --- Objects ---
 
-    async fn objects(&self, session: &Session, sections: &[Section], output: &Output) -> Result<(), Failed> {
+    async fn objects(
+        &self,
+        session: &CommandSession,
+        sections: &[GetSection],
+        output: &OutputFormat,
+    ) -> Result<(), ClientError> {
         let mut items = Vec::new();
         let mut failures = Vec::new();
         for section in sections {
-            let pick = &section.pick;
+            let info = &section.info;
             if section.names.is_empty() {
-                let path = with_query(&pick.collection(), &self.objects.select.query());
+                let path = with_query(&info.collection(), &self.objects.select.query());
                 let mut list = session.api.get(&path).await?;
                 if let Some(Value::Array(objects)) = list.get_mut("items").map(Value::take) {
-                    items.extend(objects.into_iter().map(|object| pick.resource.completed(object)));
+                    items.extend(
+                        objects
+                            .into_iter()
+                            .map(|object| info.resource.with_type_meta(object)),
+                    );
                 }
-                if self.follows() {
+                if self.is_watching() {
                     self.print_objects(session, output, items)?;
-                    return follow::objects(self, session, section, &list, output).await;
+                    return watch::watch_objects(self, session, section, &list, output).await;
                 }
             }
             for name in &section.names {
-                let path = pick.resource.object(pick.namespace.as_deref(), name);
+                let path = info.resource.object(info.namespace.as_deref(), name);
                 match session.api.get(&path).await {
-                    Ok(object) if self.follows() => {
+                    Ok(object) if self.is_watching() => {
                         if !self.watch_only {
                             self.print_object(session, output, object.clone())?;
                         }
-                        return follow::objects(self, session, section, &object, output).await;
+                        return watch::watch_objects(self, session, section, &object, output).await;
                     }
                     Ok(object) => items.push(object),
                     Err(failed) if failed.is_not_found() && self.ignore_not_found => {}
@@ -267,41 +275,51 @@ impl GetFlags {
         } else {
             self.print_objects(session, output, items)?;
         }
-        report(failures)
+        report_all(failures)
     }
 
-    fn print_objects(&self, session: &Session, output: &Output, mut items: Vec<Value>) -> Result<(), Failed> {
+    fn print_objects(
+        &self,
+        session: &CommandSession,
+        output: &OutputFormat,
+        mut items: Vec<Value>,
+    ) -> Result<(), ClientError> {
         if self.watch_only {
             return Ok(());
         }
         if let Some(path) = &self.sort_by {
-            let path = Path::parse(path)?;
+            let path = JsonPath::parse(path)?;
             items.sort_by(|left, right| rows::compare(path.first(left), path.first(right)));
         }
         if !self.show_managed_fields {
-            items.iter_mut().for_each(strip);
+            items.iter_mut().for_each(remove_managed_fields);
         }
-        let list = list_of(items);
+        let list = new_list(items);
         session.show(|screen| output.print(screen, &list, !self.no_headers))
     }
 
-    fn print_object(&self, session: &Session, output: &Output, mut object: Value) -> Result<(), Failed> {
+    fn print_object(
+        &self,
+        session: &CommandSession,
+        output: &OutputFormat,
+        mut object: Value,
+    ) -> Result<(), ClientError> {
         if !self.show_managed_fields {
-            strip(&mut object);
+            remove_managed_fields(&mut object);
         }
         session.show(|screen| output.print(screen, &object, !self.no_headers))
     }
 }
 
-/// Takes away who manages which fields.
-pub(crate) fn strip(object: &mut Value) {
+/// Removes `metadata.managedFields`.
+pub(crate) fn remove_managed_fields(object: &mut Value) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
     }
 }
 
-/// Tells all failures but the last, which is for the caller to tell.
-pub(crate) fn report(mut failures: Vec<Failed>) -> Result<(), Failed> {
+/// Prints all errors except the last, and returns the last to the caller.
+pub(crate) fn report_all(mut failures: Vec<ClientError>) -> Result<(), ClientError> {
     let last = failures.pop();
     for failed in failures {
         eprintln!("{failed}");
@@ -309,9 +327,8 @@ pub(crate) fn report(mut failures: Vec<Failed>) -> Result<(), Failed> {
     last.map_or(Ok(()), Err)
 }
 
-/// Where one object is, as a row.
-fn path_of(section: &Section, name: &str, include: &str) -> String {
-    let pick = &section.pick;
-    let path = pick.resource.object(pick.namespace.as_deref(), name);
+fn object_path(section: &GetSection, name: &str, include: &str) -> String {
+    let info = &section.info;
+    let path = info.resource.object(info.namespace.as_deref(), name);
     with_query(&path, &[("includeObject", Some(include.to_owned()))])
 }

@@ -1,83 +1,83 @@
-//! Tables that the server makes, read without more of them than is shown.
+//! Tables that the server renders.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{age, failed::Failed, jsonpath::Path, table::Table};
+use crate::{age, error::ClientError, jsonpath::JsonPath, table::Table};
 
-/// Tables, or what a server has that makes none.
+/// Prefers tables; servers that cannot render a resource as a table return the objects.
 pub(crate) const ACCEPT: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-/// What is shown of a table.
+/// Which columns are shown, and how.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Form {
+pub(crate) struct RowOptions {
     pub(crate) is_wide: bool,
     pub(crate) has_namespace: bool,
-    /// What stands before each name, to say of what kind it is.
+    /// The prefix of names: `pod` in `pod/web`.
     pub(crate) noun: Option<String>,
-    /// Labels that are columns of their own.
+    /// Labels with a column each.
     pub(crate) labels: Vec<String>,
-    /// All labels, in the last column.
+    /// Whether all labels are shown in the last column.
     pub(crate) has_labels: bool,
-    pub(crate) sort: Option<Path>,
+    pub(crate) sort: Option<JsonPath>,
 }
 
-/// Rows as they are shown.
+/// A table with the columns that are shown.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
+pub(crate) struct TableRows {
     pub(crate) table: Table,
-    /// Those of the server that are shown.
+    /// Indexes of the server's columns that are shown.
     columns: Vec<usize>,
-    form: Form,
-    /// Where a watch goes on.
+    options: RowOptions,
+    /// The revision after which a watch starts.
     pub(crate) revision: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Sent {
+struct TableResponse {
     #[serde(default)]
     kind: String,
     #[serde(default)]
-    metadata: Revision,
+    metadata: ListMeta,
     #[serde(default)]
-    column_definitions: Vec<Column>,
-    rows: Option<Vec<Row>>,
-    /// Of a server that makes no tables.
-    items: Option<Vec<Meta>>,
+    column_definitions: Vec<ColumnDefinition>,
+    rows: Option<Vec<TableRow>>,
+    /// The items of a list, from a server that returned no table.
+    items: Option<Vec<PartialObject>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Revision {
+struct ListMeta {
     resource_version: String,
 }
 
 #[derive(Deserialize)]
-struct Column {
+struct ColumnDefinition {
     name: String,
     #[serde(default)]
     priority: i64,
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct TableRow {
     #[serde(default)]
     cells: Vec<Value>,
-    object: Option<Meta>,
+    object: Option<PartialObject>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Meta {
-    metadata: ShortMeta,
+struct PartialObject {
+    metadata: PartialMetadata,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ShortMeta {
+struct PartialMetadata {
     name: String,
     namespace: String,
     labels: BTreeMap<String, String>,
@@ -85,24 +85,24 @@ struct ShortMeta {
     resource_version: String,
 }
 
-/// The same rows, for who orders them by what tables do not show.
+/// The rows with whole objects, for `--sort-by` fields that are no column.
 #[derive(Deserialize)]
-struct Whole {
+struct FullTableResponse {
     #[serde(default)]
-    rows: Vec<WholeRow>,
+    rows: Vec<FullTableRow>,
 }
 
 #[derive(Deserialize)]
-struct WholeRow {
+struct FullTableRow {
     #[serde(default)]
     object: Value,
 }
 
-// --- Form ---
+// --- RowOptions ---
 
-impl Form {
-    /// How much of each object has to be sent along.
-    pub(crate) fn includes(&self, is_watched: bool) -> &'static str {
+impl RowOptions {
+    /// Returns the `includeObject` parameter: the smallest part of the objects that suffices.
+    pub(crate) fn include_object(&self, is_watched: bool) -> &'static str {
         if self.sort.is_some() {
             "Object"
         } else if self.has_namespace || self.has_labels || is_watched || !self.labels.is_empty() {
@@ -113,79 +113,79 @@ impl Form {
     }
 }
 
-// --- Rows ---
+// --- TableRows ---
 
-impl Rows {
-    /// What an answer shows.
-    pub(crate) fn read(bytes: &[u8], form: Form) -> Result<Self, Failed> {
-        let sent = parse(bytes)?;
-        if sent.kind != "Table" {
-            return Ok(Self::plain(sent, form));
+impl TableRows {
+    /// Parses a response.
+    pub(crate) fn read(bytes: &[u8], options: RowOptions) -> Result<Self, ClientError> {
+        let response = parse(bytes)?;
+        if response.kind != "Table" {
+            return Ok(Self::from_list(response, options));
         }
-        let shown = |column: &Column| form.is_wide || column.priority == 0;
-        let columns: Vec<usize> = (0..sent.column_definitions.len())
-            .filter(|&at| shown(&sent.column_definitions[at]))
+        let shown = |column: &ColumnDefinition| options.is_wide || column.priority == 0;
+        let columns: Vec<usize> = (0..response.column_definitions.len())
+            .filter(|&at| shown(&response.column_definitions[at]))
             .collect();
         let mut header: Vec<String> = Vec::new();
-        header.extend(form.has_namespace.then(|| "NAMESPACE".to_owned()));
+        header.extend(options.has_namespace.then(|| "NAMESPACE".to_owned()));
         header.extend(
             columns
                 .iter()
-                .map(|&at| sent.column_definitions[at].name.to_uppercase()),
+                .map(|&at| response.column_definitions[at].name.to_uppercase()),
         );
-        header.extend(form.labels.iter().map(|label| {
+        header.extend(options.labels.iter().map(|label| {
             let name = label.rsplit('/').next().unwrap_or(label);
             name.to_uppercase()
         }));
-        header.extend(form.has_labels.then(|| "LABELS".to_owned()));
+        header.extend(options.has_labels.then(|| "LABELS".to_owned()));
         let mut rows = Self {
             table: Table {
                 header,
                 rows: Vec::new(),
             },
             columns,
-            revision: sent.metadata.resource_version,
-            form,
+            revision: response.metadata.resource_version,
+            options,
         };
-        let mut lines: Vec<Vec<String>> = sent
+        let mut lines: Vec<Vec<String>> = response
             .rows
             .unwrap_or_default()
             .into_iter()
             .map(|row| rows.line(row))
             .collect();
-        if let Some(path) = &rows.form.sort {
+        if let Some(path) = &rows.options.sort {
             lines = sorted(bytes, path, lines)?;
         }
         rows.table.rows = lines;
         Ok(rows)
     }
 
-    /// The rows of what a watch tells, under the same columns, and the revision of the last.
-    pub(crate) fn more(&self, table: Value) -> Result<(Vec<Vec<String>>, Option<String>), Failed> {
-        let sent: Sent = serde_json::from_value(table).map_err(|error| nonsense(&error))?;
-        let rows = sent.rows.unwrap_or_default();
+    /// Converts the table of a watch event. Returns its rows and the revision of the last row.
+    pub(crate) fn more(&self, table: Value) -> Result<(Vec<Vec<String>>, Option<String>), ClientError> {
+        let response: TableResponse = serde_json::from_value(table).map_err(|error| invalid_table(&error))?;
+        let rows = response.rows.unwrap_or_default();
         let revision = rows.last().and_then(|row| row.object.as_ref());
         let revision = revision.map(|object| object.metadata.resource_version.clone());
         Ok((rows.into_iter().map(|row| self.line(row)).collect(), revision))
     }
 
-    fn line(&self, row: Row) -> Vec<String> {
+    fn line(&self, row: TableRow) -> Vec<String> {
         let object = row.object.unwrap_or_default();
         let mut line = Vec::with_capacity(self.table.header.len());
-        line.extend(self.form.has_namespace.then_some(object.metadata.namespace));
+        line.extend(self.options.has_namespace.then_some(object.metadata.namespace));
         let mut cells = row.cells;
         for &at in &self.columns {
             line.push(text(cells.get_mut(at).map(Value::take).unwrap_or_default()));
         }
-        let name = line.get_mut(usize::from(self.form.has_namespace));
-        if let (Some(name), Some(noun)) = (name, &self.form.noun) {
+        let name = line.get_mut(usize::from(self.options.has_namespace));
+        if let (Some(name), Some(noun)) = (name, &self.options.noun) {
             *name = format!("{noun}/{name}");
         }
         let labels = &object.metadata.labels;
-        for name in &self.form.labels {
+        for name in &self.options.labels {
             line.push(labels.get(name).cloned().unwrap_or_else(|| "<none>".to_owned()));
         }
-        if self.form.has_labels {
+        if self.options.has_labels {
             let pairs: Vec<String> = labels
                 .iter()
                 .map(|(name, value)| format!("{name}={value}"))
@@ -199,18 +199,18 @@ impl Rows {
         line
     }
 
-    /// Names and ages, where the server makes no tables.
-    fn plain(sent: Sent, form: Form) -> Self {
-        let mut table = Table::new(if form.has_namespace {
+    /// Shows name and age of objects that the server did not render as a table.
+    fn from_list(response: TableResponse, options: RowOptions) -> Self {
+        let mut table = Table::new(if options.has_namespace {
             &["NAMESPACE", "NAME", "AGE"]
         } else {
             &["NAME", "AGE"]
         });
-        for item in sent.items.unwrap_or_default() {
+        for item in response.items.unwrap_or_default() {
             let mut line = Vec::new();
-            line.extend(form.has_namespace.then_some(item.metadata.namespace));
+            line.extend(options.has_namespace.then_some(item.metadata.namespace));
             let name = item.metadata.name;
-            line.push(match &form.noun {
+            line.push(match &options.noun {
                 Some(noun) => format!("{noun}/{name}"),
                 None => name,
             });
@@ -220,24 +220,24 @@ impl Rows {
         Self {
             table,
             columns: Vec::new(),
-            revision: sent.metadata.resource_version,
-            form,
+            revision: response.metadata.resource_version,
+            options,
         }
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<Sent, Failed> {
-    k3_decode::from_slice(bytes).map_err(|error| nonsense(&error))
+fn parse(bytes: &[u8]) -> Result<TableResponse, ClientError> {
+    k3_decode::from_slice(bytes).map_err(|error| invalid_table(&error))
 }
 
-fn nonsense(error: &serde_json::Error) -> Failed {
-    Failed::new(format!("the server sent a table that makes no sense: {error}"))
+fn invalid_table(error: &serde_json::Error) -> ClientError {
+    ClientError::new(format!("the server sent an invalid table: {error}"))
 }
 
 fn text(cell: Value) -> String {
     match cell {
         Value::String(text) => {
-            // A line is a line.
+            // Line breaks within a cell would break the table.
             if text.contains(['\n', '\r']) {
                 text.lines().next().unwrap_or_default().to_owned() + "..."
             } else {
@@ -249,9 +249,9 @@ fn text(cell: Value) -> String {
     }
 }
 
-fn sorted(bytes: &[u8], path: &Path, lines: Vec<Vec<String>>) -> Result<Vec<Vec<String>>, Failed> {
-    let whole: Whole = k3_decode::from_slice(bytes).map_err(|error| nonsense(&error))?;
-    let mut pairs: Vec<_> = whole
+fn sorted(bytes: &[u8], path: &JsonPath, lines: Vec<Vec<String>>) -> Result<Vec<Vec<String>>, ClientError> {
+    let response: FullTableResponse = k3_decode::from_slice(bytes).map_err(|error| invalid_table(&error))?;
+    let mut pairs: Vec<_> = response
         .rows
         .iter()
         .map(|row| path.first(&row.object))
@@ -261,7 +261,7 @@ fn sorted(bytes: &[u8], path: &Path, lines: Vec<Vec<String>>) -> Result<Vec<Vec<
     Ok(pairs.into_iter().map(|(_, line)| line).collect())
 }
 
-/// The order of values: nothing first, numbers as numbers, all else as text.
+/// Compares values: absent values first, numbers as numbers, others as text.
 pub(crate) fn compare(left: Option<&Value>, right: Option<&Value>) -> Ordering {
     match (left, right) {
         (Some(Value::Number(left)), Some(Value::Number(right))) => left
@@ -280,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    fn sent() -> Vec<u8> {
+    fn table_response() -> Vec<u8> {
         let row = |name: &str, count: i64| {
             json!({"cells": [name, count, "x"], "object": {"metadata":
                 {"name": name, "namespace": "n", "labels": {"app": "web"}}, "spec": {"count": count}}})
@@ -293,11 +293,11 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_those_that_are_asked_for() {
-        let rows = Rows::read(&sent(), Form::default()).unwrap();
+    fn shows_the_requested_columns() {
+        let rows = TableRows::read(&table_response(), RowOptions::default()).unwrap();
         assert_eq!(rows.table.header, ["NAME", "COUNT"]);
         assert_eq!(rows.table.rows, [["a", "10"], ["b", "9"]]);
-        let form = Form {
+        let options = RowOptions {
             is_wide: true,
             has_namespace: true,
             noun: Some("pod".to_owned()),
@@ -305,7 +305,7 @@ mod tests {
             labels: vec!["x/app".to_owned(), "app".to_owned()],
             sort: None,
         };
-        let rows = Rows::read(&sent(), form).unwrap();
+        let rows = TableRows::read(&table_response(), options).unwrap();
         assert_eq!(
             rows.table.header,
             ["NAMESPACE", "NAME", "COUNT", "MORE", "APP", "APP", "LABELS"]
@@ -317,20 +317,20 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_ordered_by_what_is_not_shown() {
-        let form = Form {
-            sort: Some(Path::parse(".spec.count").unwrap()),
-            ..Form::default()
+    fn sorts_by_fields_that_are_not_shown() {
+        let options = RowOptions {
+            sort: Some(JsonPath::parse(".spec.count").unwrap()),
+            ..RowOptions::default()
         };
-        assert_eq!(form.includes(false), "Object");
-        let rows = Rows::read(&sent(), form).unwrap();
+        assert_eq!(options.include_object(false), "Object");
+        let rows = TableRows::read(&table_response(), options).unwrap();
         assert_eq!(rows.table.rows, [["b", "9"], ["a", "10"]]);
     }
 
     #[test]
-    fn a_server_without_tables_is_shown_by_names() {
+    fn shows_names_when_the_server_returns_no_table() {
         let list = json!({"kind": "PodList", "items": [{"metadata": {"name": "a"}}]}).to_string();
-        let rows = Rows::read(list.as_bytes(), Form::default()).unwrap();
+        let rows = TableRows::read(list.as_bytes(), RowOptions::default()).unwrap();
         assert_eq!(rows.table.rows, [["a", "<unknown>"]]);
     }
 }

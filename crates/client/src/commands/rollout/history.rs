@@ -5,34 +5,34 @@ use std::io::Write;
 use serde_json::Value;
 
 use crate::{
-    commands::{describe::template, pods::selector_text},
-    failed::Failed,
-    pick::Pick,
-    resource::with_query,
-    session::Session,
+    api_resource::with_query,
+    commands::{describe::format_pod_template, pods::selector_text},
+    error::ClientError,
+    resource_builder::ResourceInfo,
+    session::CommandSession,
 };
 
-/// A revision.
-pub(super) struct Revision {
+/// A revision in the history of a workload.
+pub(super) struct RolloutRevision {
     pub(super) number: i64,
     cause: String,
-    /// The template of its pods; of a `ControllerRevision` the patch that leads there.
+    /// The pod template; for a `ControllerRevision` the patch that restores it.
     pub(super) content: Value,
 }
 
-/// The revisions of a workload, oldest first.
+/// Returns the revisions of a workload, oldest first.
 pub(super) async fn revisions(
-    session: &Session,
-    pick: &Pick,
+    session: &CommandSession,
+    info: &ResourceInfo,
     object: &Value,
-) -> Result<Vec<Revision>, Failed> {
-    let (kind, is_deployment) = match pick.resource.kind.as_str() {
+) -> Result<Vec<RolloutRevision>, ClientError> {
+    let (kind, is_deployment) = match info.resource.kind.as_str() {
         "Deployment" => ("replicasets.apps", true),
         "DaemonSet" | "StatefulSet" => ("controllerrevisions.apps", false),
         _ => {
-            return Err(Failed::new(format!(
-                "{} have no rollouts",
-                pick.resource.plural_noun()
+            return Err(ClientError::new(format!(
+                "rollouts are not supported for {}",
+                info.resource.plural_noun()
             )));
         }
     };
@@ -44,12 +44,12 @@ pub(super) async fn revisions(
         .await?;
     let selector = selector_text(&object["spec"]["selector"]);
     let path = with_query(
-        &resource.collection(pick.namespace.as_deref()),
+        &resource.collection(info.namespace.as_deref()),
         &[("labelSelector", Some(selector))],
     );
     let list = session.api.get(&path).await?;
     let uid = &object["metadata"]["uid"];
-    let is_own = |item: &&Value| {
+    let is_owned = |item: &&Value| {
         let owners = item["metadata"]["ownerReferences"]
             .as_array()
             .into_iter()
@@ -58,7 +58,7 @@ pub(super) async fn revisions(
             .into_iter()
             .any(|owner| owner["uid"] == *uid && owner["controller"] == true)
     };
-    let read = |item: &Value| {
+    let parse = |item: &Value| {
         let annotation = |name: &str| item["metadata"]["annotations"][name].as_str();
         let cause = annotation("kubernetes.io/change-cause")
             .unwrap_or("<none>")
@@ -73,25 +73,29 @@ pub(super) async fn revisions(
         } else {
             (item["revision"].as_i64()?, item["data"].clone())
         };
-        Some(Revision {
+        Some(RolloutRevision {
             number,
             cause,
             content,
         })
     };
     let items = list["items"].as_array().into_iter().flatten();
-    let mut revisions: Vec<Revision> = items.filter(is_own).filter_map(read).collect();
+    let mut revisions: Vec<RolloutRevision> = items.filter(is_owned).filter_map(parse).collect();
     revisions.sort_by_key(|revision| revision.number);
     Ok(revisions)
 }
 
-/// Prints the revisions, or what is in one.
-pub(super) async fn show(session: &Session, pick: &Pick, number: i64) -> Result<(), Failed> {
-    let object = session.api.get(&pick.path()).await?;
-    let revisions = revisions(session, pick, &object).await?;
+/// Prints the revisions, or the pod template of one revision.
+pub(super) async fn show(
+    session: &CommandSession,
+    info: &ResourceInfo,
+    number: i64,
+) -> Result<(), ClientError> {
+    let object = session.api.get(&info.path()).await?;
+    let revisions = revisions(session, info, &object).await?;
     if number == 0 {
         return session.show(|screen| {
-            writeln!(screen, "{} ", pick.title())?;
+            writeln!(screen, "{} ", info.title())?;
             writeln!(screen, "REVISION  CHANGE-CAUSE")?;
             for revision in &revisions {
                 writeln!(screen, "{:<8}  {}", revision.number, revision.cause)?;
@@ -100,14 +104,14 @@ pub(super) async fn show(session: &Session, pick: &Pick, number: i64) -> Result<
         });
     }
     let revision = revisions.iter().find(|revision| revision.number == number);
-    let revision = revision.ok_or_else(|| Failed::new("unable to find the specified revision"))?;
+    let revision = revision.ok_or_else(|| ClientError::new("unable to find the specified revision"))?;
     let shown = match revision.content.get("spec") {
-        // A patch has the template within.
+        // The patch of a ControllerRevision contains the template.
         Some(spec) if spec.get("template").is_some() => &spec["template"],
         _ => &revision.content,
     };
     session.show(|screen| {
-        writeln!(screen, "{} with revision #{number}", pick.title())?;
-        screen.write_all(template(shown).as_bytes())
+        writeln!(screen, "{} with revision #{number}", info.title())?;
+        screen.write_all(format_pod_template(shown).as_bytes())
     })
 }

@@ -1,4 +1,4 @@
-//! `k3 rollout`: how changes of workloads go, and back.
+//! `k3 rollout`: manages the rollouts of workloads.
 
 mod history;
 mod progress;
@@ -10,79 +10,79 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use self::progress::Progress;
+use self::progress::RolloutProgress;
 use crate::{
     age::{self, duration_argument},
     api::STRATEGIC,
     connection::ConnectFlags,
-    failed::Failed,
-    pick::{FileFlags, Pick},
-    session::Session,
-    watch::until,
+    error::ClientError,
+    resource_builder::{FileFlags, ResourceInfo},
+    session::CommandSession,
+    watch::wait_until,
 };
 
-/// See, repeat, stop or take back changes of workloads
+/// Manage the rollout of a deployment, daemon set or stateful set
 #[derive(Debug, Args)]
 pub struct RolloutFlags {
     #[command(subcommand)]
-    command: Rollout,
+    command: RolloutCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Rollout {
-    /// Follow a change until it is done
+enum RolloutCommand {
+    /// Show the status of the rollout
     Status {
         #[command(flatten)]
-        target: Target,
+        target: RolloutTarget,
 
-        /// Go on until it is done
+        /// Watch the status of the rollout until it is done
         #[arg(short, long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1,
             require_equals = true, action = clap::ArgAction::Set)]
         watch: bool,
 
-        /// Give up after this long; 0 never
+        /// How long to watch; 0 watches forever
         #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration_argument)]
         timeout: Duration,
     },
-    /// Go back to an earlier revision
+    /// Undo a previous rollout
     Undo {
         #[command(flatten)]
-        target: Target,
+        target: RolloutTarget,
 
-        /// Revision to go back to; 0 is the one before
+        /// Revision to roll back to; 0 is the previous revision
         #[arg(long, value_name = "NUMBER", default_value_t = 0)]
         to_revision: i64,
     },
-    /// Start all pods anew, a few at a time
+    /// Restart the pods by a rolling update
     Restart {
         #[command(flatten)]
-        target: Target,
+        target: RolloutTarget,
     },
-    /// Hold changes back
+    /// Mark a deployment as paused
     Pause {
         #[command(flatten)]
-        target: Target,
+        target: RolloutTarget,
     },
-    /// Let changes go on
+    /// Resume a paused deployment
     Resume {
         #[command(flatten)]
-        target: Target,
+        target: RolloutTarget,
     },
-    /// Show revisions
+    /// View rollout history
     History {
         #[command(flatten)]
-        target: Target,
+        target: RolloutTarget,
 
-        /// Show what is in this revision
+        /// Show the details of this revision, including its pod template
         #[arg(long, value_name = "NUMBER", default_value_t = 0)]
         revision: i64,
     },
 }
 
-/// What is meant, and where.
+/// The workloads of a rollout command.
 #[derive(Debug, Args)]
-pub(crate) struct Target {
-    /// `deployment web`, `ds/agent`, `sts/db`
+pub(crate) struct RolloutTarget {
+    /// Workloads: `deployment web`, `ds/agent`, `sts/db`
     #[arg(value_name = "TYPE[/NAME]")]
     what: Vec<String>,
 
@@ -96,14 +96,14 @@ pub(crate) struct Target {
 // --- RolloutFlags ---
 
 impl RolloutFlags {
-    fn target(&self) -> &Target {
+    fn target(&self) -> &RolloutTarget {
         match &self.command {
-            Rollout::Status { target, .. }
-            | Rollout::Undo { target, .. }
-            | Rollout::Restart { target }
-            | Rollout::Pause { target }
-            | Rollout::Resume { target }
-            | Rollout::History { target, .. } => target,
+            RolloutCommand::Status { target, .. }
+            | RolloutCommand::Undo { target, .. }
+            | RolloutCommand::Restart { target }
+            | RolloutCommand::Pause { target }
+            | RolloutCommand::Resume { target }
+            | RolloutCommand::History { target, .. } => target,
         }
     }
 
@@ -111,105 +111,112 @@ impl RolloutFlags {
         &self.target().connection
     }
 
-    pub(crate) async fn run(&self, session: &Session) -> Result<(), Failed> {
+    pub(crate) async fn run(&self, session: &CommandSession) -> Result<(), ClientError> {
         let target = self.target();
-        for pick in session.pick_named(&target.what, &target.files).await? {
+        for info in session.resolve_named(&target.what, &target.files).await? {
             match &self.command {
-                Rollout::Status { watch, timeout, .. } => status(session, &pick, *watch, *timeout).await?,
-                Rollout::Undo { to_revision, .. } => undo::undo(session, &pick, *to_revision).await?,
-                Rollout::Restart { .. } => restart(session, &pick).await?,
-                Rollout::Pause { .. } => pause(session, &pick, true).await?,
-                Rollout::Resume { .. } => pause(session, &pick, false).await?,
-                Rollout::History { revision, .. } => history::show(session, &pick, *revision).await?,
+                RolloutCommand::Status { watch, timeout, .. } => {
+                    status(session, &info, *watch, *timeout).await?;
+                }
+                RolloutCommand::Undo { to_revision, .. } => undo::undo(session, &info, *to_revision).await?,
+                RolloutCommand::Restart { .. } => restart(session, &info).await?,
+                RolloutCommand::Pause { .. } => set_paused(session, &info, true).await?,
+                RolloutCommand::Resume { .. } => set_paused(session, &info, false).await?,
+                RolloutCommand::History { revision, .. } => history::show(session, &info, *revision).await?,
             }
         }
         Ok(())
     }
 }
 
-async fn status(session: &Session, pick: &Pick, is_watched: bool, limit: Duration) -> Result<(), Failed> {
-    let kind = pick.resource.kind.clone();
-    let mut said = String::new();
+async fn status(
+    session: &CommandSession,
+    info: &ResourceInfo,
+    is_watched: bool,
+    limit: Duration,
+) -> Result<(), ClientError> {
+    let kind = info.resource.kind.clone();
+    let mut last_line = String::new();
     let is_done = |object: Option<&Value>| {
         let Some(object) = object else {
             return Ok(Some(false));
         };
-        let (line, is_done) = match progress::of(&kind, object)? {
-            Progress::Going(line) => (line, false),
-            Progress::Done(line) => (line, true),
+        let (line, is_done) = match progress::rollout_progress(&kind, object)? {
+            RolloutProgress::InProgress(line) => (line, false),
+            RolloutProgress::Complete(line) => (line, true),
         };
-        if line != said {
-            session.say(&line)?;
-            said = line;
+        if line != last_line {
+            session.print_line(&line)?;
+            last_line = line;
         }
         Ok((is_done || !is_watched).then_some(true))
     };
-    let collection = pick.collection();
-    let waited = until(&session.api, &collection, pick.name(), is_done);
-    let is_there = if limit.is_zero() {
-        waited.await?
+    let collection = info.collection();
+    let result = wait_until(&session.api, &collection, info.name(), is_done);
+    let exists = if limit.is_zero() {
+        result.await?
     } else {
-        timeout(limit, waited)
+        timeout(limit, result)
             .await
-            .map_err(|_| Failed::new("timed out waiting for the condition"))??
+            .map_err(|_| ClientError::new("timed out waiting for the condition"))??
     };
-    if !is_there {
-        // The server says best that it is not there.
-        session.api.get(&pick.path()).await?;
+    if !exists {
+        // Request the object to report the server's own error.
+        session.api.get(&info.path()).await?;
     }
     Ok(())
 }
 
-async fn restart(session: &Session, pick: &Pick) -> Result<(), Failed> {
-    let object = session.api.get(&pick.path()).await?;
-    expect_workload(pick)?;
+async fn restart(session: &CommandSession, info: &ResourceInfo) -> Result<(), ClientError> {
+    let object = session.api.get(&info.path()).await?;
+    expect_workload(info)?;
     if object["spec"]["paused"] == true {
-        return Err(Failed::new(
+        return Err(ClientError::new(
             "can't restart paused deployment (run rollout resume first)",
         ));
     }
     let at = age::timestamp(age::now());
     let patch = json!({"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": at}}}}});
-    session.api.patch(&pick.path(), STRATEGIC, &patch).await?;
-    session.say(format_args!("{} restarted", pick.title()))
+    session.api.patch(&info.path(), STRATEGIC, &patch).await?;
+    session.print_line(format_args!("{} restarted", info.title()))
 }
 
-async fn pause(session: &Session, pick: &Pick, is_wanted: bool) -> Result<(), Failed> {
-    if pick.resource.kind != "Deployment" {
-        let word = if is_wanted { "pausing" } else { "resuming" };
-        return Err(Failed::new(format!(
-            "{} {word} is not supported",
-            pick.resource.plural_noun()
+async fn set_paused(session: &CommandSession, info: &ResourceInfo, pause: bool) -> Result<(), ClientError> {
+    if info.resource.kind != "Deployment" {
+        let action = if pause { "pausing" } else { "resuming" };
+        return Err(ClientError::new(format!(
+            "{} {action} is not supported",
+            info.resource.plural_noun()
         )));
     }
-    let word = if is_wanted { "paused" } else { "resumed" };
-    let object = session.api.get(&pick.path()).await?;
+    let action = if pause { "paused" } else { "resumed" };
+    let object = session.api.get(&info.path()).await?;
     let is_paused = object["spec"]["paused"] == true;
-    if is_paused == is_wanted {
-        let not = if is_wanted {
+    if is_paused == pause {
+        let problem = if pause {
             "is already paused"
         } else {
             "is not paused"
         };
-        return Err(Failed::new(format!(
-            "{} {:?} {not}",
-            pick.resource.plural_noun(),
-            pick.name()
+        return Err(ClientError::new(format!(
+            "{} {:?} {problem}",
+            info.resource.plural_noun(),
+            info.name()
         )));
     }
     session
         .api
-        .patch(&pick.path(), STRATEGIC, &json!({"spec": {"paused": is_wanted}}))
+        .patch(&info.path(), STRATEGIC, &json!({"spec": {"paused": pause}}))
         .await?;
-    session.say(format_args!("{} {word}", pick.title()))
+    session.print_line(format_args!("{} {action}", info.title()))
 }
 
-fn expect_workload(pick: &Pick) -> Result<(), Failed> {
-    match pick.resource.kind.as_str() {
+fn expect_workload(info: &ResourceInfo) -> Result<(), ClientError> {
+    match info.resource.kind.as_str() {
         "Deployment" | "DaemonSet" | "StatefulSet" => Ok(()),
-        _ => Err(Failed::new(format!(
-            "{} have no rollouts",
-            pick.resource.plural_noun()
+        _ => Err(ClientError::new(format!(
+            "rollouts are not supported for {}",
+            info.resource.plural_noun()
         ))),
     }
 }

@@ -1,25 +1,25 @@
-//! How far a change is, in kubectl's words.
+//! The status of a rollout, in kubectl's messages.
 
 use serde_json::Value;
 
-use crate::failed::Failed;
+use crate::error::ClientError;
 
-/// How far.
+/// The status message of a rollout.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    Going(String),
-    Done(String),
+pub(super) enum RolloutProgress {
+    InProgress(String),
+    Complete(String),
 }
 
-use Progress::{Done, Going};
+use RolloutProgress::{Complete, InProgress};
 
-/// How far the change of a workload is.
-pub(super) fn of(kind: &str, object: &Value) -> Result<Progress, Failed> {
+// upstream: staging/src/k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go Status
+pub(super) fn rollout_progress(kind: &str, object: &Value) -> Result<RolloutProgress, ClientError> {
     match kind {
         "Deployment" => deployment(object),
         "DaemonSet" => daemon_set(object),
         "StatefulSet" => stateful_set(object),
-        _ => Err(Failed::new(format!(
+        _ => Err(ClientError::new(format!(
             "no status viewer has been implemented for {kind}"
         ))),
     }
@@ -34,107 +34,107 @@ fn is_observed(object: &Value) -> bool {
     number(&object["metadata"]["generation"]) <= number(&object["status"]["observedGeneration"])
 }
 
-fn deployment(object: &Value) -> Result<Progress, Failed> {
+fn deployment(object: &Value) -> Result<RolloutProgress, ClientError> {
     let name = name(object);
     if !is_observed(object) {
-        return Ok(Going(
+        return Ok(InProgress(
             "Waiting for deployment spec update to be observed...".to_owned(),
         ));
     }
     let status = |field: &str| object["status"][field].as_i64().unwrap_or_default();
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    let mut late = conditions.filter(|condition| condition["reason"] == "ProgressDeadlineExceeded");
-    if late.next().is_some() {
-        return Err(Failed::new(format!(
+    let mut exceeded = conditions.filter(|condition| condition["reason"] == "ProgressDeadlineExceeded");
+    if exceeded.next().is_some() {
+        return Err(ClientError::new(format!(
             "deployment {name:?} exceeded its progress deadline"
         )));
     }
-    let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
+    let desired = object["spec"]["replicas"].as_i64().unwrap_or(1);
     let updated = status("updatedReplicas");
     let all = status("replicas");
     let available = status("availableReplicas");
     let waiting = format!("Waiting for deployment {name:?} rollout to finish:");
-    Ok(if updated < wanted {
-        Going(format!(
-            "{waiting} {updated} out of {wanted} new replicas have been updated..."
+    Ok(if updated < desired {
+        InProgress(format!(
+            "{waiting} {updated} out of {desired} new replicas have been updated..."
         ))
     } else if all > updated {
-        Going(format!(
+        InProgress(format!(
             "{waiting} {} old replicas are pending termination...",
             all - updated
         ))
     } else if available < updated {
-        Going(format!(
+        InProgress(format!(
             "{waiting} {available} of {updated} updated replicas are available..."
         ))
     } else {
-        Done(format!("deployment {name:?} successfully rolled out"))
+        Complete(format!("deployment {name:?} successfully rolled out"))
     })
 }
 
-fn daemon_set(object: &Value) -> Result<Progress, Failed> {
+fn daemon_set(object: &Value) -> Result<RolloutProgress, ClientError> {
     let name = name(object);
     if object["spec"]["updateStrategy"]["type"] == "OnDelete" {
-        return Err(Failed::new(
+        return Err(ClientError::new(
             "rollout status is only available for RollingUpdate strategy type",
         ));
     }
     if !is_observed(object) {
-        return Ok(Going(
+        return Ok(InProgress(
             "Waiting for daemon set spec update to be observed...".to_owned(),
         ));
     }
     let status = |field: &str| object["status"][field].as_i64().unwrap_or_default();
-    let wanted = status("desiredNumberScheduled");
+    let desired = status("desiredNumberScheduled");
     let updated = status("updatedNumberScheduled");
     let available = status("numberAvailable");
     let waiting = format!("Waiting for daemon set {name:?} rollout to finish:");
-    Ok(if updated < wanted {
-        Going(format!(
-            "{waiting} {updated} out of {wanted} new pods have been updated..."
+    Ok(if updated < desired {
+        InProgress(format!(
+            "{waiting} {updated} out of {desired} new pods have been updated..."
         ))
-    } else if available < wanted {
-        Going(format!(
-            "{waiting} {available} of {wanted} updated pods are available..."
+    } else if available < desired {
+        InProgress(format!(
+            "{waiting} {available} of {desired} updated pods are available..."
         ))
     } else {
-        Done(format!("daemon set {name:?} successfully rolled out"))
+        Complete(format!("daemon set {name:?} successfully rolled out"))
     })
 }
 
-fn stateful_set(object: &Value) -> Result<Progress, Failed> {
+fn stateful_set(object: &Value) -> Result<RolloutProgress, ClientError> {
     let strategy = &object["spec"]["updateStrategy"];
     if strategy["type"] == "OnDelete" {
-        return Err(Failed::new(
+        return Err(ClientError::new(
             "rollout status is only available for RollingUpdate strategy type",
         ));
     }
     let status = |field: &str| object["status"][field].as_i64().unwrap_or_default();
     if status("observedGeneration") == 0 || !is_observed(object) {
-        return Ok(Going(
+        return Ok(InProgress(
             "Waiting for statefulset spec update to be observed...".to_owned(),
         ));
     }
-    let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
+    let desired = object["spec"]["replicas"].as_i64().unwrap_or(1);
     let ready = status("readyReplicas");
     let updated = status("updatedReplicas");
-    if ready < wanted {
-        return Ok(Going(format!(
+    if ready < desired {
+        return Ok(InProgress(format!(
             "Waiting for {} pods to be ready...",
-            wanted - ready
+            desired - ready
         )));
     }
     let partition = strategy["rollingUpdate"]["partition"]
         .as_i64()
         .unwrap_or_default();
     if partition > 0 {
-        let part = wanted - partition;
+        let part = desired - partition;
         return Ok(if updated < part {
-            Going(format!(
+            InProgress(format!(
                 "Waiting for partitioned roll out to finish: {updated} out of {part} new pods have been updated..."
             ))
         } else {
-            Done(format!(
+            Complete(format!(
                 "partitioned roll out complete: {updated} new pods have been updated..."
             ))
         });
@@ -143,12 +143,12 @@ fn stateful_set(object: &Value) -> Result<Progress, Failed> {
     let update = revision("updateRevision");
     let current = revision("currentRevision");
     Ok(if update == current {
-        Done(format!(
+        Complete(format!(
             "statefulset rolling update complete {} pods at revision {current}...",
             status("currentReplicas")
         ))
     } else {
-        Going(format!(
+        InProgress(format!(
             "waiting for statefulset rolling update to complete {updated} pods at revision {update}..."
         ))
     })
@@ -160,44 +160,44 @@ mod tests {
 
     use super::*;
 
-    fn told(status: &Value) -> Progress {
+    fn deployment_progress(status: &Value) -> RolloutProgress {
         let object =
             json!({"metadata": {"name": "web", "generation": 2}, "spec": {"replicas": 3}, "status": status});
-        of("Deployment", &object).unwrap()
+        rollout_progress("Deployment", &object).unwrap()
     }
 
     #[test]
-    fn a_deployment_is_followed_step_by_step() {
-        let going = |text: &str| Going(text.to_owned());
+    fn reports_each_stage_of_a_deployment() {
+        let in_progress = |text: &str| InProgress(text.to_owned());
         assert_eq!(
-            told(&json!({"observedGeneration": 1})),
-            going("Waiting for deployment spec update to be observed...")
+            deployment_progress(&json!({"observedGeneration": 1})),
+            in_progress("Waiting for deployment spec update to be observed...")
         );
         assert_eq!(
-            told(&json!({"observedGeneration": 2, "updatedReplicas": 1})),
-            going(
+            deployment_progress(&json!({"observedGeneration": 2, "updatedReplicas": 1})),
+            in_progress(
                 "Waiting for deployment \"web\" rollout to finish: 1 out of 3 new replicas have been updated..."
             )
         );
         assert_eq!(
-            told(&json!({"observedGeneration": 2, "updatedReplicas": 3, "replicas": 4})),
-            going(
+            deployment_progress(&json!({"observedGeneration": 2, "updatedReplicas": 3, "replicas": 4})),
+            in_progress(
                 "Waiting for deployment \"web\" rollout to finish: 1 old replicas are pending termination..."
             )
         );
         assert_eq!(
-            told(
+            deployment_progress(
                 &json!({"observedGeneration": 2, "updatedReplicas": 3, "replicas": 3, "availableReplicas": 2})
             ),
-            going(
+            in_progress(
                 "Waiting for deployment \"web\" rollout to finish: 2 of 3 updated replicas are available..."
             )
         );
         assert_eq!(
-            told(
+            deployment_progress(
                 &json!({"observedGeneration": 2, "updatedReplicas": 3, "replicas": 3, "availableReplicas": 3})
             ),
-            Done("deployment \"web\" successfully rolled out".to_owned())
+            Complete("deployment \"web\" successfully rolled out".to_owned())
         );
     }
 }

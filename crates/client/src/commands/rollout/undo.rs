@@ -1,51 +1,54 @@
-//! Going back to an earlier revision.
+//! `k3 rollout undo`: rolls back to an earlier revision.
 
 use serde_json::{Value, json};
 
-use super::history::{Revision, revisions};
-use crate::{api::STRATEGIC, failed::Failed, pick::Pick, session::Session};
+use super::history::{RolloutRevision, revisions};
+use crate::{api::STRATEGIC, error::ClientError, resource_builder::ResourceInfo, session::CommandSession};
 
 const JSON_PATCH: &str = "application/json-patch+json";
 
-/// Makes a workload what it was at a revision; 0 is the one before the last.
-pub(super) async fn undo(session: &Session, pick: &Pick, number: i64) -> Result<(), Failed> {
-    let object = session.api.get(&pick.path()).await?;
+/// Rolls a workload back to a revision; 0 is the previous one.
+pub(super) async fn undo(
+    session: &CommandSession,
+    info: &ResourceInfo,
+    number: i64,
+) -> Result<(), ClientError> {
+    let object = session.api.get(&info.path()).await?;
     if object["spec"]["paused"] == true {
-        return Err(Failed::new(
+        return Err(ClientError::new(
             "you cannot rollback a paused deployment; resume it first with `k3 rollout resume` and try again",
         ));
     }
-    let revisions = revisions(session, pick, &object).await?;
-    let chosen = choose(&revisions, number)
-        .map_err(|text| Failed::new(format!("{text} for {} {:?}", pick.resource.noun(), pick.name())))?;
-    let is_deployment = pick.resource.kind == "Deployment";
-    if is_deployment && chosen.content == object["spec"]["template"] {
-        let number = chosen.number;
-        return session.say(format_args!(
+    let revisions = revisions(session, info, &object).await?;
+    let revision = select_revision(&revisions, number)
+        .map_err(|text| ClientError::new(format!("{text} for {} {:?}", info.resource.noun(), info.name())))?;
+    let is_deployment = info.resource.kind == "Deployment";
+    if is_deployment && revision.content == object["spec"]["template"] {
+        let number = revision.number;
+        return session.print_line(format_args!(
             "{} skipped rollback (current template already matches revision {number})",
-            pick.title()
+            info.title()
         ));
     }
-    let (form, patch) = if is_deployment {
-        let patch = json!([{"op": "replace", "path": "/spec/template", "value": chosen.content}]);
+    let (content_type, patch) = if is_deployment {
+        let patch = json!([{"op": "replace", "path": "/spec/template", "value": revision.content}]);
         (JSON_PATCH, patch)
     } else {
-        (STRATEGIC, chosen.content.clone())
+        (STRATEGIC, revision.content.clone())
     };
-    let changed = session.api.patch(&pick.path(), form, &patch).await?;
+    let changed = session.api.patch(&info.path(), content_type, &patch).await?;
     let generation = |object: &Value| object["metadata"]["generation"].as_i64();
     if generation(&changed) == generation(&object) {
-        return session.say(format_args!(
+        return session.print_line(format_args!(
             "{} skipped rollback (current template already matches revision {})",
-            pick.title(),
-            chosen.number
+            info.title(),
+            revision.number
         ));
     }
-    session.say(format_args!("{} rolled back", pick.title()))
+    session.print_line(format_args!("{} rolled back", info.title()))
 }
 
-/// The revision that is meant.
-fn choose(revisions: &[Revision], number: i64) -> Result<&Revision, String> {
+fn select_revision(revisions: &[RolloutRevision], number: i64) -> Result<&RolloutRevision, String> {
     if number == 0 {
         let [.., before, _] = revisions else {
             return Err("no rollout history found".to_owned());

@@ -1,6 +1,6 @@
 //! `k3 certs`: the certificates and keys of a server.
 //!
-//! Promise: keys are never shown.
+//! Private keys are never printed.
 
 mod rotate;
 mod show;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::{data_dir::default_data_dir, failure::Failure, file_format};
+use crate::{command_error::CommandError, data_dir::default_data_dir, file_format};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,16 +37,16 @@ Exit codes: 0 success, 1 failure, 2 usage error.";
 #[command(after_long_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct CertsFlags {
     #[command(subcommand)]
-    command: Command,
+    command: CertsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CertsCommand {
     Show(show::ShowFlags),
     Rotate(rotate::RotateFlags),
 }
 
-/// Whose certificates are meant.
+/// Flags that select the server's data directory.
 #[derive(Debug, Args)]
 struct DataDirFlags {
     /// Data directory of the server
@@ -56,10 +56,10 @@ struct DataDirFlags {
 }
 
 /// Runs a subcommand.
-pub(super) fn run(flags: &CertsFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: &CertsFlags) -> Result<(), CommandError> {
     match &flags.command {
-        Command::Show(flags) => show::run(flags),
-        Command::Rotate(flags) => rotate::run(flags),
+        CertsCommand::Show(flags) => show::run(flags),
+        CertsCommand::Rotate(flags) => rotate::run(flags),
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn run(flags: &CertsFlags) -> Result<(), Failure> {
 
 impl DataDirFlags {
     /// The directory of the certificates.
-    fn tls(&self) -> Result<PathBuf, Failure> {
+    fn tls(&self) -> Result<PathBuf, CommandError> {
         let data_dir = match &self.data_dir {
             Some(directory) => directory.clone(),
             None => default_data_dir()?,

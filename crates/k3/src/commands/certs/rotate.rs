@@ -1,4 +1,4 @@
-//! `k3 certs rotate`: other certificates and keys, while servers and clients go on.
+//! `k3 certs rotate`: replaces certificates and keys while servers and clients keep running.
 
 use clap::Args;
 use k3_storage::SystemClock;
@@ -6,7 +6,7 @@ use k3_storage::SystemClock;
 use super::DataDirFlags;
 use crate::{
     certificates::{self, CertificateError, RotationTarget},
-    failure::Failure,
+    command_error::CommandError,
 };
 
 const ALL: [RotationTarget; 4] = [
@@ -31,7 +31,7 @@ pub(super) struct RotateFlags {
     directory: DataDirFlags,
 }
 
-pub(super) fn run(flags: &RotateFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: &RotateFlags) -> Result<(), CommandError> {
     let directory = flags.directory.tls()?;
     let parts = if flags.parts.is_empty() {
         &ALL[..]
@@ -57,7 +57,7 @@ pub(super) fn run(flags: &RotateFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-fn unreplaced(error: CertificateError) -> Failure {
+fn unreplaced(error: CertificateError) -> CommandError {
     let advice = match &error {
         CertificateError::Nothing { .. } => {
             "name the data directory of a server with --data-dir; its first start creates them"
@@ -68,5 +68,5 @@ fn unreplaced(error: CertificateError) -> Failure {
         CertificateError::Clock => "set the clock",
         _ => "check `k3 certs show`, and that this user may write to the directory",
     };
-    Failure::new("nothing was replaced", advice).caused_by(error)
+    CommandError::new("nothing was replaced", advice).caused_by(error)
 }

@@ -1,4 +1,4 @@
-//! `k3 certs show`: what there is, until when, for whom.
+//! `k3 certs show`: lists certificates and keys with expiry and names.
 
 use clap::Args;
 use k3_storage::SystemClock;
@@ -8,10 +8,10 @@ use time::UtcDateTime;
 use super::{super::table::table, DataDirFlags};
 use crate::{
     certificates::{CertificateInfo, list_certificates},
-    failure::Failure,
+    command_error::CommandError,
 };
 
-/// How wide a line of names may be.
+/// Maximum width of the lists of names.
 const WIDTH: usize = 98;
 
 /// List certificates and keys with expiry and names.
@@ -25,16 +25,16 @@ pub(super) struct ShowFlags {
     directory: DataDirFlags,
 }
 
-pub(super) fn run(flags: &ShowFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: &ShowFlags) -> Result<(), CommandError> {
     let directory = flags.directory.tls()?;
     if !directory.is_dir() {
-        return Err(Failure::new(
+        return Err(CommandError::new(
             format!("there are no certificates in {}", directory.display()),
             "name the data directory of a server with --data-dir; its first start creates them",
         ));
     }
     let infos = list_certificates(&directory, &SystemClock).map_err(|error| {
-        Failure::new("cannot read the certificates", "check the owner of the files").caused_by(error)
+        CommandError::new("cannot read the certificates", "check the owner of the files").caused_by(error)
     })?;
     if flags.output == "json" {
         let entries: Vec<_> = infos
@@ -80,10 +80,10 @@ fn text(infos: &[CertificateInfo]) -> String {
     text
 }
 
-/// A title, and words below it in lines that fit a terminal.
-fn wrapped<'a>(title: &str, words: impl Iterator<Item = &'a str>) -> String {
+/// Formats a title and names in lines that fit a terminal.
+fn wrapped<'a>(title: &str, names: impl Iterator<Item = &'a str>) -> String {
     let mut lines = vec![String::new()];
-    for word in words {
+    for word in names {
         let line = lines.last_mut().expect("there is always a line");
         if !line.is_empty() && line.len() + 1 + word.len() > WIDTH {
             lines.push(word.to_owned());
@@ -97,7 +97,7 @@ fn wrapped<'a>(title: &str, words: impl Iterator<Item = &'a str>) -> String {
     format!("{title}\n  {}\n", lines.join("\n  "))
 }
 
-/// The day of a moment, in seconds since 1970.
+/// Formats seconds since 1970 as a date.
 fn date(seconds: i64) -> String {
     match UtcDateTime::from_unix_timestamp(seconds) {
         Ok(day) => format!("{:04}-{:02}-{:02}", day.year(), u8::from(day.month()), day.day()),

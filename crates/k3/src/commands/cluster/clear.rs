@@ -16,10 +16,10 @@ use k3_node::{
 };
 
 use super::{
-    directory::{ClusterDirectory, Removal},
+    directory::{ClusterDirectory, RemovalResult},
     stop,
 };
-use crate::{databases::INSTANCE_LABEL, failure::Failure};
+use crate::{command_error::CommandError, databases::INSTANCE_LABEL};
 
 /// Stop and remove a cluster: processes, containers of pods, databases with their data, directory.
 #[derive(Debug, Args)]
@@ -35,17 +35,17 @@ pub(super) struct ClearFlags {
 
 /// Objects that were removed from the container runtime.
 #[derive(Default)]
-struct Removed {
+struct RemovedObjects {
     pods: usize,
     databases: usize,
     volumes: usize,
 }
 
 /// Ends and removes a cluster.
-pub(super) async fn run(flags: &ClearFlags) -> Result<(), Failure> {
+pub(super) async fn run(flags: &ClearFlags) -> Result<(), CommandError> {
     let directory = ClusterDirectory::open(&flags.dir)?;
     if !flags.force && !confirm(&directory)? {
-        return Err(Failure::new(
+        return Err(CommandError::new(
             "nothing was removed: not confirmed",
             "type yes, or use --force to skip the question",
         ));
@@ -59,8 +59,8 @@ pub(super) async fn run(flags: &ClearFlags) -> Result<(), Failure> {
         removed.volumes
     );
     match directory.remove()? {
-        Removal::Complete => print_line!("removed {}", directory.path().display()),
-        Removal::ForeignFilesKept => print_line!(
+        RemovalResult::Complete => print_line!("removed {}", directory.path().display()),
+        RemovalResult::ForeignFilesKept => print_line!(
             "removed the cluster; {} is kept, because it contains other files",
             directory.path().display()
         ),
@@ -69,14 +69,14 @@ pub(super) async fn run(flags: &ClearFlags) -> Result<(), Failure> {
 }
 
 /// Asks for confirmation with `yes`.
-fn confirm(directory: &ClusterDirectory) -> Result<bool, Failure> {
+fn confirm(directory: &ClusterDirectory) -> Result<bool, CommandError> {
     print_text!(
         "This ends the cluster {} with {} nodes and removes its containers, its data and {}.\nType yes to go on: ",
         directory.cluster.id,
         directory.cluster.nodes.len(),
         directory.path().display()
     );
-    let unasked = |what| Failure::new(what, "use --force to skip the question");
+    let unasked = |what| CommandError::new(what, "use --force to skip the question");
     let mut answer = String::new();
     let read = io::stdout()
         .flush()
@@ -89,9 +89,9 @@ fn confirm(directory: &ClusterDirectory) -> Result<bool, Failure> {
     Ok(answer.trim() == "yes")
 }
 
-async fn remove_containers(directory: &ClusterDirectory) -> Result<Removed, Failure> {
+async fn remove_containers(directory: &ClusterDirectory) -> Result<RemovedObjects, CommandError> {
     let failed = |error: RuntimeError| cannot_remove(error);
-    let mut removed = Removed::default();
+    let mut removed = RemovedObjects::default();
     let mut has_answered = false;
     let wanted = directory.runtime();
     for (number, node) in directory.nodes() {
@@ -122,7 +122,7 @@ async fn remove_containers(directory: &ClusterDirectory) -> Result<Removed, Fail
 async fn remove_databases(
     wanted: &RuntimeSelection,
     id: &str,
-    removed: &mut Removed,
+    removed: &mut RemovedObjects,
 ) -> Result<(), RuntimeError> {
     // Databases need Docker or Podman.
     let Ok(engine) = detect_docker(wanted).await else {
@@ -136,8 +136,8 @@ async fn remove_databases(
     Ok(())
 }
 
-fn cannot_remove(error: impl Error + Send + Sync + 'static) -> Failure {
-    Failure::new(
+fn cannot_remove(error: impl Error + Send + Sync + 'static) -> CommandError {
+    CommandError::new(
         "cannot remove the containers of the cluster",
         "check the container runtime, and run this again",
     )

@@ -1,4 +1,4 @@
-//! The configuration of a node, as a file that people can read and change.
+//! The configuration file of a node, written with comments for its editor.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     create::CreateFlags,
-    directory::{ClusterDirectory, Role},
+    directory::{ClusterDirectory, NodeRole},
 };
 
 /// The text of the file of a node.
@@ -39,10 +39,10 @@ pub(super) fn text(directory: &ClusterDirectory, number: usize, flags: &CreateFl
         let _ = writeln!(text, "  runtime_endpoint: {}", json!(endpoint));
     }
     match node.role {
-        Role::Node => {
+        NodeRole::Node => {
             let _ = writeln!(text, "kubeconfig: {}", path(directory.kubeconfig()));
         }
-        Role::One => {
+        NodeRole::One => {
             let _ = write!(
                 text,
                 "api:\n  port: {}\nstorage:\n  type: {}\n{}",

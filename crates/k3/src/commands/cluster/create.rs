@@ -6,10 +6,10 @@ use clap::Args;
 
 use super::{
     config, count_nodes,
-    directory::{ClusterDirectory, ClusterSpec, Node, Role},
+    directory::{ClusterDirectory, ClusterNode, ClusterSpec, NodeRole},
     registry, start,
 };
-use crate::{commands::start::RuntimeFlags, failure::Failure, random, secret_file};
+use crate::{command_error::CommandError, commands::start::RuntimeFlags, random, secret_file};
 
 /// Create the directories of a cluster, with a configuration per node. Nothing is started without --start.
 #[derive(Debug, Args)]
@@ -50,10 +50,10 @@ pub(super) struct CreateFlags {
     start: bool,
 }
 
-pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
+pub(super) async fn run(flags: &CreateFlags) -> Result<(), CommandError> {
     for (flag, first) in [("--web-port", flags.web_port), ("--node-port", flags.node_port)] {
         if first.checked_add(flags.nodes - 1).is_none() {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 format!(
                     "{} nodes from {flag} {first} on need ports above 65535",
                     flags.nodes
@@ -63,9 +63,13 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
         }
     }
     let id = random::digits::<4>()?;
-    let nodes = (0..flags.nodes).map(|offset| Node {
+    let nodes = (0..flags.nodes).map(|offset| ClusterNode {
         name: format!("node-{}-{id}", offset + 1),
-        role: if offset == 0 { Role::One } else { Role::Node },
+        role: if offset == 0 {
+            NodeRole::One
+        } else {
+            NodeRole::Node
+        },
         port: flags.node_port + offset,
     });
     let cluster = ClusterSpec {
@@ -80,7 +84,7 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
         let text = config::text(&directory, number, flags);
         secret_file::write(&directory.config(number), &text).map_err(|error| {
             let advice = "check the disk, and run `k3 cluster clear` before you try again";
-            Failure::new("cannot write the configuration of a node", advice).caused_by(error)
+            CommandError::new("cannot write the configuration of a node", advice).caused_by(error)
         })?;
     }
     registry::add(&directory);

@@ -1,7 +1,7 @@
 //! The directory of a cluster: a marker file, and a directory per node.
 //!
 //! ```text
-//! .k3/.k3-cluster            what the cluster is: its id, its nodes
+//! .k3/.k3-cluster            marker file: id and nodes of the cluster
 //! .k3/keeper.log, keeper.pid the supervisor process
 //! .k3/node-1/.config.yaml    configuration of the node
 //! .k3/node-1/data            data directory
@@ -9,7 +9,7 @@
 //! .k3/node-1/output, pid     output and id of its process
 //! ```
 //!
-//! Promises: a directory without the marker file is never changed; only files that were created here are removed.
+//! A directory without the marker file is never changed. Only files that k3 created are removed.
 
 use std::{
     env, fs, io,
@@ -22,12 +22,12 @@ use k3_node::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{failure::Failure, file_format::FileFormat, secret_file};
+use crate::{command_error::CommandError, file_format::FileFormat, secret_file};
 
 /// The marker file.
 const MARKER: &str = ".k3-cluster";
 
-/// A cluster of this machine.
+/// A cluster on this machine.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterDirectory {
     path: PathBuf,
@@ -36,18 +36,18 @@ pub(super) struct ClusterDirectory {
 
 /// Content of the marker file.
 #[derive(Serialize, Deserialize)]
-struct Marker {
-    /// Where the cluster was created: its files contain this path.
+struct ClusterMarker {
+    /// The path at creation: files of the cluster contain it.
     #[serde(rename = "folder")]
     directory: PathBuf,
-    /// Of this file and of everything in the directory that is not a node's data.
+    /// Format version of this file and of all files in the directory, except for the data directories.
     #[serde(default = "first_format")]
     format: u32,
     #[serde(flatten)]
     cluster: ClusterSpec,
 }
 
-/// The format of the directory of a cluster that this version writes.
+/// The format version that this version writes.
 const FORMAT: u32 = 1;
 
 fn first_format() -> u32 {
@@ -56,11 +56,11 @@ fn first_format() -> u32 {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ClusterSpec {
-    /// Identifies its containers and volumes.
+    /// Labels the containers and volumes of the cluster.
     pub(super) id: String,
-    /// Its nodes; the first has the API server.
-    pub(super) nodes: Vec<Node>,
-    /// Which store.
+    /// The nodes; the first runs the API server.
+    pub(super) nodes: Vec<ClusterNode>,
+    /// The storage backend.
     pub(super) storage: String,
     /// Container runtime and its socket, if configured.
     pub(super) runtime: Option<String>,
@@ -69,28 +69,28 @@ pub(super) struct ClusterSpec {
 
 /// A node of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Node {
-    /// Its name in the cluster, which no node of another cluster on this machine has.
+pub(super) struct ClusterNode {
+    /// The name of the node, unique among the clusters of this machine.
     pub(super) name: String,
-    pub(super) role: Role,
-    /// The port of its own API.
+    pub(super) role: NodeRole,
+    /// The port of the node's API.
     pub(super) port: u16,
 }
 
-/// What a node does.
+/// The components that a node runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Role {
-    /// Everything: API server, controllers, and pods.
+pub(super) enum NodeRole {
+    /// All components: API server, controllers, scheduler and a node.
     One,
-    /// Pods.
+    /// A node only.
     Node,
 }
 
 /// Rejects directories that may contain other data, such as the home directory.
-pub(super) fn validate_path(path: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn validate_path(path: &Path) -> Result<PathBuf, CommandError> {
     let refused = |why: &str| {
-        Err(Failure::usage(
+        Err(CommandError::usage(
             format!("invalid --dir {:?}: {why}", path.display().to_string()),
             "name a directory for this cluster only, such as .k3",
         ))
@@ -99,7 +99,7 @@ pub(super) fn validate_path(path: &Path) -> Result<PathBuf, Failure> {
         return refused("it contains ..");
     }
     let absolute = match std::path::absolute(path) {
-        // Without what changes nothing: `.`, and a slash at the end.
+        // Remove components that change nothing: `.`, and a trailing slash.
         Ok(absolute) => absolute
             .components()
             .filter(|part| *part != Component::CurDir)
@@ -129,16 +129,16 @@ pub(super) fn validate_path(path: &Path) -> Result<PathBuf, Failure> {
 
 impl ClusterDirectory {
     /// Creates the directory of a new cluster, which must be empty.
-    pub(super) fn create(path: &Path, cluster: ClusterSpec) -> Result<Self, Failure> {
+    pub(super) fn create(path: &Path, cluster: ClusterSpec) -> Result<Self, CommandError> {
         let path = validate_path(path)?;
         if path.join(MARKER).exists() {
-            return Err(Failure::new(
+            return Err(CommandError::new(
                 format!("a cluster already exists in {}", path.display()),
                 "start it with `k3 cluster start`, remove it with `k3 cluster clear`, or name another directory with --dir",
             ));
         }
         if fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
-            return Err(Failure::new(
+            return Err(CommandError::new(
                 format!("{} is not empty", path.display()),
                 "name a directory with --dir that is empty or that does not exist",
             ));
@@ -146,26 +146,26 @@ impl ClusterDirectory {
         let directory = Self { path, cluster };
         let create_error = |error: secret_file::FileError| {
             let advice = "name a directory that this user may create with --dir";
-            Failure::new("cannot create the directory of the cluster", advice).caused_by(error)
+            CommandError::new("cannot create the directory of the cluster", advice).caused_by(error)
         };
         for number in directory.numbers() {
             secret_file::create_directory(&directory.node(number)).map_err(create_error)?;
         }
-        let marker = Marker {
+        let marker = ClusterMarker {
             directory: directory.path.clone(),
             format: FORMAT,
             cluster: directory.cluster.clone(),
         };
-        let text = serde_json::to_string_pretty(&marker).expect("what a cluster is can be written");
+        let text = serde_json::to_string_pretty(&marker).expect("a cluster spec serializes");
         secret_file::write(&directory.path.join(MARKER), &text).map_err(create_error)?;
         Ok(directory)
     }
 
-    /// The cluster of a directory.
-    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+    /// Opens the directory of an existing cluster.
+    pub(super) fn open(path: &Path) -> Result<Self, CommandError> {
         let path = validate_path(path)?;
         let none = |why: &str| {
-            Failure::new(
+            CommandError::new(
                 format!("{} is not the directory of a cluster: {why}", path.display()),
                 "create one with `k3 cluster create`, or name another directory with --dir; `k3 cluster list` lists clusters",
             )
@@ -176,12 +176,12 @@ impl ClusterDirectory {
         })?;
         let location = format!("the cluster in {}", path.display());
         FileFormat::of_json(text.as_bytes()).check(&location, FORMAT)?;
-        let Marker {
+        let ClusterMarker {
             directory, cluster, ..
         } = serde_json::from_str(&text)
             .map_err(|error| none(&format!("its file {MARKER} is invalid")).caused_by(error))?;
         if directory != path {
-            return Err(Failure::new(
+            return Err(CommandError::new(
                 format!(
                     "the cluster was created in {}, and is now in {}",
                     directory.display(),
@@ -197,13 +197,13 @@ impl ClusterDirectory {
         &self.path
     }
 
-    /// The numbers of its nodes, from 1.
+    /// The numbers of the nodes, from 1.
     pub(super) fn numbers(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
         1..=self.cluster.nodes.len()
     }
 
-    /// Its nodes with their numbers.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = (usize, &Node)> {
+    /// The nodes with their numbers.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (usize, &ClusterNode)> {
         self.numbers().zip(&self.cluster.nodes)
     }
 
@@ -220,12 +220,12 @@ impl ClusterDirectory {
         self.node(number).join("data")
     }
 
-    /// Log of a node.
+    /// The log of a node.
     pub(super) fn log(&self, number: usize) -> PathBuf {
         self.node(number).join("log")
     }
 
-    /// Output of a node's process.
+    /// The output of a node's process.
     pub(super) fn output(&self, number: usize) -> PathBuf {
         self.node(number).join("output")
     }
@@ -234,7 +234,7 @@ impl ClusterDirectory {
         self.node(number).join("pid")
     }
 
-    /// Log of the supervisor.
+    /// The log of the supervisor.
     pub(super) fn supervisor_log(&self) -> PathBuf {
         self.path.join("keeper.log")
     }
@@ -250,7 +250,8 @@ impl ClusterDirectory {
 
     /// The container runtime.
     pub(super) fn runtime(&self) -> RuntimeSelection {
-        let (name, endpoint) = (&self.cluster.runtime, &self.cluster.runtime_endpoint);
+        let name = &self.cluster.runtime;
+        let endpoint = &self.cluster.runtime_endpoint;
         // Both were validated when the cluster was created.
         RuntimeSelection {
             choice: name
@@ -264,11 +265,11 @@ impl ClusterDirectory {
     }
 
     /// Removes the files of the cluster. Other files are kept.
-    pub(super) fn remove(&self) -> Result<Removal, Failure> {
+    pub(super) fn remove(&self) -> Result<RemovalResult, CommandError> {
         let failed = |path: &Path| {
             let what = format!("cannot remove {}", path.display());
             move |error: io::Error| {
-                Failure::new(what, "check its owner, and whether a process uses it").caused_by(error)
+                CommandError::new(what, "check its owner, and whether a process uses it").caused_by(error)
             }
         };
         for number in self.numbers() {
@@ -277,11 +278,11 @@ impl ClusterDirectory {
                 .and_then(|()| remove_directory(&self.node(number)))
                 .map_err(|error| {
                     let advice = "check mounts and processes that use it, and run this again";
-                    Failure::new(format!("cannot remove the directory of node {number}"), advice)
+                    CommandError::new(format!("cannot remove the directory of node {number}"), advice)
                         .caused_by(error)
                 })?;
         }
-        // The marker last, so that a failed removal can be repeated.
+        // Remove the marker last, so that a failed removal can be repeated.
         for file in [
             self.supervisor_log(),
             self.supervisor_pid(),
@@ -293,8 +294,10 @@ impl ClusterDirectory {
             }
         }
         match fs::remove_dir(&self.path) {
-            Ok(()) => Ok(Removal::Complete),
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(Removal::ForeignFilesKept),
+            Ok(()) => Ok(RemovalResult::Complete),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                Ok(RemovalResult::ForeignFilesKept)
+            }
             Err(error) => Err(failed(&self.path)(error)),
         }
     }
@@ -302,15 +305,15 @@ impl ClusterDirectory {
 
 /// Result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Removal {
+pub(super) enum RemovalResult {
     Complete,
     /// Other files are left.
     ForeignFilesKept,
 }
 
-// --- Role ---
+// --- NodeRole ---
 
-impl Role {
+impl NodeRole {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::One => "one",
@@ -324,9 +327,9 @@ mod tests {
     use super::*;
 
     fn cluster(nodes: &[&str]) -> ClusterSpec {
-        let node = |name: &&str| Node {
+        let node = |name: &&str| ClusterNode {
             name: (*name).to_owned(),
-            role: Role::One,
+            role: NodeRole::One,
             port: 10_250,
         };
         ClusterSpec {
@@ -368,7 +371,7 @@ mod tests {
         let found = ClusterDirectory::open(&path).unwrap();
         assert_eq!(found.cluster, made.cluster);
         fs::write(path.join("mine"), "").unwrap();
-        assert_eq!(found.remove().unwrap(), Removal::ForeignFilesKept);
+        assert_eq!(found.remove().unwrap(), RemovalResult::ForeignFilesKept);
         assert!(path.join("mine").exists() && !path.join("node-1").exists());
         assert!(ClusterDirectory::open(&path).is_err());
         let refused = ClusterDirectory::create(&path, cluster(&["a"])).unwrap_err();
@@ -378,7 +381,8 @@ mod tests {
     #[test]
     fn rejects_a_moved_directory() {
         let parent = tempfile::tempdir().unwrap();
-        let (path, moved) = (parent.path().join("c"), parent.path().join("d"));
+        let path = parent.path().join("c");
+        let moved = parent.path().join("d");
         ClusterDirectory::create(&path, cluster(&["a"])).unwrap();
         fs::rename(&path, &moved).unwrap();
         let refused = ClusterDirectory::open(&moved).unwrap_err().to_string();

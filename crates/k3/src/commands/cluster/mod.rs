@@ -1,7 +1,7 @@
 //! `k3 cluster`: several nodes on this machine, each a process with its own directory.
 //!
-//! Promises: two clusters on one machine share neither names nor directories; a process is only ended if it is the one that was
-//! started; `clear` removes what belongs to the cluster, and nothing else.
+//! Clusters on one machine share neither names nor directories. A process is only signalled when its identity matches the
+//! recorded one. `clear` removes only what belongs to the cluster.
 
 mod clear;
 mod config;
@@ -20,7 +20,7 @@ use clap::{Args, Subcommand};
 
 use self::{clear::ClearFlags, create::CreateFlags, directory::ClusterDirectory};
 use super::server_flags;
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,7 +64,7 @@ enum ClusterCommand {
     Clear(ClearFlags),
 }
 
-/// Which cluster.
+/// Flags that select a cluster.
 #[derive(Debug, Args)]
 struct DirFlags {
     /// Directory of the cluster
@@ -72,8 +72,8 @@ struct DirFlags {
     dir: PathBuf,
 }
 
-/// Does what is asked with a cluster.
-pub(crate) fn run(flags: ClusterFlags) -> Result<(), Failure> {
+/// Runs a subcommand.
+pub(crate) fn run(flags: ClusterFlags) -> Result<(), CommandError> {
     server_flags::block_on(async {
         match flags.command {
             ClusterCommand::Create(flags) => create::run(&flags).await,
@@ -87,7 +87,7 @@ pub(crate) fn run(flags: ClusterFlags) -> Result<(), Failure> {
     })
 }
 
-/// So many nodes, in words.
+/// Formats a number of nodes.
 fn count_nodes(nodes: usize) -> String {
     match nodes {
         1 => "one node".to_owned(),
@@ -98,7 +98,7 @@ fn count_nodes(nodes: usize) -> String {
 // --- DirFlags ---
 
 impl DirFlags {
-    fn find(&self) -> Result<ClusterDirectory, Failure> {
+    fn find(&self) -> Result<ClusterDirectory, CommandError> {
         ClusterDirectory::open(&self.dir)
     }
 }

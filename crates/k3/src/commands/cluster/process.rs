@@ -1,6 +1,6 @@
-//! Processes that outlive the command that started them, known by files.
+//! Processes that outlive the command that started them, identified by files.
 //!
-//! Promises: a reused process id is never mistaken for ours, and never signalled; a zombie counts as exited.
+//! A process whose id was reused is never taken for the recorded process, and never signalled. A zombie counts as exited.
 
 use std::{
     fs::{self, OpenOptions},
@@ -14,47 +14,47 @@ use std::{
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::time::{sleep, timeout};
 
-/// The pause between two looks at a process.
+/// Interval between checks of a process.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A started process, identified by id, start time and boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Process {
+pub(super) struct DetachedProcess {
     pid: i32,
-    /// When it was started, in ticks since the machine was.
+    /// Start time in clock ticks since boot.
     started: u64,
-    /// Which start of the machine it was.
+    /// The boot id.
     boot: String,
 }
 
-/// How a process was ended.
+/// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StopOutcome {
-    /// It had ended before.
+    /// It was not running.
     NotRunning,
-    /// It ended when it was asked to.
+    /// It exited after SIGTERM.
     Terminated,
-    /// It did not end in time, and was killed.
+    /// It did not exit within the grace period and was killed.
     Killed,
 }
 
-// --- Process ---
+// --- DetachedProcess ---
 
-impl Process {
-    /// Starts a program that outlives this one, and writes its identity to `file`. Its output is appended to `log`.
+impl DetachedProcess {
+    /// Starts a program that outlives this process and writes its identity to `file`. Output is appended to `log`.
     pub(super) fn start(command: &mut Command, file: &Path, log: &Path) -> io::Result<Child> {
         let log = k3_files::open(log, OpenOptions::new().create(true).append(true))?;
         let child = command
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
-            // Ctrl-C at the terminal is not for it.
+            // A process group of its own, so that Ctrl-C in the terminal does not signal it.
             .process_group(0)
             .spawn()?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-        // It was not waited for, so it is in /proc, if only as a zombie.
+        // The child was not reaped yet, so /proc lists it, if only as a zombie.
         let (_, started) = stat(pid).ok_or_else(|| io::Error::other("it is not in /proc"))?;
-        // Atomically: a half-written file would look like no process.
+        // Rename the file into place: a partly written file would look like no process.
         let new = file.with_extension("new");
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
@@ -64,12 +64,12 @@ impl Process {
         Ok(child)
     }
 
-    /// The process of a file, if it still runs.
+    /// Returns the process recorded in a file if it still runs.
     pub(super) fn find(file: &Path) -> Option<Self> {
         Self::last_started(file).filter(Self::is_alive)
     }
 
-    /// The process of a file: the last that was started, whether it runs or not.
+    /// Returns the process recorded in a file, running or not.
     pub(super) fn last_started(file: &Path) -> Option<Self> {
         let text = fs::read_to_string(file).ok()?;
         let mut fields = text.split_whitespace();
@@ -84,13 +84,13 @@ impl Process {
         self.pid
     }
 
-    /// Whether it runs.
+    /// Whether the process runs.
     pub(super) fn is_alive(&self) -> bool {
         let is_same = |(state, started)| started == self.started && state != 'Z' && state != 'X';
         stat(self.pid).is_some_and(is_same) && boot().is_ok_and(|boot| boot == self.boot)
     }
 
-    /// Asks it to end, and kills it after `grace`.
+    /// Sends SIGTERM, and SIGKILL after `grace`.
     pub(super) async fn stop(&self, grace: Duration) -> io::Result<StopOutcome> {
         let Some(handle) = self.handle()? else {
             return Ok(StopOutcome::NotRunning);
@@ -110,7 +110,7 @@ impl Process {
             return Ok(None);
         };
         match pidfd_open(pid, PidfdFlags::empty()) {
-            // Looked at after it was opened: what is held now is what is looked at.
+            // Check the identity after opening the pidfd: the descriptor then refers to the checked process.
             Ok(handle) => Ok(self.is_alive().then_some(handle)),
             Err(rustix::io::Errno::SRCH) => Ok(None),
             Err(error) => Err(error.into()),
@@ -124,13 +124,13 @@ impl Process {
     }
 }
 
-/// The state letter of a process, and when it was started, as in proc(5).
+/// Returns the state letter and the start time of a process, as in proc(5).
 fn stat(pid: i32) -> Option<(char, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before stands in parentheses and may hold anything.
+    // The process name before it is in parentheses and may contain any character.
     let mut fields = text.rsplit_once(") ")?.1.split_whitespace();
     let state = fields.next()?.chars().next()?;
-    // Fields are count_nodes from 1; the state is the third, this one the twenty-second.
+    // proc(5) counts fields from 1; the state is field 3, the start time field 22.
     let started = fields.nth(18)?.parse().ok()?;
     Some((state, started))
 }
@@ -145,24 +145,25 @@ fn boot() -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn sleeper(directory: &Path, script: &str) -> (Child, Process) {
-        let (mut command, file) = (Command::new("sh"), directory.join("pid"));
+    fn sleeper(directory: &Path, script: &str) -> (Child, DetachedProcess) {
+        let mut command = Command::new("sh");
+        let file = directory.join("pid");
         command.args(["-c", script]);
-        let child = Process::start(&mut command, &file, &directory.join("log")).unwrap();
-        (child, Process::find(&file).unwrap())
+        let child = DetachedProcess::start(&mut command, &file, &directory.join("log")).unwrap();
+        (child, DetachedProcess::find(&file).unwrap())
     }
 
     #[tokio::test]
-    async fn a_process_is_found_by_its_file_until_it_is_ended() {
+    async fn finds_a_process_by_its_file_until_it_exits() {
         let directory = tempfile::tempdir().unwrap();
         let (mut child, process) = sleeper(directory.path(), "exec sleep 600");
         let file = directory.path().join("pid");
-        assert_eq!(Process::find(&file).as_ref(), Some(&process));
+        assert_eq!(DetachedProcess::find(&file).as_ref(), Some(&process));
         assert_eq!(
             process.stop(Duration::from_secs(30)).await.unwrap(),
             StopOutcome::Terminated
         );
-        assert_eq!(Process::find(&file), None);
+        assert_eq!(DetachedProcess::find(&file), None);
         assert_eq!(
             process.stop(Duration::ZERO).await.unwrap(),
             StopOutcome::NotRunning
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_does_not_listen_is_killed() {
+    async fn kills_a_process_that_ignores_sigterm() {
         let directory = tempfile::tempdir().unwrap();
         let (mut child, process) = sleeper(
             directory.path(),
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_process_with_the_same_number_is_left_alone() {
+    async fn ignores_another_process_with_the_same_id() {
         let directory = tempfile::tempdir().unwrap();
         let (mut child, process) = sleeper(directory.path(), "exec sleep 600");
         let file = directory.path().join("pid");
@@ -198,8 +199,8 @@ mod tests {
             (process.started, "other"),
         ] {
             fs::write(&file, format!("{} {started} {boot}\n", process.pid)).unwrap();
-            assert_eq!(Process::find(&file), None);
-            let stranger = Process {
+            assert_eq!(DetachedProcess::find(&file), None);
+            let stranger = DetachedProcess {
                 pid: process.pid,
                 started,
                 boot: boot.to_owned(),

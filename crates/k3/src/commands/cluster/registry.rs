@@ -1,13 +1,13 @@
-//! Which clusters this user has made, so that they can be listed.
+//! The list of clusters that this user created, for `k3 cluster list`.
 //!
-//! Promise: nothing depends on the list, and removed clusters are dropped from it.
+//! Nothing else depends on the list. Removed clusters are dropped from it.
 
 use std::{env, fs, path::PathBuf};
 
 use super::directory::ClusterDirectory;
 use crate::secret_file;
 
-/// The clusters that were made and are still there.
+/// Returns the clusters that still exist.
 pub(super) fn all() -> Vec<ClusterDirectory> {
     let mut directories = paths();
     directories.sort();
@@ -18,7 +18,7 @@ pub(super) fn all() -> Vec<ClusterDirectory> {
         .collect()
 }
 
-/// Adds a cluster, and drops removed ones. Best effort.
+/// Adds a cluster and drops removed ones. Best effort.
 pub(super) fn add(directory: &ClusterDirectory) {
     let mut all: Vec<_> = all().iter().map(|known| known.path().to_owned()).collect();
     if !all.iter().any(|path| path == directory.path()) {
@@ -26,7 +26,7 @@ pub(super) fn add(directory: &ClusterDirectory) {
     }
     let Some(file) = file() else { return };
     let lines: Vec<_> = all.iter().map(|path| path.display().to_string()).collect();
-    let parent = file.parent().expect("the file is in a directory of ours");
+    let parent = file.parent().expect("the file has a parent directory");
     let written =
         secret_file::create_directory(parent).and_then(|()| secret_file::write(&file, &lines.join("\n")));
     if let Err(error) = written {

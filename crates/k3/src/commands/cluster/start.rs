@@ -13,36 +13,36 @@ use super::{
     },
     count_nodes,
     directory::ClusterDirectory,
-    process::Process,
+    process::DetachedProcess,
     supervisor,
 };
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
-/// How long all nodes may take to be ready: a database may have to be started, and its image brought, first.
+/// Timeout until all nodes are ready. It includes starting a database container and pulling its image.
 const LIMIT: Duration = Duration::from_mins(5);
-/// How long an answer may take.
+/// Timeout of a request.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How often it is said what is waited for.
+/// Interval of progress messages.
 const REPORT_PERIOD: Duration = Duration::from_secs(10);
-/// The pause between two questions.
+/// Interval between readiness checks.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How much of the log of a node that failed is shown.
+/// Number of lines of a failed node's log to print.
 const LOG_LINES: usize = 15;
-/// Exits of a node that make the start fail.
+/// Number of exits of a node after which the start fails.
 const MAX_EXITS: u32 = 2;
 
-/// The process of a node that was started last, and how many have ended while one looked. None is missed, however short its life:
-/// each is in the file until the next one is.
+/// Counts the exits of a node's process. No exit is missed however briefly the process lived, because the file names the last
+/// started process until the next one starts.
 struct ExitCounter {
-    process: Option<Process>,
-    /// Whether its end was count_nodes, or was before one looked.
+    process: Option<DetachedProcess>,
+    /// Whether the exit of the last process was counted, or happened before the first observation.
     has_exited: bool,
     exits: u32,
 }
 
-/// Has all nodes started and looked after, and waits until they are ready.
-pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
-    let process = |number| Process::last_started(&directory.pid(number));
+/// Starts the supervisor and waits until all nodes are ready.
+pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), CommandError> {
+    let process = |number| DetachedProcess::last_started(&directory.pid(number));
     let mut counter: Vec<ExitCounter> = directory
         .numbers()
         .map(|number| ExitCounter::new(process(number)))
@@ -60,7 +60,7 @@ pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
                 next_report += REPORT_PERIOD;
                 report_waiting(directory).await;
             }
-            if Process::find(&directory.supervisor_pid()).is_none() {
+            if DetachedProcess::find(&directory.supervisor_pid()).is_none() {
                 return Err(supervisor_exited(directory));
             }
             for (number, counter) in directory.numbers().zip(&mut counter) {
@@ -74,7 +74,7 @@ pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
         Ok(())
     });
     waited.await.unwrap_or_else(|_| {
-        Err(Failure::new(
+        Err(CommandError::new(
             format!("the cluster is not ready within {} s", LIMIT.as_secs()),
             "check `k3 cluster status`, and the files `log` in the directories of the nodes; `k3 cluster stop` stops it",
         ))
@@ -83,12 +83,12 @@ pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Nodes without a container runtime are never ready: that is an error at once, not after minutes.
-async fn require_runtime(directory: &ClusterDirectory) -> Result<(), Failure> {
+/// Fails at once without a container runtime, because the nodes would never become ready.
+async fn require_runtime(directory: &ClusterDirectory) -> Result<(), CommandError> {
     let owner = ContainerOwner::new("", "");
     match detect(&directory.runtime(), &owner).await {
         Ok(_) => Ok(()),
-        Err(error) => Err(Failure::new(
+        Err(error) => Err(CommandError::new(
             error.to_string(),
             "start Docker, Podman, containerd or CRI-O, and run this again",
         )),
@@ -113,29 +113,29 @@ async fn report_waiting(directory: &ClusterDirectory) {
 
 async fn are_all_ready(directory: &ClusterDirectory) -> bool {
     let ready = ready_nodes(directory).await.unwrap_or_default();
-    let is_well = |number| Process::find(&directory.pid(number)).is_some();
+    let is_well = |number| DetachedProcess::find(&directory.pid(number)).is_some();
     directory
         .nodes()
         .all(|(number, node)| ready.contains(&node.name) && is_well(number))
 }
 
-fn node_keeps_exiting(directory: &ClusterDirectory, number: usize) -> Failure {
+fn node_keeps_exiting(directory: &ClusterDirectory, number: usize) -> CommandError {
     let output = directory.output(number);
-    Failure::new(
+    CommandError::new(
         format!("node {number} keeps exiting"),
         format!(
-            "it is tried further, until `k3 cluster stop`; the end of {} (and see `log` beside it):\n{}",
+            "the supervisor restarts it until `k3 cluster stop`; last lines of {} (see also `log` in the same directory):\n{}",
             output.display(),
             last_lines(&output)
         ),
     )
 }
 
-fn supervisor_exited(directory: &ClusterDirectory) -> Failure {
+fn supervisor_exited(directory: &ClusterDirectory) -> CommandError {
     let log = directory.supervisor_log();
-    Failure::new(
-        "the process that looks after the nodes ended",
-        format!("the end of {}:\n{}", log.display(), last_lines(&log)),
+    CommandError::new(
+        "the supervisor exited",
+        format!("last lines of {}:\n{}", log.display(), last_lines(&log)),
     )
 }
 
@@ -145,7 +145,7 @@ fn last_lines(file: &Path) -> String {
     lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
 }
 
-/// Whether the first node serves.
+/// Whether the API server responds.
 pub(super) async fn serves(directory: &ClusterDirectory) -> bool {
     if !directory.kubeconfig().exists() {
         return false;
@@ -153,7 +153,7 @@ pub(super) async fn serves(directory: &ClusterDirectory) -> bool {
     ready_nodes(directory).await.is_some()
 }
 
-/// The names of the nodes that are ready; `None` if the server does not answer.
+/// Returns the names of the ready nodes, or `None` if the API server does not respond.
 pub(super) async fn ready_nodes(directory: &ClusterDirectory) -> Option<Vec<String>> {
     let flags = ServerFlags::new(Some(directory.kubeconfig()), None);
     let request = async {
@@ -178,22 +178,22 @@ pub(super) async fn ready_nodes(directory: &ClusterDirectory) -> Option<Vec<Stri
 // --- ExitCounter ---
 
 impl ExitCounter {
-    /// Begins to look.
-    fn new(process: Option<Process>) -> Self {
+    /// Starts to observe with the last started process.
+    fn new(process: Option<DetachedProcess>) -> Self {
         Self {
-            has_exited: !process.as_ref().is_some_and(Process::is_alive),
+            has_exited: !process.as_ref().is_some_and(DetachedProcess::is_alive),
             process,
             exits: 0,
         }
     }
 
-    fn observe(&mut self, process: Option<Process>) {
+    fn observe(&mut self, process: Option<DetachedProcess>) {
         if self.process != process {
             self.exits += u32::from(!self.has_exited);
             self.has_exited = process.is_none();
             self.process = process;
         }
-        if !self.has_exited && !self.process.as_ref().is_some_and(Process::is_alive) {
+        if !self.has_exited && !self.process.as_ref().is_some_and(DetachedProcess::is_alive) {
             self.exits += 1;
             self.has_exited = true;
         }
@@ -221,11 +221,11 @@ mod tests {
         fn start(&self) -> Child {
             let mut command = Command::new("sleep");
             command.arg("1000");
-            Process::start(&mut command, &self.file(), &self.directory.path().join("output")).unwrap()
+            DetachedProcess::start(&mut command, &self.file(), &self.directory.path().join("output")).unwrap()
         }
 
-        fn last(&self) -> Option<Process> {
-            Process::last_started(&self.file())
+        fn last(&self) -> Option<DetachedProcess> {
+            DetachedProcess::last_started(&self.file())
         }
     }
 
@@ -240,11 +240,11 @@ mod tests {
             directory: tempfile::tempdir().unwrap(),
         };
         end(fixture.start());
-        // What ended before is not count_nodes.
+        // An exit before the first observation is not counted.
         let mut counter = ExitCounter::new(fixture.last());
         counter.observe(fixture.last());
         assert_eq!(counter.exits, 0);
-        // Nobody looked while this one lived.
+        // This process started and exited between two observations.
         end(fixture.start());
         for _ in 0..2 {
             counter.observe(fixture.last());
@@ -253,7 +253,7 @@ mod tests {
         let child = fixture.start();
         counter.observe(fixture.last());
         assert_eq!(counter.exits, 1);
-        // This one ended, and the next had begun when one looked.
+        // This process exited and the next one started between two observations.
         end(child);
         let child = fixture.start();
         counter.observe(fixture.last());

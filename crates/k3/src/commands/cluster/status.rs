@@ -1,16 +1,16 @@
-//! `k3 cluster status` and `k3 cluster list`: what there is, and how it fares.
+//! `k3 cluster status` and `k3 cluster list`.
 
 use super::{
-    super::table::table, directory::ClusterDirectory, process::Process, registry, start::ready_nodes,
+    super::table::table, directory::ClusterDirectory, process::DetachedProcess, registry, start::ready_nodes,
 };
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
-/// Shows the nodes of a cluster.
-pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
+/// Prints the nodes of a cluster and their state.
+pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), CommandError> {
     let ready = ready_nodes(directory).await.unwrap_or_default();
     let mut rows = vec![["NUMBER", "NAME", "ROLE", "PROCESS", "NODE", "PORT"].map(str::to_owned)];
     for (number, node) in directory.nodes() {
-        let process = Process::find(&directory.pid(number));
+        let process = DetachedProcess::find(&directory.pid(number));
         rows.push([
             number.to_string(),
             node.name.clone(),
@@ -26,20 +26,20 @@ pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
         ]);
     }
     print_text!("{}", table(&rows));
-    let is_supervised = Process::find(&directory.supervisor_pid()).is_some();
+    let is_supervised = DetachedProcess::find(&directory.supervisor_pid()).is_some();
     if !is_supervised && rows.iter().any(|row| row[4] == "ready") {
         eprintln!("the supervisor does not run: `k3 cluster start` starts it");
     }
     Ok(())
 }
 
-/// Shows the clusters of this user.
-pub(super) fn list() -> Result<(), Failure> {
+/// Prints the clusters of this user.
+pub(super) fn list() -> Result<(), CommandError> {
     let mut rows = vec![["ID", "NODES", "RUNNING", "STORAGE", "DIRECTORY"].map(str::to_owned)];
     for directory in registry::all() {
         let running = directory
             .numbers()
-            .filter(|number| Process::find(&directory.pid(*number)).is_some());
+            .filter(|number| DetachedProcess::find(&directory.pid(*number)).is_some());
         rows.push([
             directory.cluster.id.clone(),
             directory.cluster.nodes.len().to_string(),

@@ -1,18 +1,18 @@
-//! `k3 cluster stop`: the end of all processes.
+//! `k3 cluster stop`: stops all processes.
 
 use std::{path::Path, time::Duration};
 
 use super::{
     directory::ClusterDirectory,
-    process::{Process, StopOutcome},
+    process::{DetachedProcess, StopOutcome},
 };
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
-/// How long a process may take: the first one may have a database to stop.
+/// Grace period of a process. The first node may have to stop a database.
 const GRACE: Duration = Duration::from_mins(1);
 
-/// Ends the processes: first who would start them again, then those that need the first one, then it.
-pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
+/// Stops the supervisor first, because it would restart nodes; the first node last, because the others depend on it.
+pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), CommandError> {
     stop(&directory.supervisor_pid(), "the supervisor").await?;
     for number in directory.numbers().rev() {
         match stop(&directory.pid(number), &format!("node {number}")).await? {
@@ -27,12 +27,12 @@ pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn stop(file: &Path, what: &str) -> Result<StopOutcome, Failure> {
-    let Some(process) = Process::find(file) else {
+async fn stop(file: &Path, what: &str) -> Result<StopOutcome, CommandError> {
+    let Some(process) = DetachedProcess::find(file) else {
         return Ok(StopOutcome::NotRunning);
     };
     process.stop(GRACE).await.map_err(|error| {
-        let what = format!("cannot end {what} (process {})", process.pid());
-        Failure::new(what, "see whose process it is").caused_by(error)
+        let what = format!("failed to stop {what} (process {})", process.pid());
+        CommandError::new(what, "check the owner of the process").caused_by(error)
     })
 }

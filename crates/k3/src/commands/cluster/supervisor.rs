@@ -1,7 +1,7 @@
 //! The supervisor process of a cluster: restarts nodes that exit.
 //!
-//! Promises: a running node is left alone; a node that keeps exiting is restarted with a back-off of up to half a minute;
-//! nothing is stopped here, that is for `k3 cluster stop`.
+//! A running node is left alone. A node that keeps exiting is restarted with a back-off of up to 30 seconds. The supervisor
+//! stops no process; `k3 cluster stop` does.
 
 use std::{
     env, fs, io,
@@ -11,8 +11,8 @@ use std::{
 
 use tokio::time::{Instant, sleep};
 
-use super::{directory::ClusterDirectory, process::Process, start::serves};
-use crate::{commands::process, failure::Failure};
+use super::{directory::ClusterDirectory, process::DetachedProcess, start::serves};
+use crate::{command_error::CommandError, commands::process};
 
 /// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -56,8 +56,8 @@ struct NodeProcess {
 }
 
 /// Starts the supervisor of a cluster, unless one runs.
-pub(super) fn start(directory: &ClusterDirectory) -> Result<(), Failure> {
-    if Process::find(&directory.supervisor_pid()).is_some() {
+pub(super) fn start(directory: &ClusterDirectory) -> Result<(), CommandError> {
+    if DetachedProcess::find(&directory.supervisor_pid()).is_some() {
         return Ok(());
     }
     let mut command = program()?;
@@ -66,7 +66,7 @@ pub(super) fn start(directory: &ClusterDirectory) -> Result<(), Failure> {
         .args(["cluster", "keep", "--dir"])
         .arg(directory.path())
         .current_dir("/");
-    Process::start(
+    DetachedProcess::start(
         &mut command,
         &directory.supervisor_pid(),
         &directory.supervisor_log(),
@@ -76,7 +76,7 @@ pub(super) fn start(directory: &ClusterDirectory) -> Result<(), Failure> {
 }
 
 /// Supervises a cluster until a signal.
-pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
+pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), CommandError> {
     let mut signals = process::signals()?;
     tokio::select! {
         ended = supervise(directory) => ended,
@@ -87,7 +87,7 @@ pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), Failure> {
     }
 }
 
-async fn supervise(directory: &ClusterDirectory) -> Result<(), Failure> {
+async fn supervise(directory: &ClusterDirectory) -> Result<(), CommandError> {
     let mut nodes: Vec<NodeProcess> = directory.numbers().map(NodeProcess::new).collect();
     loop {
         for node in &mut nodes {
@@ -104,7 +104,7 @@ async fn supervise(directory: &ClusterDirectory) -> Result<(), Failure> {
 }
 
 /// This program, without environment variables that would override the configuration of nodes.
-fn program() -> Result<Command, Failure> {
+fn program() -> Result<Command, CommandError> {
     let program = env::current_exe().map_err(|error| cannot_start("this program again", error))?;
     let mut command = Command::new(program);
     for (name, _) in env::vars_os() {
@@ -116,9 +116,9 @@ fn program() -> Result<Command, Failure> {
     Ok(command)
 }
 
-fn cannot_start(what: &str, error: io::Error) -> Failure {
+fn cannot_start(what: &str, error: io::Error) -> CommandError {
     let advice = "check that this user may start programs and write to the directory of the cluster";
-    Failure::new(format!("cannot start {what}"), advice).caused_by(error)
+    CommandError::new(format!("cannot start {what}"), advice).caused_by(error)
 }
 
 // --- NodeProcess ---
@@ -135,7 +135,7 @@ impl NodeProcess {
     }
 
     /// Starts the node if it does not run and its back-off is over.
-    fn restart_if_stopped(&mut self, directory: &ClusterDirectory) -> Result<(), Failure> {
+    fn restart_if_stopped(&mut self, directory: &ClusterDirectory) -> Result<(), CommandError> {
         let number = self.number;
         if let Some(child) = &mut self.child
             && let Ok(Some(status)) = child.try_wait()
@@ -143,7 +143,7 @@ impl NodeProcess {
             eprintln!("node {number} exited ({status})");
             self.child = None;
         }
-        if Process::find(&directory.pid(number)).is_some() {
+        if DetachedProcess::find(&directory.pid(number)).is_some() {
             if self.started_at.elapsed() > STABLE {
                 self.backoff = Duration::ZERO;
             }
@@ -161,7 +161,7 @@ impl NodeProcess {
             .args(["run", "--config"])
             .arg(directory.config(number))
             .current_dir(directory.node(number));
-        let started = Process::start(&mut command, &directory.pid(number), &directory.output(number));
+        let started = DetachedProcess::start(&mut command, &directory.pid(number), &directory.output(number));
         let child = started.map_err(|error| cannot_start(&format!("node {number}"), error))?;
         eprintln!("started node {number} (process {})", child.id());
         self.child = Some(child);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// A check and its result.
 #[derive(Debug)]
-pub(super) struct Check {
+pub(super) struct DoctorCheck {
     pub(super) what: &'static str,
     pub(super) status: CheckStatus,
     pub(super) found: String,
@@ -24,16 +24,16 @@ pub(super) enum CheckStatus {
 }
 
 /// The worst result.
-pub(super) fn worst(checks: &[Check]) -> CheckStatus {
+pub(super) fn worst(checks: &[DoctorCheck]) -> CheckStatus {
     let statuses = checks.iter().map(|check| check.status);
     statuses.max().unwrap_or(CheckStatus::Ok)
 }
 
-// --- Check ---
+// --- DoctorCheck ---
 
-impl Check {
+impl DoctorCheck {
     pub(super) fn ok(what: &'static str, found: impl Into<String>) -> Self {
-        Check {
+        DoctorCheck {
             what,
             status: CheckStatus::Ok,
             found: found.into(),
@@ -42,17 +42,17 @@ impl Check {
     }
 
     pub(super) fn warn(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Check {
+        DoctorCheck {
             status: CheckStatus::Warn,
             advice: Some(advice.into()),
-            ..Check::ok(what, found)
+            ..DoctorCheck::ok(what, found)
         }
     }
 
     pub(super) fn fail(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Check {
+        DoctorCheck {
             status: CheckStatus::Fail,
-            ..Check::warn(what, found, advice)
+            ..DoctorCheck::warn(what, found, advice)
         }
     }
 
@@ -61,7 +61,7 @@ impl Check {
     }
 }
 
-impl fmt::Display for Check {
+impl fmt::Display for DoctorCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<4}  {}: {}", self.status.name(), self.what, self.found)?;
         for line in self.advice.iter().flat_map(|advice| advice.lines()) {
@@ -89,14 +89,17 @@ mod tests {
 
     #[test]
     fn prints_a_line_and_the_advice_below_it() {
-        assert_eq!(Check::ok("clock", "sane").to_string(), "ok    clock: sane\n");
-        let text = Check::warn("disk", "slow", "buy\nanother").to_string();
+        assert_eq!(
+            DoctorCheck::ok("clock", "sane").to_string(),
+            "ok    clock: sane\n"
+        );
+        let text = DoctorCheck::warn("disk", "slow", "buy\nanother").to_string();
         assert_eq!(text, "warn  disk: slow\n      -> buy\n      -> another\n");
         assert_eq!(
             worst(&[
-                Check::ok("a", ""),
-                Check::fail("b", "", ""),
-                Check::warn("c", "", "")
+                DoctorCheck::ok("a", ""),
+                DoctorCheck::fail("b", "", ""),
+                DoctorCheck::warn("c", "", "")
             ]),
             CheckStatus::Fail
         );

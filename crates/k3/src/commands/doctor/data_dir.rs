@@ -11,7 +11,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::check::Check;
+use super::check::DoctorCheck;
 use crate::progress::size;
 
 const DIRECTORY: &str = "data directory";
@@ -27,13 +27,13 @@ const SLOW: Duration = Duration::from_millis(250);
 /// How many writes are timed.
 const WRITES: usize = 9;
 
-pub(super) fn checks(directory: &Path) -> Vec<Check> {
+pub(super) fn checks(directory: &Path) -> Vec<DoctorCheck> {
     let shown = directory.display();
     let metadata = match fs::metadata(directory) {
         Ok(metadata) if metadata.is_dir() => metadata,
         Ok(_) => {
             let advice = "remove it, or choose another with --data-dir";
-            return vec![Check::fail(
+            return vec![DoctorCheck::fail(
                 DIRECTORY,
                 format!("{shown} is not a directory"),
                 advice,
@@ -41,11 +41,15 @@ pub(super) fn checks(directory: &Path) -> Vec<Check> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let advice = "`k3 start` creates it; name another with --data-dir";
-            return vec![Check::warn(DIRECTORY, format!("{shown} does not exist"), advice)];
+            return vec![DoctorCheck::warn(
+                DIRECTORY,
+                format!("{shown} does not exist"),
+                advice,
+            )];
         }
         Err(error) => {
             let advice = "run this as the user of the server";
-            return vec![Check::fail(
+            return vec![DoctorCheck::fail(
                 DIRECTORY,
                 format!("{shown} cannot be read: {error}"),
                 advice,
@@ -55,7 +59,7 @@ pub(super) fn checks(directory: &Path) -> Vec<Check> {
     let mut checks = vec![permissions(directory, &metadata)];
     checks.push(space(directory));
     checks.push(match timed(directory) {
-        Err(error) => Check::fail(
+        Err(error) => DoctorCheck::fail(
             DISK,
             format!("{shown} is not writable: {error}"),
             "run this as the user of the server; check the owner of the directory, and whether the disk is mounted read-only",
@@ -65,13 +69,13 @@ pub(super) fn checks(directory: &Path) -> Vec<Check> {
     checks
 }
 
-fn permissions(directory: &Path, metadata: &fs::Metadata) -> Check {
+fn permissions(directory: &Path, metadata: &fs::Metadata) -> DoctorCheck {
     let shown = directory.display();
     let mode = metadata.permissions().mode() & 0o777;
     let me = rustix::process::geteuid().as_raw();
     if metadata.uid() != me && me != 0 {
         let found = format!("{shown} belongs to user {}, and you are {me}", metadata.uid());
-        return Check::fail(
+        return DoctorCheck::fail(
             DIRECTORY,
             found,
             "run this as that user, or choose another directory with --data-dir",
@@ -81,24 +85,24 @@ fn permissions(directory: &Path, metadata: &fs::Metadata) -> Check {
         let found = format!(
             "{shown} is accessible to other users (mode {mode:o}); the key files in it are protected"
         );
-        return Check::warn(DIRECTORY, found, format!("chmod 700 {shown}"));
+        return DoctorCheck::warn(DIRECTORY, found, format!("chmod 700 {shown}"));
     }
-    Check::ok(DIRECTORY, format!("{shown} is accessible to its owner only"))
+    DoctorCheck::ok(DIRECTORY, format!("{shown} is accessible to its owner only"))
 }
 
-fn space(directory: &Path) -> Check {
+fn space(directory: &Path) -> DoctorCheck {
     let free = match rustix::fs::statvfs(directory) {
         Ok(facts) => facts.f_bavail.saturating_mul(facts.f_frsize),
-        Err(error) => return Check::warn(SPACE, format!("unknown: {error}"), "check `df`"),
+        Err(error) => return DoctorCheck::warn(SPACE, format!("unknown: {error}"), "check `df`"),
     };
     let found = format!("{} in {}", size(free), directory.display());
     let advice = "free disk space: writes fail when there is none";
     if free < LEAST_SPACE {
-        Check::fail(SPACE, found, advice)
+        DoctorCheck::fail(SPACE, found, advice)
     } else if free < ENOUGH_SPACE {
-        Check::warn(SPACE, found, advice)
+        DoctorCheck::warn(SPACE, found, advice)
     } else {
-        Check::ok(SPACE, found)
+        DoctorCheck::ok(SPACE, found)
     }
 }
 
@@ -122,15 +126,15 @@ fn timed(directory: &Path) -> io::Result<Duration> {
     measured
 }
 
-fn disk(took: Duration) -> Check {
+fn disk(took: Duration) -> DoctorCheck {
     let found = format!("a durable write takes {:.1} ms", took.as_secs_f64() * 1000.0);
     let advice = "API writes take at least as long: use another disk, or --file-durability relaxed if data may be lost";
     if took > SLOW {
-        Check::fail(DISK, found, advice)
+        DoctorCheck::fail(DISK, found, advice)
     } else if took > QUICK {
-        Check::warn(DISK, found, advice)
+        DoctorCheck::warn(DISK, found, advice)
     } else {
-        Check::ok(DISK, found)
+        DoctorCheck::ok(DISK, found)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use k3_storage::{Clock, SystemClock};
 use rustix::process::{Resource, getrlimit};
 
-use super::{check::Check, server::ServerState};
+use super::{check::DoctorCheck, server::ServerState};
 
 const CLOCK: &str = "clock";
 const FILES: &str = "open files";
@@ -16,7 +16,7 @@ const SKEW: Duration = Duration::from_secs(5);
 /// Each connection and each watch is an open file.
 const FEW_FILES: u64 = 4096;
 
-pub(super) fn clock(running: &ServerState) -> Check {
+pub(super) fn clock(running: &ServerState) -> DoctorCheck {
     let time = match running {
         ServerState::Running { time, .. } => *time,
         ServerState::NotRunning(_) => None,
@@ -24,34 +24,34 @@ pub(super) fn clock(running: &ServerState) -> Check {
     compare_clocks(SystemClock.now(), time)
 }
 
-fn compare_clocks(now: SystemTime, server: Option<SystemTime>) -> Check {
+fn compare_clocks(now: SystemTime, server: Option<SystemTime>) -> DoctorCheck {
     let advice = "synchronize it with chrony or systemd-timesyncd: certificates and leases depend on it";
     if now.duration_since(UNIX_EPOCH).unwrap_or_default() < BEGINNING {
-        return Check::fail(CLOCK, "it is not set", advice);
+        return DoctorCheck::fail(CLOCK, "not set", advice);
     }
     let Some(server) = server else {
-        return Check::ok(CLOCK, "it is set");
+        return DoctorCheck::ok(CLOCK, "it is set");
     };
-    // The server tells whole seconds.
+    // The server's Date header has whole seconds.
     let apart = now
         .duration_since(server)
         .unwrap_or_else(|error| error.duration());
     if apart > SKEW {
         let found = format!("it differs from the server's by {} s", apart.as_secs());
-        return Check::fail(CLOCK, found, advice);
+        return DoctorCheck::fail(CLOCK, found, advice);
     }
-    Check::ok(CLOCK, "it is set and agrees with the server")
+    DoctorCheck::ok(CLOCK, "it is set and agrees with the server")
 }
 
-pub(super) fn open_files() -> Check {
+pub(super) fn open_files() -> DoctorCheck {
     match getrlimit(Resource::Nofile).maximum {
-        Some(most) if most < FEW_FILES => Check::warn(
+        Some(most) if most < FEW_FILES => DoctorCheck::warn(
             FILES,
             format!("limited to {most}"),
             "raise the hard limit: `ulimit -Hn`, or LimitNOFILE= in the systemd unit",
         ),
-        Some(most) => Check::ok(FILES, format!("limit {most}")),
-        None => Check::ok(FILES, "unlimited"),
+        Some(most) => DoctorCheck::ok(FILES, format!("limit {most}")),
+        None => DoctorCheck::ok(FILES, "unlimited"),
     }
 }
 

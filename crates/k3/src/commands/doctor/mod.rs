@@ -1,7 +1,7 @@
 //! `k3 doctor`: checks whether a server can run here, and what to do if not.
 //!
-//! Promises: it changes nothing, except for a file that is written and removed to measure the disk; a running server is not
-//! disturbed; each check is a line, with advice if it is not ok.
+//! It changes nothing, except for a temporary file that measures the disk, and does not disturb a running server. Each check
+//! prints one line, with advice if it is not ok.
 
 mod certificates;
 mod check;
@@ -16,11 +16,11 @@ use clap::Args;
 use serde_json::json;
 
 use self::{
-    check::{Check, CheckStatus},
+    check::{CheckStatus, DoctorCheck},
     server::ServerState,
 };
 use super::{server_flags, start::RuntimeFlags, stores::StoreFlags};
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,11 +60,11 @@ pub(crate) struct DoctorFlags {
 }
 
 /// Runs the command.
-pub(super) fn run(flags: &DoctorFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: &DoctorFlags) -> Result<(), CommandError> {
     server_flags::block_on(async {
         let checks = all(flags).await?;
         if flags.output == "json" {
-            let results: Vec<_> = checks.iter().map(Check::json).collect();
+            let results: Vec<_> = checks.iter().map(DoctorCheck::json).collect();
             print_line!(
                 "{:#}",
                 json!({"checks": results, "verdict": check::worst(&checks).name()})
@@ -80,7 +80,7 @@ pub(super) fn run(flags: &DoctorFlags) -> Result<(), Failure> {
             .count();
         match failed {
             0 => Ok(()),
-            count => Err(Failure::new(
+            count => Err(CommandError::new(
                 format!("{count} of {} checks failed", checks.len()),
                 "follow the advice below each of them, and run this again",
             )),
@@ -88,7 +88,7 @@ pub(super) fn run(flags: &DoctorFlags) -> Result<(), Failure> {
     })
 }
 
-async fn all(flags: &DoctorFlags) -> Result<Vec<Check>, Failure> {
+async fn all(flags: &DoctorFlags) -> Result<Vec<DoctorCheck>, CommandError> {
     let data_dir = flags.store.data_dir()?;
     let running = ServerState::probe(&data_dir).await;
     let mut checks = data_dir::checks(&data_dir);

@@ -2,20 +2,20 @@
 
 use std::{io, net::TcpListener};
 
-use super::{check::Check, server::ServerState};
+use super::{check::DoctorCheck, server::ServerState};
 
 /// Whether a port is free, or used by the running server.
-pub(super) fn check(what: &'static str, port: u16, flag: &str, running: &ServerState) -> Check {
+pub(super) fn check(what: &'static str, port: u16, flag: &str, running: &ServerState) -> DoctorCheck {
     match TcpListener::bind(("127.0.0.1", port)) {
-        Ok(_) => Check::ok(what, format!("{port} is free")),
+        Ok(_) => DoctorCheck::ok(what, format!("{port} is free")),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => match running {
             ServerState::Running { port: Some(own), .. } if *own == port => {
-                Check::ok(what, format!("{port} is used by the server"))
+                DoctorCheck::ok(what, format!("{port} is used by the server"))
             }
             running if running.is_running() && flag == "--node-port" => {
-                Check::ok(what, format!("{port} is in use by the running server"))
+                DoctorCheck::ok(what, format!("{port} is in use by the running server"))
             }
-            _ => Check::fail(
+            _ => DoctorCheck::fail(
                 what,
                 format!("{port} is in use by another program"),
                 format!(
@@ -23,7 +23,7 @@ pub(super) fn check(what: &'static str, port: u16, flag: &str, running: &ServerS
                 ),
             ),
         },
-        Err(error) => Check::fail(
+        Err(error) => DoctorCheck::fail(
             what,
             format!("cannot listen on {port}: {error}"),
             format!("choose another with {flag}"),

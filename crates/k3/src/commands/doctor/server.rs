@@ -12,7 +12,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use super::check::Check;
+use super::check::DoctorCheck;
 
 const SERVER: &str = "server";
 /// Timeout of a request.
@@ -70,11 +70,11 @@ impl ServerState {
         })
     }
 
-    pub(super) fn check(&self) -> Check {
+    pub(super) fn check(&self) -> DoctorCheck {
         match self {
-            ServerState::NotRunning(reason) => Check::ok(SERVER, format!("not running: {reason}")),
-            ServerState::Running { ready: true, .. } => Check::ok(SERVER, "running and ready"),
-            ServerState::Running { ready: false, .. } => Check::fail(
+            ServerState::NotRunning(reason) => DoctorCheck::ok(SERVER, format!("not running: {reason}")),
+            ServerState::Running { ready: true, .. } => DoctorCheck::ok(SERVER, "running and ready"),
+            ServerState::Running { ready: false, .. } => DoctorCheck::fail(
                 SERVER,
                 "running, but not ready",
                 "check its log, and `kubectl get --raw '/readyz?verbose'`",

@@ -1,4 +1,4 @@
-//! Stands in for kube-apiserver: the API server of k3 with the flags that test environments pass.
+//! The API server of k3 under the name kube-apiserver, with the flags that controller-runtime's envtest passes.
 
 use std::{
     env,
@@ -16,24 +16,24 @@ use super::{
     storage::EtcdStorageFlags,
 };
 use crate::{
-    certificates::Names,
-    commands::start::{AccessFlags, AuditFlags, LimitFlags, Plugin},
+    certificates::SubjectAltNames,
+    command_error::CommandError,
+    commands::start::{AccessFlags, AuditFlags, LimitFlags, OptionalAdmissionPlugin},
     controller_manager::{self, ComponentSelection},
-    failure::Failure,
     limits,
     log::{self, LogLevel},
     runtime,
-    server::{ControlPlane, KeySource, Settings},
-    signals::Signals,
+    server::{ControlPlane, ControlPlaneSettings, KeySource},
+    signals::StopSignals,
 };
 
-/// Which controllers run: 1 for all, or a list as `k3 start --controllers` takes it. None run without it, as upstream.
+/// Selects the controllers to run: 1 for all, or a list as in `k3 start --controllers`. Unset runs none, as upstream.
 const CONTROLLERS: &str = "K3_ENVTEST_CONTROLLERS";
 
-/// The plugin that can be left out.
+/// The admission plugin that can be disabled.
 const ACCOUNTS: &str = "ServiceAccount";
 
-/// How long the end may take.
+/// Grace period of a stop.
 const GRACE: Duration = Duration::from_secs(3);
 
 const NOTES: &str = "\
@@ -42,7 +42,7 @@ Other flags of kube-apiserver are ignored with a warning.
 K3_ENVTEST_CONTROLLERS=1 in the environment runs controllers and scheduler: garbage is collected, namespaces are
 deleted, deployments create pods. A list, as in `k3 start --controllers`, runs some of them. Without it none run, as upstream.";
 
-/// The API server of k3 under the name, and with the flags, that test environments of controller-runtime know.
+/// Run the API server of k3 with the flags that controller-runtime's envtest passes to kube-apiserver.
 #[derive(Debug, Parser)]
 #[command(name = "kube-apiserver", disable_version_flag = true, args_override_self = true, after_long_help = NOTES)]
 struct ApiserverFlags {
@@ -54,27 +54,27 @@ struct ApiserverFlags {
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     secure_port: u16,
 
-    /// Address that the service `kubernetes` leads to [default: that of --bind-address, or one that others reach]
+    /// Endpoint address of the service `kubernetes` [default: that of --bind-address, or of the outbound network interface]
     #[arg(long, value_name = "ADDRESS")]
     advertise_address: Option<IpAddr>,
 
-    /// Network from which services get their addresses
+    /// Service cluster IP range
     #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24", value_parser = service_range)]
     service_cluster_ip_range: Subnet,
 
-    /// Plugins that are not asked: `ServiceAccount`; the others always run
+    /// Admission plugins to disable: `ServiceAccount`; the others are always enabled
     #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
 
-    /// RBAC and Node; there are no others
+    /// Authorization modes: RBAC and Node; others are not supported
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
     authorization_mode: Vec<String>,
 
-    /// Ignored: pods may be privileged
+    /// Ignored: privileged pods are allowed
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     allow_privileged: Option<String>,
 
-    /// How much is written to standard error, as programs of Kubernetes count it: from 4 on details, from 8 on everything
+    /// Log verbosity as in Kubernetes: from 4 debug, from 8 trace
     #[arg(short = 'v', long = "v", value_name = "N", default_value_t = 0)]
     verbosity: u8,
 
@@ -95,29 +95,32 @@ struct ApiserverFlags {
 }
 
 /// Runs until a signal.
-pub(super) fn run(arguments: impl IntoIterator<Item = String>) -> Result<(), Failure> {
+pub(super) fn run(arguments: impl IntoIterator<Item = String>) -> Result<(), CommandError> {
     let given = arguments::read(arguments)?;
     log::init_stderr(LogLevel::WARN.with_verbosity(verbosity(&given)));
-    let flags: ApiserverFlags = arguments::parse(&as_upstream(given));
+    let flags: ApiserverFlags = arguments::parse(&with_upstream_defaults(given));
     let components = components(env::var(CONTROLLERS).unwrap_or_default().trim())?;
     limits::raise_open_files();
-    runtime::all_cores()?.block_on(live(flags, components))
+    runtime::all_cores()?.block_on(serve(flags, components))
 }
 
-fn verbosity(given: &[ParsedFlag]) -> u8 {
-    let said = given.iter().rev().find(|flag| flag.name == "v");
-    said.and_then(|flag| flag.value.as_deref()?.parse().ok())
+fn verbosity(flags: &[ParsedFlag]) -> u8 {
+    let last = flags.iter().rev().find(|flag| flag.name == "v");
+    last.and_then(|flag| flag.value.as_deref()?.parse().ok())
         .unwrap_or(0)
 }
 
-/// The flags with upstream's defaults where ours are others, and without what would only be complained of.
-fn as_upstream(mut given: Vec<ParsedFlag>) -> Vec<ParsedFlag> {
-    given.retain_mut(|flag| match (flag.name.as_str(), &mut flag.value) {
-        // How old environments say that nothing is served without TLS.
+/// Adds upstream's defaults where k3's differ, and removes flags that would only cause warnings.
+fn with_upstream_defaults(mut flags: Vec<ParsedFlag>) -> Vec<ParsedFlag> {
+    flags.retain_mut(|flag| match (flag.name.as_str(), &mut flag.value) {
+        // Old envtest versions disable the insecure port explicitly.
         ("insecure-port", Some(port)) => port != "0",
         ("enable-admission-plugins", Some(list)) => {
-            let ours: Vec<_> = list.split(',').filter(|name| Plugin::is_known(name)).collect();
-            *list = ours.join(",");
+            let known: Vec<_> = list
+                .split(',')
+                .filter(|name| OptionalAdmissionPlugin::is_known(name))
+                .collect();
+            *list = known.join(",");
             !list.is_empty()
         }
         _ => true,
@@ -126,24 +129,24 @@ fn as_upstream(mut given: Vec<ParsedFlag>) -> Vec<ParsedFlag> {
         name: "anonymous-auth".to_owned(),
         value: Some("true".to_owned()),
     };
-    given.insert(0, anonymous);
-    given
+    flags.insert(0, anonymous);
+    flags
 }
 
-/// What the environment asks for.
-fn components(asked: &str) -> Result<ComponentSelection, Failure> {
-    controller_manager::parse_controllers(match asked {
+/// Parses `K3_ENVTEST_CONTROLLERS`.
+fn components(value: &str) -> Result<ComponentSelection, CommandError> {
+    controller_manager::parse_controllers(match value {
         "0" | "false" => "",
         "1" | "true" => "*",
         list => list,
     })
 }
 
-async fn live(flags: ApiserverFlags, components: ComponentSelection) -> Result<(), Failure> {
-    let mut signals = Signals::listen().map_err(|error| {
-        Failure::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
+async fn serve(flags: ApiserverFlags, components: ComponentSelection) -> Result<(), CommandError> {
+    let mut signals = StopSignals::listen().map_err(|error| {
+        CommandError::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
     })?;
-    let settings = Settings {
+    let settings = ControlPlaneSettings {
         components,
         ..flags.settings().await?
     };
@@ -155,7 +158,7 @@ async fn live(flags: ApiserverFlags, components: ComponentSelection) -> Result<(
         failure = plane.wait_for_failure() => return Err(failure),
         _ = signals.next() => {}
     }
-    // A suite waits for the end: what is slow is cut off.
+    // A test suite waits for the exit: abort requests after the grace period.
     let _ = timeout(GRACE, plane.stop()).await;
     Ok(())
 }
@@ -163,9 +166,9 @@ async fn live(flags: ApiserverFlags, components: ComponentSelection) -> Result<(
 // --- ApiserverFlags ---
 
 impl ApiserverFlags {
-    async fn settings(self) -> Result<Settings, Failure> {
+    async fn settings(self) -> Result<ControlPlaneSettings, CommandError> {
         self.warn_about_unsupported_flags();
-        let mut names = Names::new([
+        let mut names = SubjectAltNames::new([
             self.bind_address,
             kubernetes_address(&self.service_cluster_ip_range),
         ]);
@@ -176,7 +179,7 @@ impl ApiserverFlags {
         let certificates = self.keys.certificates(&names)?;
         let storage = self.storage.config().await?;
         let is_free = self.disable_admission_plugins.iter().any(|name| name == ACCOUNTS);
-        Ok(Settings {
+        Ok(ControlPlaneSettings {
             keys: KeySource::Provided(Box::new(certificates)),
             bind: self.bind_address,
             port: self.secure_port,
@@ -195,7 +198,7 @@ impl ApiserverFlags {
             },
             limits: self.limits.limits(),
             audit: self.audit.config()?,
-            ..Settings::new(self.keys.cert_dir, storage)
+            ..ControlPlaneSettings::new(self.keys.cert_dir, storage)
         })
     }
 
@@ -224,7 +227,7 @@ mod tests {
 
     fn flags(line: &str) -> ApiserverFlags {
         let given = arguments::read(line.split(' ').map(str::to_owned)).unwrap();
-        arguments::parse(&as_upstream(given))
+        arguments::parse(&with_upstream_defaults(given))
     }
 
     #[test]
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_counts_and_the_last_of_it() {
+    fn the_last_value_of_a_flag_wins() {
         let line = "--etcd-servers=http://127.0.0.1:1 --anonymous-auth=false --secure-port=1 --secure-port=2 \
                     --enable-admission-plugins=A,OwnerReferencesPermissionEnforcement";
         let flags = flags(line);

@@ -1,30 +1,30 @@
-//! Flags as programs of Kubernetes take them.
+//! Flags in the syntax of Kubernetes programs.
 //!
-//! Promises: `--name=value`, `--name value` and `--name` are flags; a flag that means nothing here is left out with a warning,
-//! because suites set flags for upstream's sake; anything else is a mistake.
+//! `--name=value`, `--name value` and `--name` are flags. An unsupported flag is ignored with a warning, because test suites set
+//! flags for upstream's sake. Any other argument is a usage error.
 
 use clap::{ArgAction, Parser};
 
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
-/// A flag as it was given.
+/// A parsed flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ParsedFlag {
     pub(super) name: String,
     pub(super) value: Option<String>,
 }
 
-/// Reads a list of flags.
-pub(super) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Vec<ParsedFlag>, Failure> {
+/// Parses a list of flags.
+pub(super) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Vec<ParsedFlag>, CommandError> {
     let mut arguments = arguments.into_iter().peekable();
     let mut flags = Vec::new();
     while let Some(word) = arguments.next() {
-        // An empty one comes from a template that had nothing to say.
+        // An empty argument results from a template without a value.
         if word.is_empty() {
             continue;
         }
         let Some(flag) = flag(&word) else {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 format!("invalid flag {word}"),
                 "flags are --name=value; --help lists supported ones",
             ));
@@ -44,7 +44,7 @@ pub(super) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Vec<Pa
     Ok(flags)
 }
 
-/// What stands after the dashes, if it begins with a name.
+/// Returns the argument without its dashes if it is a flag.
 fn flag(word: &str) -> Option<&str> {
     if word == "-h" {
         return Some("help");
@@ -60,7 +60,7 @@ fn flag(word: &str) -> Option<&str> {
     is_name.then_some(flag)
 }
 
-/// The flags of a program, from those that were given; what it does not know is named, and left out.
+/// Parses flags into the flags of a program. Unsupported flags are logged and ignored.
 pub(super) fn parse<P: Parser>(flags: &[ParsedFlag]) -> P {
     let command = P::command();
     let known = |name: &str| {
@@ -80,7 +80,7 @@ pub(super) fn parse<P: Parser>(flags: &[ParsedFlag]) -> P {
             continue;
         };
         arguments.push(match value.as_deref() {
-            // Flags without a value of their own: true is how upstream spells that they are set.
+            // Switches take no value in clap, but upstream writes `--switch=true`.
             Some("true") if matches!(argument.get_action(), ArgAction::SetTrue) => format!("--{name}"),
             Some("false") if matches!(argument.get_action(), ArgAction::SetTrue) => continue,
             Some(value) => format!("--{name}={value}"),

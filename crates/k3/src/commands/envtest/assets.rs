@@ -1,4 +1,4 @@
-//! `k3 envtest-assets`: the directory in which test environments of controller-runtime find their programs.
+//! `k3 envtest-assets`: creates the directory of programs that controller-runtime's envtest uses.
 
 use std::{
     env, fs, io,
@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 
-use crate::{commands::process::shell_quoted, failure::Failure};
+use crate::{command_error::CommandError, commands::process::shell_quoted};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,8 +25,8 @@ Exit codes: 0 success, 1 failure, 2 usage error.";
 
 /// Create a directory of programs for controller-runtime's envtest.
 ///
-/// It gets the links kube-apiserver and etcd, which lead to k3, and kubectl, where one is installed. Prints the line `export
-/// KUBEBUILDER_ASSETS=...` by which envtest finds it.
+/// The directory gets the links kube-apiserver and etcd, which point to k3, and kubectl if it is installed. The command prints
+/// `export KUBEBUILDER_ASSETS=...`, which makes envtest use the directory.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct AssetsFlags {
@@ -35,10 +35,10 @@ pub(crate) struct AssetsFlags {
     directory: PathBuf,
 }
 
-pub(crate) fn run(flags: &AssetsFlags) -> Result<(), Failure> {
+pub(crate) fn run(flags: &AssetsFlags) -> Result<(), CommandError> {
     let failed = |error: io::Error| {
-        let what = format!("cannot make the links in {}", flags.directory.display());
-        Failure::new(
+        let what = format!("cannot create the links in {}", flags.directory.display());
+        CommandError::new(
             what,
             "choose a directory that this user may write to, without files of those names",
         )
@@ -58,12 +58,12 @@ pub(crate) fn run(flags: &AssetsFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes a link, in the place of an earlier one.
+/// Creates a symbolic link and replaces an existing one.
 fn link(to: &Path, at: &Path) -> io::Result<()> {
     match fs::symlink_metadata(at) {
         Ok(found) if found.is_symlink() => fs::remove_file(at)?,
         Ok(_) => {
-            let why = format!("{} is there and is no link", at.display());
+            let why = format!("{} exists and is not a symbolic link", at.display());
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -72,7 +72,7 @@ fn link(to: &Path, at: &Path) -> io::Result<()> {
     symlink(to, at)
 }
 
-/// The kubectl that a shell would run, but for one in `directory`.
+/// Finds kubectl in PATH, except in `directory`.
 fn kubectl(directory: &Path) -> Option<PathBuf> {
     let paths = env::var_os("PATH")?;
     env::split_paths(&paths)

@@ -1,5 +1,5 @@
-//! What stands in for etcd: it holds the port and the directory that an etcd would have, and says that it is well. What is kept is
-//! kept by the API server, which asks here for the directory; so it outlives an API server that is started again.
+//! A substitute for etcd: it holds the port and the data directory of an etcd and answers /health. The API server stores the
+//! objects in that directory, so they survive its restart.
 
 use std::{
     convert::Infallible,
@@ -18,21 +18,21 @@ use tokio::{net::TcpListener, task::JoinSet};
 
 use super::arguments;
 use crate::{
-    failure::Failure,
+    command_error::CommandError,
     log::{self, LogLevel},
     runtime, secret_file,
-    signals::Signals,
+    signals::StopSignals,
 };
 
-/// Where an API server that is k3 finds out where its data is. A real etcd knows no such path.
+/// The path that reports the data directory to an API server that is k3. A real etcd returns 404.
 pub(super) const DATA_DIR_PATH: &str = "/k3/data-dir";
 
-/// An etcd for tests of operators: it answers /health, and its data directory is where the `kube-apiserver` beside it, which is
-/// k3 too, keeps its objects. It is no etcd, and speaks to no other client.
+/// A substitute for etcd in tests of operators. It answers /health, and its data directory holds the objects of the
+/// `kube-apiserver` that is k3. It serves no other etcd client.
 #[derive(Debug, Parser)]
 #[command(name = "etcd", disable_version_flag = true)]
 struct EtcdFlags {
-    /// Addresses for clients, a list of URLs with commas
+    /// Client URLs, comma-separated
     #[arg(
         long,
         value_name = "URLS",
@@ -41,7 +41,7 @@ struct EtcdFlags {
     )]
     listen_client_urls: Vec<Uri>,
 
-    /// The directory
+    /// Data directory
     #[arg(long, value_name = "DIR", default_value = "default.etcd")]
     data_dir: PathBuf,
 
@@ -53,38 +53,38 @@ struct EtcdFlags {
     #[arg(long, value_name = "URLS")]
     advertise_client_urls: Option<String>,
 
-    /// Ignored: writes never wait for the disk
+    /// Ignored: writes are not synchronized to disk
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     unsafe_no_fsync: Option<String>,
 }
 
 /// Runs until a signal.
-pub(super) fn run(arguments: impl IntoIterator<Item = String>) -> Result<(), Failure> {
+pub(super) fn run(arguments: impl IntoIterator<Item = String>) -> Result<(), CommandError> {
     log::init_stderr(LogLevel::WARN);
     let flags: EtcdFlags = arguments::parse(&arguments::read(arguments)?);
     secret_file::create_directory(&flags.data_dir).map_err(|error| {
-        Failure::new("cannot use the data directory", "choose another with --data-dir").caused_by(error)
+        CommandError::new("cannot use the data directory", "choose another with --data-dir").caused_by(error)
     })?;
     let directory = std::path::absolute(&flags.data_dir).map_err(|error| {
-        Failure::new(
+        CommandError::new(
             "cannot determine the current directory",
-            "give --data-dir an absolute path",
+            "use an absolute path in --data-dir",
         )
         .caused_by(error)
     })?;
     runtime::current_thread()?.block_on(serve(flags.listen_client_urls, directory))
 }
 
-async fn serve(urls: Vec<Uri>, directory: PathBuf) -> Result<(), Failure> {
-    let mut signals = Signals::listen().map_err(|error| {
-        Failure::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
+async fn serve(urls: Vec<Uri>, directory: PathBuf) -> Result<(), CommandError> {
+    let mut signals = StopSignals::listen().map_err(|error| {
+        CommandError::new("cannot listen for signals", "this should not happen; try again").caused_by(error)
     })?;
     let directory: Arc<Path> = directory.into();
     let mut listening = JoinSet::new();
     for url in urls {
         let listener = listen(&url).await.map_err(|error| {
-            let advice = "it is to be a URL such as http://127.0.0.1:2379 with a free port of this machine";
-            Failure::new(format!("cannot listen on --listen-client-urls {url}"), advice).caused_by(error)
+            let advice = "use a URL such as http://127.0.0.1:2379 with a free port of this machine";
+            CommandError::new(format!("cannot listen on --listen-client-urls {url}"), advice).caused_by(error)
         })?;
         listening.spawn(accept(listener, Arc::clone(&directory)));
     }
@@ -97,18 +97,18 @@ async fn listen(url: &Uri) -> io::Result<TcpListener> {
     if url.scheme_str() != Some("http") {
         return Err(wrong("not an http URL"));
     }
-    let host = url.host().ok_or_else(|| wrong("it names no host"))?;
+    let host = url.host().ok_or_else(|| wrong("it has no host"))?;
     let port = url.port_u16().unwrap_or(2379);
     match host.trim_matches(['[', ']']) {
         "localhost" => TcpListener::bind((IpAddr::from(Ipv4Addr::LOCALHOST), port)).await,
         host => {
-            let address: IpAddr = host.parse().map_err(|_| wrong("its host is no address"))?;
+            let address: IpAddr = host.parse().map_err(|_| wrong("its host is not an IP address"))?;
             TcpListener::bind(SocketAddr::new(address, port)).await
         }
     }
 }
 
-/// Takes connections until it is dropped, and those with it.
+/// Serves connections until the future is dropped.
 async fn accept(listener: TcpListener, directory: Arc<Path>) {
     let mut connections = JoinSet::new();
     loop {
@@ -120,7 +120,7 @@ async fn accept(listener: TcpListener, directory: Arc<Path>) {
                         let answer = answer(&request, &directory);
                         async move { Ok::<_, Infallible>(answer) }
                     });
-                    // A client that breaks off is none of ours to complain about.
+                    // Errors of client connections need no log.
                     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
                 });
             }
@@ -135,7 +135,7 @@ fn answer<B>(request: &Request<B>, directory: &Path) -> Response<Full<Bytes>> {
         (&Method::GET, DATA_DIR_PATH) => (StatusCode::OK, directory.display().to_string()),
         _ => (
             StatusCode::NOT_FOUND,
-            "this is no etcd: k3 stands in for one in tests\n".to_owned(),
+            "this is not etcd: k3 replaces it in tests\n".to_owned(),
         ),
     };
     let mut answer = Response::new(Full::new(text.into()));

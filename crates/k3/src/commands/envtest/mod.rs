@@ -1,14 +1,13 @@
-//! What the test environments of controller-runtime start: `kube-apiserver` and `etcd`, both of them this program under
-//! another name.
+//! The programs of controller-runtime's envtest, `kube-apiserver` and `etcd`: both are links to this program.
 //!
 //! ```text
-//! part       which of them this process was called as
-//! arguments  flags as such environments pass them, also those that mean nothing here
-//! etcd       holds a port and a directory, and answers whether it is well
-//! place      where the API server keeps what it is given: in that directory, or in a real etcd
-//! keys       certificates and keys out of files
-//! apiserver  the API server
-//! assets     `k3 envtest-assets`: the directory that such environments look for programs in
+//! program_name  selects the program by the name of the link
+//! arguments     parses flags in upstream's syntax and ignores unsupported ones
+//! etcd          holds the port and data directory of an etcd, and answers /health
+//! storage       selects the store: that data directory, or a real etcd
+//! keys          loads or generates certificates and keys
+//! apiserver     runs the API server
+//! assets        `k3 envtest-assets` creates the links
 //! ```
 
 mod apiserver;
@@ -20,4 +19,4 @@ mod program_name;
 mod storage;
 
 pub(super) use self::assets::{AssetsFlags, run};
-pub(crate) use self::program_name::Program;
+pub(crate) use self::program_name::EnvtestProgram;

@@ -1,21 +1,21 @@
-//! One program, several names.
+//! Selection of the program by its name.
 
 use std::{env::ArgsOs, ffi::OsStr, path::Path};
 
 use super::{apiserver, etcd};
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
-/// What this process was called as, if not as `k3`.
+/// A program of envtest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Program {
+pub(crate) enum EnvtestProgram {
     Apiserver,
     Etcd,
 }
 
-// --- Program ---
+// --- EnvtestProgram ---
 
-impl Program {
-    /// The part that a process is, by the name that it was called by.
+impl EnvtestProgram {
+    /// Returns the program with the file name of `program`, or `None` for k3 itself.
     pub(crate) fn from_name(program: &OsStr) -> Option<Self> {
         match Path::new(program).file_name()?.to_str()? {
             "kube-apiserver" => Some(Self::Apiserver),
@@ -25,7 +25,7 @@ impl Program {
     }
 
     /// Runs the program until a signal.
-    pub(crate) fn run(self, arguments: ArgsOs) -> Result<(), Failure> {
+    pub(crate) fn run(self, arguments: ArgsOs) -> Result<(), CommandError> {
         let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
         match self {
             Self::Apiserver => apiserver::run(arguments),
@@ -39,10 +39,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_decides_wherever_the_link_is() {
-        let called = |name: &str| Program::from_name(OsStr::new(name));
-        assert_eq!(called("/usr/local/kubebuilder/bin/etcd"), Some(Program::Etcd));
-        assert_eq!(called("kube-apiserver"), Some(Program::Apiserver));
+    fn selects_the_program_by_its_file_name() {
+        let called = |name: &str| EnvtestProgram::from_name(OsStr::new(name));
+        assert_eq!(
+            called("/usr/local/kubebuilder/bin/etcd"),
+            Some(EnvtestProgram::Etcd)
+        );
+        assert_eq!(called("kube-apiserver"), Some(EnvtestProgram::Apiserver));
         assert_eq!(called("./k3"), None);
         assert_eq!(called("/etcd/k3"), None);
         assert_eq!(called(""), None);

@@ -1,4 +1,4 @@
-//! Where an API server in a test environment keeps its objects.
+//! The store of an API server in a test environment.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,28 +12,28 @@ use k3_storage::{
 use kube::{Client, Config};
 
 use super::etcd::DATA_DIR_PATH;
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
-/// How long a server may take to say whether it is k3.
+/// Timeout of the request that detects whether the etcd is k3.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Storage")]
 #[expect(clippy::struct_field_names, reason = "the names are those of the flags")]
 pub(super) struct EtcdStorageFlags {
-    /// The etcd, a list of URLs with commas: one that is k3 too, or a real one, 3.4 or newer
+    /// URLs of the etcd members, comma-separated: an etcd that is k3, or a real one from 3.4
     #[arg(long, value_name = "URLS", value_delimiter = ',', required = true)]
     etcd_servers: Vec<String>,
 
-    /// With a real etcd: all keys begin with this [default: /k3/]
+    /// With a real etcd: key prefix [default: /k3/]
     #[arg(long, value_name = "PREFIX")]
     etcd_prefix: Option<String>,
 
-    /// With a real etcd over https: the authority of its certificate, in PEM
+    /// With a real etcd over https: certificate authority of the members, in PEM
     #[arg(long, value_name = "FILE")]
     etcd_cafile: Option<PathBuf>,
 
-    /// With a real etcd over https: the certificate to show, in PEM
+    /// With a real etcd over https: client certificate, in PEM
     #[arg(long, value_name = "FILE", requires_all = ["etcd_keyfile", "etcd_cafile"])]
     etcd_certfile: Option<PathBuf>,
 
@@ -45,13 +45,13 @@ pub(super) struct EtcdStorageFlags {
 // --- EtcdStorageFlags ---
 
 impl EtcdStorageFlags {
-    /// The store: in the directory of what stands in for an etcd, where a server that is started again finds it; else the real etcd.
-    pub(super) async fn config(&self) -> Result<StorageConfig, Failure> {
+    /// Returns the data directory of the etcd substitute as the store, or the real etcd.
+    pub(super) async fn config(&self) -> Result<StorageConfig, CommandError> {
         if let [server] = self.etcd_servers.as_slice()
             && let Some(directory) = directory_of(server).await?
         {
             return Ok(StorageConfig::File(FileOptions {
-                // It is thrown away after the tests.
+                // The objects are discarded after the tests.
                 durability: Durability::Relaxed,
                 ..FileOptions::new(directory.join("k3"))
             }));
@@ -78,14 +78,14 @@ impl EtcdStorageFlags {
     }
 }
 
-/// The directory of a server that stands in for an etcd; `None` if it is anything else.
-async fn directory_of(server: &str) -> Result<Option<PathBuf>, Failure> {
+/// Returns the data directory of an etcd substitute, or `None` for any other server.
+async fn directory_of(server: &str) -> Result<Option<PathBuf>, CommandError> {
     if !server.starts_with("http://") {
         return Ok(None);
     }
     let unusable = |error: Box<dyn std::error::Error + Send + Sync>| {
-        let advice = "it is to be a URL such as http://127.0.0.1:2379";
-        Failure::usage(format!("--etcd-servers {server}"), advice).caused_by(error)
+        let advice = "use a URL such as http://127.0.0.1:2379";
+        CommandError::usage(format!("--etcd-servers {server}"), advice).caused_by(error)
     };
     let uri: Uri = server
         .parse()
@@ -96,7 +96,7 @@ async fn directory_of(server: &str) -> Result<Option<PathBuf>, Failure> {
     let client = Client::try_from(config).map_err(|error| unusable(error.into()))?;
     let request = Request::get(DATA_DIR_PATH)
         .body(Vec::new())
-        .expect("a path of ours makes a request");
-    // A real etcd knows no such path; whether there is one at all is found out when it is opened.
+        .expect("the path is valid");
+    // A real etcd returns 404. An unreachable server is reported when the store is opened.
     Ok(client.request_text(request).await.ok().map(PathBuf::from))
 }

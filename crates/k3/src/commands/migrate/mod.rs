@@ -1,6 +1,6 @@
-//! `k3 migrate`: all objects of a store into another.
+//! `k3 migrate`: copies all objects of a store into another store.
 //!
-//! Promise: the target is read back and compared before success is reported, and servers cannot use it before that.
+//! The target is read back and compared before success is reported, and servers cannot open it before that.
 
 mod store_url;
 
@@ -12,7 +12,7 @@ use super::{
     server_flags,
     stores::{self, ForceFlag, StoreRole},
 };
-use crate::{failure::Failure, progress, progress::Progress};
+use crate::{command_error::CommandError, progress, progress::ProgressLine};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,15 +54,16 @@ pub(crate) struct MigrateFlags {
 }
 
 /// Runs the command.
-pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: &MigrateFlags) -> Result<(), CommandError> {
     server_flags::block_on_threads(async {
-        let (from, to) = (flags.from.config("--from")?, flags.to.config("--to")?);
+        let from = flags.from.config("--from")?;
+        let to = flags.to.config("--to")?;
         let from = stores::open(from, StoreRole::Source).await?;
         let to = stores::open(to, StoreRole::Target).await?;
-        let mut progress = Progress::new("copied");
+        let mut progress = ProgressLine::new("copied");
         let work = async {
             if stores::first_key(&*from).await?.is_none() {
-                return Err(Failure::new(
+                return Err(CommandError::new(
                     "the source store is empty",
                     "check directory, prefix or database in --from",
                 ));
@@ -73,7 +74,7 @@ pub(super) fn run(flags: &MigrateFlags) -> Result<(), Failure> {
                 .map_err(|error| {
                     let advice =
                         "the source is unchanged, and the target stays unusable: correct the cause, and try again";
-                    Failure::new("the copy is incomplete", advice).caused_by(error)
+                    CommandError::new("the copy is incomplete", advice).caused_by(error)
                 })
         };
         let outcome = work.await;

@@ -1,6 +1,6 @@
-//! Stores as URLs name them.
+//! Stores as URLs.
 //!
-//! Promise: neither errors nor logs repeat a URL, since a password may be in it.
+//! Neither errors nor logs contain a URL, because it may contain a password.
 
 use std::{convert::Infallible, fmt, path::Path, str::FromStr};
 
@@ -8,15 +8,15 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use k3_storage::StorageConfig;
 
 use super::super::{start::StorageFlags, stores::refuse_memory};
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
-const FORMS: &str = "write it as file:DIR, etcd://HOST:PORT?prefix=/k3/ or mysql://USER@HOST:PORT/DB";
+const FORMS: &str = "use file:DIR, etcd://HOST:PORT?prefix=/k3/ or mysql://USER@HOST:PORT/DB";
 
-/// Where a store is.
+/// The URL of a store.
 #[derive(Clone)]
 pub(super) struct StoreUrl(String);
 
-/// The flags of `k3 start` that a URL stands for.
+/// The flags of `k3 start` that correspond to a URL.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
 struct StoreUrlFlags {
@@ -27,9 +27,9 @@ struct StoreUrlFlags {
 // --- StoreUrl ---
 
 impl StoreUrl {
-    /// The store, which `flag` names.
-    pub(super) fn config(&self, flag: &str) -> Result<StorageConfig, Failure> {
-        let odd = |problem: &str| Failure::usage(format!("invalid {flag}: {problem}"), FORMS);
+    /// Parses the URL into the configuration of a store. `flag` is named in errors.
+    pub(super) fn config(&self, flag: &str) -> Result<StorageConfig, CommandError> {
+        let odd = |problem: &str| CommandError::usage(format!("invalid {flag}: {problem}"), FORMS);
         if let Some(directory) = self.0.strip_prefix("file:") {
             let directory = directory.strip_prefix("//").unwrap_or(directory);
             if directory.is_empty() {
@@ -46,7 +46,7 @@ impl StoreUrl {
                 let scheme = if is_tls { "https" } else { "http" };
                 let hosts = url.trim_start_matches('/').trim_end_matches('/');
                 if hosts.is_empty() {
-                    return Err(odd("it names no host"));
+                    return Err(odd("it has no host"));
                 }
                 let servers: Vec<_> = hosts
                     .split(',')
@@ -70,8 +70,8 @@ impl StoreUrl {
     }
 }
 
-fn parse(line: &[String], flag: &str) -> Result<StorageFlags, Failure> {
-    // What is in the environment is for a server, not for one of two stores.
+fn parse(line: &[String], flag: &str) -> Result<StorageFlags, CommandError> {
+    // Environment variables configure a server, not one of the two stores: ignore them.
     let command = StoreUrlFlags::command().mut_args(|arg| arg.env(None::<&str>));
     let parsed = command
         .try_get_matches_from(line)
@@ -82,7 +82,7 @@ fn parse(line: &[String], flag: &str) -> Result<StorageFlags, Failure> {
             Some(ContextValue::String(name)) => name.split('=').next().unwrap_or_default().to_owned(),
             _ => String::new(),
         };
-        Failure::usage(format!("invalid {flag}: check the value of {named}"), FORMS)
+        CommandError::usage(format!("invalid {flag}: check the value of {named}"), FORMS)
     })
 }
 

@@ -1,7 +1,7 @@
-//! `k3 secrets`: which keys stored objects are encrypted with, and encrypting them again with the newest.
+//! `k3 secrets`: reports the encryption keys of stored objects and re-encrypts objects with the current key.
 //!
-//! Promises: objects are rewritten through the API, one by one, and are not changed; what fails is named and counted, and can be
-//! tried again.
+//! Objects are rewritten through the API one by one, without changes. A failed object is reported and counted, and the
+//! command can be repeated.
 
 mod reencrypt;
 mod status;
@@ -9,7 +9,7 @@ mod status;
 use clap::{Args, Subcommand};
 
 use super::server_flags;
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,21 +30,21 @@ Exit codes: 0 success, 1 failure, 2 usage error.";
 #[command(after_long_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct SecretsFlags {
     #[command(subcommand)]
-    command: Command,
+    command: SecretsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum SecretsCommand {
     Status(status::StatusFlags),
     Reencrypt(reencrypt::ReencryptFlags),
 }
 
 /// Runs a subcommand.
-pub(super) fn run(flags: SecretsFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: SecretsFlags) -> Result<(), CommandError> {
     server_flags::block_on(async {
         match flags.command {
-            Command::Status(flags) => status::run(&flags).await,
-            Command::Reencrypt(flags) => reencrypt::run(&flags).await,
+            SecretsCommand::Status(flags) => status::run(&flags).await,
+            SecretsCommand::Reencrypt(flags) => reencrypt::run(&flags).await,
         }
     })
 }

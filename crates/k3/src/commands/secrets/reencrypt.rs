@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::{
     super::server_flags::{ApiClient, ServerFlags},
-    status::{Report, ResourceReport},
+    status::{EncryptionReport, ResourceReport},
 };
-use crate::{failure::Failure, progress, progress::Progress};
+use crate::{command_error::CommandError, progress, progress::ProgressLine};
 
-/// How many objects are listed at a time.
+/// Page size of list requests.
 const PAGE: usize = 500;
-/// Attempts for an object that another client changes at the same time.
+/// Attempts for an object that is changed concurrently.
 const ATTEMPTS: usize = 10;
 
 /// Rewrite all objects of encrypted resources that are not stored with the current key.
@@ -22,17 +22,17 @@ pub(super) struct ReencryptFlags {
     server: ServerFlags,
 }
 
-/// A resource at work.
-struct Target {
-    /// What objects are under, such as `/api/v1`.
+/// A resource whose objects are rewritten.
+struct ReencryptTarget {
+    /// The path of the group version, such as `/api/v1`.
     root: String,
     plural: String,
     is_namespaced: bool,
 }
 
-/// What was done.
+/// Counts of a run.
 #[derive(Default)]
-struct Summary {
+struct ReencryptSummary {
     rewritten: TransferProgress,
     /// Objects that were stored with the current key already.
     current: u64,
@@ -40,21 +40,21 @@ struct Summary {
     failed: Vec<String>,
 }
 
-/// What became of an object.
-enum Outcome {
+/// The result for one object.
+enum RewriteOutcome {
     Rewritten {
         bytes: u64,
     },
     Current,
-    /// It was deleted meanwhile.
+    /// The object was deleted concurrently.
     Deleted,
 }
 
-pub(super) async fn run(flags: &ReencryptFlags) -> Result<(), Failure> {
+pub(super) async fn run(flags: &ReencryptFlags) -> Result<(), CommandError> {
     let cluster = ApiClient::connect(&flags.server).await?;
-    let report = Report::fetch(&cluster).await?;
-    let mut summary = Summary::default();
-    let mut progress = Progress::new("rewritten");
+    let report = EncryptionReport::fetch(&cluster).await?;
+    let mut summary = ReencryptSummary::default();
+    let mut progress = ProgressLine::new("rewritten");
     for resource in report.resources.iter().filter(|resource| resource.stale > 0) {
         let rewritten = rewrite_all(&cluster, resource, &mut summary, &mut progress).await;
         if let Err(failure) = rewritten {
@@ -77,7 +77,7 @@ pub(super) async fn run(flags: &ReencryptFlags) -> Result<(), Failure> {
     for failure in &summary.failed {
         eprintln!("{failure}");
     }
-    Err(Failure::new(
+    Err(CommandError::new(
         format!("{} objects or resources were not rewritten", summary.failed.len()),
         "see the reasons above, and run the command again; keep the old keys until then",
     ))
@@ -86,10 +86,10 @@ pub(super) async fn run(flags: &ReencryptFlags) -> Result<(), Failure> {
 async fn rewrite_all(
     cluster: &ApiClient,
     resource: &ResourceReport,
-    summary: &mut Summary,
-    progress: &mut Progress,
-) -> Result<(), Failure> {
-    let target = Target::find(cluster, resource).await?;
+    summary: &mut ReencryptSummary,
+    progress: &mut ProgressLine,
+) -> Result<(), CommandError> {
+    let target = ReencryptTarget::find(cluster, resource).await?;
     let mut next = String::new();
     loop {
         let path = format!("{}/{}?limit={PAGE}&continue={next}", target.root, target.plural);
@@ -97,12 +97,12 @@ async fn rewrite_all(
         let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
         for item in items {
             match rewrite(cluster, &target, &list, item).await {
-                Ok(Outcome::Rewritten { bytes }) => {
+                Ok(RewriteOutcome::Rewritten { bytes }) => {
                     summary.rewritten.entries += 1;
                     summary.rewritten.bytes += bytes;
                 }
-                Ok(Outcome::Current) => summary.current += 1,
-                Ok(Outcome::Deleted) => {}
+                Ok(RewriteOutcome::Current) => summary.current += 1,
+                Ok(RewriteOutcome::Deleted) => {}
                 Err(reason) => summary.failed.push(format!("{}: {reason}", target.path(item))),
             }
             progress.update(summary.rewritten);
@@ -114,29 +114,33 @@ async fn rewrite_all(
     }
 }
 
-/// Puts an object as it is: the server writes it if it is not stored with the current key.
+/// Updates an object without changes: the server rewrites it if it is not stored with the current key.
 async fn rewrite(
     cluster: &ApiClient,
-    target: &Target,
+    target: &ReencryptTarget,
     list: &Value,
     item: &Value,
-) -> Result<Outcome, String> {
+) -> Result<RewriteOutcome, String> {
     let path = target.path(item);
     let mut object = item.clone();
     for _ in 0..ATTEMPTS {
         complete(&mut object, list);
         let before = object["metadata"]["resourceVersion"].clone();
         match cluster.send("PUT", &path, Some(&object)).await {
-            Ok(stored) if stored["metadata"]["resourceVersion"] == before => return Ok(Outcome::Current),
+            Ok(stored) if stored["metadata"]["resourceVersion"] == before => {
+                return Ok(RewriteOutcome::Current);
+            }
             Ok(stored) => {
                 let bytes = u64::try_from(stored.to_string().len()).unwrap_or_default();
-                return Ok(Outcome::Rewritten { bytes });
+                return Ok(RewriteOutcome::Rewritten { bytes });
             }
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Outcome::Deleted),
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(RewriteOutcome::Deleted),
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 match cluster.send("GET", &path, None).await {
                     Ok(again) => object = again,
-                    Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Outcome::Deleted),
+                    Err(kube::Error::Api(status)) if status.code == 404 => {
+                        return Ok(RewriteOutcome::Deleted);
+                    }
                     Err(error) => return Err(error.to_string()),
                 }
             }
@@ -144,10 +148,10 @@ async fn rewrite(
             Err(error) => return Err(error.to_string()),
         }
     }
-    Err("it changes too often".to_owned())
+    Err("too many conflicts with concurrent changes".to_owned())
 }
 
-/// Adds what items of a list leave out.
+/// Adds `apiVersion` and `kind`, which items of a list lack.
 fn complete(object: &mut Value, list: &Value) {
     if object.get("kind").is_none() {
         let kind = list["kind"].as_str().unwrap_or_default();
@@ -156,11 +160,11 @@ fn complete(object: &mut Value, list: &Value) {
     }
 }
 
-// --- Target ---
+// --- ReencryptTarget ---
 
-impl Target {
-    /// Where the API has a resource: in the version that its group prefers.
-    async fn find(cluster: &ApiClient, resource: &ResourceReport) -> Result<Self, Failure> {
+impl ReencryptTarget {
+    /// Finds the paths of a resource in the preferred version of its group.
+    async fn find(cluster: &ApiClient, resource: &ResourceReport) -> Result<Self, CommandError> {
         let root = if resource.group.is_empty() {
             "/api/v1".to_owned()
         } else {
@@ -176,7 +180,7 @@ impl Target {
             .map(Vec::as_slice)
             .unwrap_or_default();
         let Some(found) = known.iter().find(|known| known["name"] == *resource.resource) else {
-            return Err(Failure::new(
+            return Err(CommandError::new(
                 format!("the API has no {} in {root}", resource.name()),
                 "its definition may have been deleted; the stored objects cannot be reached",
             ));

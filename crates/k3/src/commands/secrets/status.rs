@@ -1,4 +1,4 @@
-//! `k3 secrets status`: how many objects are stored with which key.
+//! `k3 secrets status`: counts stored objects by encryption key.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::super::{
     server_flags::{ApiClient, ServerFlags},
     table::table,
 };
-use crate::{failure::Failure, server::STATUS_PATH};
+use crate::{command_error::CommandError, server::STATUS_PATH};
 
 /// Show for each encrypted resource how many objects are stored with which provider and key.
 #[derive(Debug, Args)]
@@ -22,46 +22,46 @@ pub(super) struct StatusFlags {
     server: ServerFlags,
 }
 
-/// What a server reports.
+/// The report of a server.
 #[derive(Debug, Deserialize)]
-pub(super) struct Report {
+pub(super) struct EncryptionReport {
     enabled: bool,
     #[serde(default)]
     error: Option<String>,
     pub(super) resources: Vec<ResourceReport>,
 }
 
-/// The objects of a resource.
+/// Counts of one resource.
 #[derive(Debug, Deserialize)]
 pub(super) struct ResourceReport {
     pub(super) group: String,
     pub(super) resource: String,
-    /// What objects are encrypted with now.
+    /// The current provider and key.
     pub(super) current: String,
     counts: BTreeMap<String, u64>,
-    /// How many are stored otherwise.
+    /// Counts of objects stored with other keys.
     pub(super) stale: u64,
 }
 
-// --- Report ---
+// --- EncryptionReport ---
 
-impl Report {
-    /// Asks a server that encrypts.
-    pub(super) async fn fetch(cluster: &ApiClient) -> Result<Self, Failure> {
+impl EncryptionReport {
+    /// Requests the report.
+    pub(super) async fn fetch(cluster: &ApiClient) -> Result<Self, CommandError> {
         let answer = cluster.request("GET", STATUS_PATH, None).await?;
         let report: Self = serde_json::from_value(answer).map_err(|error| {
-            Failure::new(
-                "cannot read the answer of the server",
+            CommandError::new(
+                "cannot parse the server's encryption report",
                 "use the k3 of the server's version",
             )
             .caused_by(error)
         })?;
         if let Some(error) = &report.error {
             let what = format!("the server cannot read its store: {error}");
-            return Err(Failure::new(what, "see the log of the server"));
+            return Err(CommandError::new(what, "see the log of the server"));
         }
         if !report.enabled {
-            return Err(Failure::new(
+            return Err(CommandError::new(
                 "the server has no encryption configuration",
                 "start it with --encryption-provider-config; see docs/encryption.md",
             ));
@@ -73,7 +73,7 @@ impl Report {
 // --- ResourceReport ---
 
 impl ResourceReport {
-    /// The name as configurations have it.
+    /// The resource with its group, as in an encryption configuration.
     pub(super) fn name(&self) -> String {
         if self.group.is_empty() {
             self.resource.clone()
@@ -83,14 +83,14 @@ impl ResourceReport {
     }
 }
 
-pub(super) async fn run(flags: &StatusFlags) -> Result<(), Failure> {
+pub(super) async fn run(flags: &StatusFlags) -> Result<(), CommandError> {
     let cluster = ApiClient::connect(&flags.server).await?;
     if flags.output == "json" {
         let answer = cluster.request("GET", STATUS_PATH, None).await?;
         print_line!("{answer:#}");
         return Ok(());
     }
-    let report = Report::fetch(&cluster).await?;
+    let report = EncryptionReport::fetch(&cluster).await?;
     let mut rows = vec![["RESOURCE", "STORED WITH", "OBJECTS", "CURRENT KEY"].map(str::to_owned)];
     for resource in &report.resources {
         for (stored, count) in &resource.counts {

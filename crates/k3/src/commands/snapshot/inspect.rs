@@ -1,4 +1,4 @@
-//! `k3 snapshot inspect`: what is in a file, if it is whole.
+//! `k3 snapshot inspect`: verifies a snapshot and prints a summary.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use time::{OffsetDateTime, UtcDateTime};
 use tokio::{fs::File, io::BufReader};
 
-use crate::{failure::Failure, progress};
+use crate::{command_error::CommandError, progress};
 
 /// Verify a snapshot, and show what it contains.
 #[derive(Debug, Args)]
@@ -22,7 +22,7 @@ pub(super) struct InspectFlags {
     output: String,
 }
 
-pub(super) async fn run(flags: &InspectFlags) -> Result<(), Failure> {
+pub(super) async fn run(flags: &InspectFlags) -> Result<(), CommandError> {
     let summary = check(&flags.file).await?;
     let taken = date(&summary);
     if flags.output == "json" {
@@ -38,7 +38,7 @@ pub(super) async fn run(flags: &InspectFlags) -> Result<(), Failure> {
         return Ok(());
     }
     print_line!(
-        "{}: whole, format {}, taken {taken}, revision {}, {} objects, {}",
+        "{}: valid, format {}, taken {taken}, revision {}, {} objects, {}",
         flags.file.display(),
         summary.format,
         summary.revision,
@@ -48,24 +48,24 @@ pub(super) async fn run(flags: &InspectFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Opens a file to read it from front to back.
-pub(super) async fn open(file: &Path) -> Result<BufReader<File>, Failure> {
+/// Opens a snapshot for reading.
+pub(super) async fn open(file: &Path) -> Result<BufReader<File>, CommandError> {
     let opened = File::open(file).await.map_err(|error| {
         let what = format!("cannot read {}", file.display());
-        Failure::new(what, "name a file that `k3 snapshot save` has written").caused_by(error)
+        CommandError::new(what, "name a file that `k3 snapshot save` has written").caused_by(error)
     })?;
     Ok(BufReader::with_capacity(256 * 1024, opened))
 }
 
 /// Reads and verifies the whole file.
-pub(super) async fn check(file: &Path) -> Result<BackupSummary, Failure> {
+pub(super) async fn check(file: &Path) -> Result<BackupSummary, CommandError> {
     transfer::inspect(open(file).await?).await.map_err(|error| {
         let what = format!("{} is not a valid snapshot", file.display());
-        Failure::new(what, "use another snapshot; a damaged one cannot be repaired").caused_by(error)
+        CommandError::new(what, "use another snapshot; a damaged one cannot be repaired").caused_by(error)
     })
 }
 
-/// When it was taken, as the API writes times.
+/// Formats the time of the snapshot in RFC 3339.
 fn date(summary: &BackupSummary) -> String {
     let taken = UtcDateTime::from(OffsetDateTime::from(summary.created_at));
     format!(

@@ -1,7 +1,7 @@
-//! `k3 snapshot`: all objects of a store in a file, and back.
+//! `k3 snapshot`: saves all objects of a store to a file, and restores them.
 //!
-//! Promises: a file is there whole or not at all, was read again before it got its name, and is its owner's alone; a store is
-//! filled only from a file that was checked from its first to its last byte, and is read again afterwards.
+//! A snapshot file is complete or absent, is verified before it gets its name, and is readable by its owner only. A store is
+//! restored only from a file that was verified completely, and is verified afterwards.
 
 mod inspect;
 mod restore;
@@ -10,7 +10,7 @@ mod save;
 use clap::{Args, Subcommand};
 
 use super::server_flags;
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,23 +37,23 @@ Exit codes: 0 success, 1 failure, 2 usage error.";
 #[command(after_long_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct SnapshotFlags {
     #[command(subcommand)]
-    command: Command,
+    command: SnapshotCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum SnapshotCommand {
     Save(save::SaveFlags),
     Restore(restore::RestoreFlags),
     Inspect(inspect::InspectFlags),
 }
 
 /// Runs a subcommand.
-pub(super) fn run(flags: SnapshotFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: SnapshotFlags) -> Result<(), CommandError> {
     server_flags::block_on_threads(async {
         match flags.command {
-            Command::Save(flags) => save::run(&flags).await,
-            Command::Restore(flags) => restore::run(&flags).await,
-            Command::Inspect(flags) => inspect::run(&flags).await,
+            SnapshotCommand::Save(flags) => save::run(&flags).await,
+            SnapshotCommand::Restore(flags) => restore::run(&flags).await,
+            SnapshotCommand::Inspect(flags) => inspect::run(&flags).await,
         }
     })
 }

@@ -1,4 +1,4 @@
-//! `k3 snapshot restore`: a file into a store.
+//! `k3 snapshot restore`: restores a snapshot into a store.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::{
     super::stores::{self, ForceFlag, StoreFlags, StoreRole},
     inspect,
 };
-use crate::{failure::Failure, progress, progress::Progress, server};
+use crate::{command_error::CommandError, progress, progress::ProgressLine, server};
 
 /// Restore a snapshot into a store.
 #[derive(Debug, Args)]
@@ -25,38 +25,38 @@ pub(super) struct RestoreFlags {
     store: StoreFlags,
 }
 
-pub(super) async fn run(flags: &RestoreFlags) -> Result<(), Failure> {
+pub(super) async fn run(flags: &RestoreFlags) -> Result<(), CommandError> {
     let config = flags.store.config()?;
     let is_shared = server::is_shared(&config);
-    // Before anything is given up for it.
+    // Verify the file before the store is changed.
     inspect::check(&flags.file).await?;
     let input = inspect::open(&flags.file).await?;
     let store = stores::open(config, StoreRole::Target).await?;
-    let mut progress = Progress::new("restored");
+    let mut progress = ProgressLine::new("restored");
     let work = async {
         stores::ensure_empty(&*store, flags.force.existing_data()).await?;
         let restored = transfer::restore(input, &*store, |moved| progress.update(moved))
             .await
             .map_err(|error| {
                 let advice = "the store stays unusable until a snapshot is restored into it: correct the cause, and try again";
-                Failure::new("the snapshot was not restored", advice).caused_by(error)
+                CommandError::new("the snapshot was not restored", advice).caused_by(error)
             })?;
         let again = inspect::open(&flags.file).await?;
         let expired = transfer::compare(again, &*store, restored.revision, &SystemClock)
             .await
             .map_err(|error| {
                 let advice = "do not use the store; restore into another one";
-                Failure::new("the store does not hold what is in the snapshot", advice).caused_by(error)
+                CommandError::new("the restored store differs from the snapshot", advice).caused_by(error)
             })?;
         let has_keys = server::has_private_keys(&*store).await?;
-        Ok::<_, Failure>((restored, expired, has_keys))
+        Ok::<_, CommandError>((restored, expired, has_keys))
     };
     let outcome = work.await;
     store.close().await;
     let (restored, expired, has_keys) = outcome?;
     let spent = progress.end();
     print_line!(
-        "{}, now at revision {}; read again and compared",
+        "{}, now at revision {}; verified",
         progress::line("restored", restored.backup.transferred, spent),
         restored.revision
     );

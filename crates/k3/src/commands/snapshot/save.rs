@@ -1,4 +1,4 @@
-//! `k3 snapshot save`: a store into a file.
+//! `k3 snapshot save`: writes a snapshot of a store.
 
 use std::{
     io,
@@ -16,7 +16,9 @@ use super::{
     },
     inspect,
 };
-use crate::{failure::Failure, progress, progress::Progress, secret_file::PendingFile, server};
+use crate::{
+    command_error::CommandError, progress, progress::ProgressLine, secret_file::PendingFile, server,
+};
 
 /// Write a consistent snapshot of all objects of a store to a file. A server on this machine keeps running.
 #[derive(Debug, Args)]
@@ -34,24 +36,24 @@ pub(super) struct SaveFlags {
     store: StoreFlags,
 }
 
-pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
+pub(super) async fn run(flags: &SaveFlags) -> Result<(), CommandError> {
     let file = &flags.file;
     if file.exists() {
-        return Err(Failure::new(
+        return Err(CommandError::new(
             format!("{} already exists", file.display()),
             "choose another name, or remove it: a snapshot is not overwritten",
         ));
     }
     let write_error = |error| {
         let advice = "name a file in an existing directory that this user may write to";
-        Failure::new("cannot write the snapshot", advice).caused_by(error)
+        CommandError::new("cannot write the snapshot", advice).caused_by(error)
     };
     let config = flags.store.config()?;
     let is_shared = server::is_shared(&config);
     let store = stores::open_unless_in_use(config).await?;
     let pending = PendingFile::create(file).map_err(write_error)?;
     let out = pending.handle().map(File::from_std).map_err(write_error)?;
-    let mut progress = Progress::new("saved");
+    let mut progress = ProgressLine::new("saved");
     let saved = if let Some(store) = store {
         let is_included = |key: &Key| flags.include_keys || !server::holds_private_keys(key);
         let saved = transfer::backup_filtered(is_included, &*store, out, SystemClock.now(), |moved| {
@@ -60,16 +62,16 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
         .await;
         store.close().await;
         let saved = saved.map_err(|error| {
-            Failure::new(
-                "no snapshot was made",
-                "correct the cause and try again; nothing was left behind",
+            CommandError::new(
+                "no snapshot was written",
+                "correct the cause and try again; no partial file remains",
             )
             .caused_by(error)
         })?;
-        // What a disk has taken is not always what it gives back.
+        // A disk may not return what it accepted: read the file back.
         if inspect::check(pending.path()).await? != saved {
-            return Err(Failure::new(
-                format!("{} does not hold what was written to it", file.display()),
+            return Err(CommandError::new(
+                format!("{} differs from what was written", file.display()),
                 "check the disk, and write to another one",
             ));
         }
@@ -81,7 +83,7 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
     pending.persist().map_err(write_error)?;
     let spent = progress.end();
     print_line!(
-        "{} to {}, at revision {}; read again and found whole",
+        "{} to {}, at revision {}; verified",
         progress::line("saved", saved.transferred, spent),
         file.display(),
         saved.revision
@@ -106,8 +108,8 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has the server that has the store open write the snapshot, and copies it.
-async fn save_through_server(flags: &SaveFlags, mut out: File) -> Result<(), Failure> {
+/// Requests a snapshot from the server that has the store open, and copies it.
+async fn save_through_server(flags: &SaveFlags, mut out: File) -> Result<(), CommandError> {
     let data_dir = flags.store.data_dir()?;
     let cluster = ApiClient::connect(&ServerFlags::new(None, Some(data_dir))).await?;
     let body = if flags.include_keys {
@@ -118,10 +120,10 @@ async fn save_through_server(flags: &SaveFlags, mut out: File) -> Result<(), Fai
     let answer = cluster.request_text("PUT", server::SNAPSHOT_PATH, body).await?;
     let written = PathBuf::from(answer.trim_end());
     let copied = copy(&written, &mut out).await;
-    // The server's copy is removed whatever became of ours.
+    // Remove the server's copy even if copying failed.
     let removed = tokio::fs::remove_file(&written).await;
     copied.and(removed).map_err(|error| {
-        Failure::new(
+        CommandError::new(
             format!("failed to copy the snapshot {} of the server", written.display()),
             "run this as the user of the server, and check the space on the disk",
         )

@@ -11,7 +11,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use k3_apiserver::{Anonymous, Authentication, KubectlRule, PublicKey, TokenFile};
 use k3_pki::{Certificate, KeyPair, find_certificates, is_pem, read_public_keys};
 
-use crate::{duration, failure::Failure, secret::Secret, server::ISSUER};
+use crate::{command_error::CommandError, duration, secret::SecretString, server::ISSUER};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Authentication and admission")]
@@ -54,7 +54,7 @@ pub(crate) struct AccessFlags {
 
     /// Issuer URL of service account tokens. If repeated or comma-separated, the first one
     /// issues, and tokens of the others are accepted too
-    #[arg(long, value_name = "URL", value_delimiter = ',', default_value = ISSUER, value_parser = issuer)]
+    #[arg(long, value_name = "URL", value_delimiter = ',', default_value = ISSUER, value_parser = parse_issuer)]
     service_account_issuer: Vec<String>,
 
     /// Additional keys that verify service account tokens: a file with public or private keys or certificates in PEM, such as
@@ -65,7 +65,7 @@ pub(crate) struct AccessFlags {
     /// Key that signs service account tokens: a file, or the text itself, with an ECDSA P-256 private key in PEM.
     /// Servers that share a store need the same [default: generated in the data directory]
     #[arg(long, alias = "service-account-signing-key-file", value_name = "KEY")]
-    jwt_signing_key: Option<Secret>,
+    jwt_signing_key: Option<SecretString>,
 
     /// Accepted audiences of service account tokens, comma-separated [default: the issuers]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -73,12 +73,12 @@ pub(crate) struct AccessFlags {
 
     /// Additional admission plugins to enable; may be repeated or comma-separated
     #[arg(long, value_enum, value_name = "PLUGIN", value_delimiter = ',')]
-    enable_admission_plugins: Vec<Plugin>,
+    enable_admission_plugins: Vec<OptionalAdmissionPlugin>,
 }
 
 /// An admission plugin that is off by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Plugin {
+pub(crate) enum OptionalAdmissionPlugin {
     /// Setting an owner reference needs permission to delete the object; blockOwnerDeletion needs permission to set the owner's finalizers
     #[value(name = "OwnerReferencesPermissionEnforcement")]
     OwnerReferencesPermissionEnforcement,
@@ -111,9 +111,9 @@ pub(crate) struct KubectlFlags {
     kubectl_ephemeral_token_duration: Duration,
 }
 
-// --- Plugin ---
+// --- OptionalAdmissionPlugin ---
 
-impl Plugin {
+impl OptionalAdmissionPlugin {
     pub(in crate::commands) fn is_known(name: &str) -> bool {
         Self::from_str(name, false).is_ok()
     }
@@ -123,10 +123,10 @@ impl Plugin {
 
 impl AccessFlags {
     /// Authentication settings. Reads the files that the flags name.
-    pub(in crate::commands) fn authentication(&self) -> Result<Authentication, Failure> {
+    pub(in crate::commands) fn authentication(&self) -> Result<Authentication, CommandError> {
         let tokens = match &self.token_auth_file {
             Some(file) => TokenFile::read(file).map_err(|error| {
-                Failure::new(
+                CommandError::new(
                     "cannot use --token-auth-file",
                     "each line is `token,user,uid` or `token,user,uid,\"group1,group2\"`",
                 )
@@ -156,23 +156,23 @@ impl AccessFlags {
 
     pub(in crate::commands) fn guards_owners(&self) -> bool {
         self.enable_admission_plugins
-            .contains(&Plugin::OwnerReferencesPermissionEnforcement)
+            .contains(&OptionalAdmissionPlugin::OwnerReferencesPermissionEnforcement)
     }
 
     /// The configured signing key, PKCS#8 DER.
-    pub(in crate::commands) fn signing_key(&self) -> Result<Option<Vec<u8>>, Failure> {
+    pub(in crate::commands) fn signing_key(&self) -> Result<Option<Vec<u8>>, CommandError> {
         let Some(named) = &self.jwt_signing_key else {
             return Ok(None);
         };
         let unusable = |why: &str| {
             let advice = "create one with: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out tokens.key\n\
                           and name that file";
-            Failure::usage(format!("cannot use --jwt-signing-key: {why}"), advice)
+            CommandError::usage(format!("cannot use --jwt-signing-key: {why}"), advice)
         };
         let pem = if is_pem(named.text()) {
             named.text().to_owned()
         } else {
-            // It may be a secret instead of a path: it is not repeated.
+            // The value may be the key itself instead of a path, so it is not repeated.
             fs::read_to_string(named.text())
                 .map_err(|error| unusable("cannot read the file").caused_by(error))?
         };
@@ -206,11 +206,12 @@ impl KubectlFlags {
 }
 
 /// All keys in a file.
-fn public_keys(file: &Path) -> Result<Vec<PublicKey>, Failure> {
+fn public_keys(file: &Path) -> Result<Vec<PublicKey>, CommandError> {
     let advice = "name a file with keys of ECDSA P-256, ECDSA P-384 or RSA in PEM: `PUBLIC KEY`, `PRIVATE KEY` or `CERTIFICATE`";
     let what = || format!("cannot use --service-account-key-file {}", file.display());
-    let text = fs::read_to_string(file).map_err(|error| Failure::new(what(), advice).caused_by(error))?;
-    let unusable = |error: Box<dyn Error + Send + Sync>| Failure::new(what(), advice).caused_by(error);
+    let text =
+        fs::read_to_string(file).map_err(|error| CommandError::new(what(), advice).caused_by(error))?;
+    let unusable = |error: Box<dyn Error + Send + Sync>| CommandError::new(what(), advice).caused_by(error);
     let mut keys = read_public_keys(text.as_bytes()).map_err(|error| unusable(error.into()))?;
     for certificate in find_certificates(text.as_bytes()) {
         let read = Certificate::from_der(&certificate).map_err(|error| unusable(error.into()))?;
@@ -225,7 +226,7 @@ fn public_keys(file: &Path) -> Result<Vec<PublicKey>, Failure> {
         .collect()
 }
 
-fn issuer(text: &str) -> Result<String, &'static str> {
+fn parse_issuer(text: &str) -> Result<String, &'static str> {
     let host = text
         .strip_prefix("https://")
         .or_else(|| text.strip_prefix("http://"));

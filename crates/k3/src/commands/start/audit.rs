@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use k3_apiserver::{AuditConfig, AuditLogFile, AuditPolicy};
 
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 const MEBIBYTE: u64 = 1024 * 1024;
 
@@ -42,12 +42,12 @@ pub(crate) struct AuditFlags {
 
 impl AuditFlags {
     /// The audit configuration; `None` if auditing is off.
-    pub(in crate::commands) fn config(&self) -> Result<Option<AuditConfig>, Failure> {
+    pub(in crate::commands) fn config(&self) -> Result<Option<AuditConfig>, CommandError> {
         let (Some(policy), Some(path)) = (&self.audit_policy_file, &self.audit_log_path) else {
             return Ok(None);
         };
         let policy = AuditPolicy::read(policy).map_err(|error| {
-            Failure::new(
+            CommandError::new(
                 "cannot use --audit-policy-file",
                 "it must be a Policy of audit.k8s.io/v1 with rules, each with a level",
             )

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use k3_encryption::EncryptionConfiguration;
 
-use crate::{failure::Failure, server::EncryptionSettings};
+use crate::{command_error::CommandError, server::EncryptionSettings};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Encryption at rest")]
@@ -24,12 +24,12 @@ pub(crate) struct EncryptionFlags {
 
 impl EncryptionFlags {
     /// Reads and validates the file; `None` if there is none.
-    pub(in crate::commands) fn settings(self) -> Result<Option<EncryptionSettings>, Failure> {
+    pub(in crate::commands) fn settings(self) -> Result<Option<EncryptionSettings>, CommandError> {
         let is_reloaded = self.encryption_provider_config_automatic_reload;
         let file = match self.encryption_provider_config {
             Some(file) => file,
             None if is_reloaded => {
-                return Err(Failure::usage(
+                return Err(CommandError::usage(
                     "--encryption-provider-config-automatic-reload needs --encryption-provider-config",
                     "name the file, or remove the flag",
                 ));
@@ -37,7 +37,7 @@ impl EncryptionFlags {
             None => return Ok(None),
         };
         let configuration = EncryptionConfiguration::load(&file).map_err(|error| {
-            Failure::usage(
+            CommandError::usage(
                 format!("cannot use --encryption-provider-config {}", file.display()),
                 "docs/encryption.md has examples",
             )

@@ -14,7 +14,9 @@ use super::{
     access::AccessFlags, audit::AuditFlags, encryption::EncryptionFlags, limits::LimitFlags,
     storage::StorageFlags,
 };
-use crate::{certificates::Name, databases::DatabaseFlags, duration, log::LogFlags, server::SERVICE_RANGE};
+use crate::{
+    certificates::SubjectAltName, databases::DatabaseFlags, duration, log::LogFlags, server::SERVICE_RANGE,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -118,7 +120,7 @@ pub(crate) struct NetworkFlags {
 
     /// Additional DNS name or address for the serving certificate; may be repeated or comma-separated
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(super) tls_san: Vec<Name>,
+    pub(super) tls_san: Vec<SubjectAltName>,
 
     /// Service cluster IP range. It cannot be changed once services exist
     #[arg(long, value_name = "CIDR", default_value = SERVICE_RANGE, value_parser = service_range)]

@@ -11,7 +11,7 @@ mod settings;
 mod storage;
 
 pub(super) use self::{
-    access::{AccessFlags, Plugin},
+    access::{AccessFlags, OptionalAdmissionPlugin},
     audit::AuditFlags,
     flags::{ApiFlags, NodeFlags, RuntimeFlags, StartFlags},
     limits::LimitFlags,

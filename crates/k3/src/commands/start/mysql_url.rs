@@ -1,13 +1,13 @@
 //! The URL of a database: `mysql://user[:password]@host[:port][/database]`.
 //!
-//! Promise: no message repeats any part of the URL, since a password may be in it.
+//! No message contains any part of the URL, because it may contain a password.
 
 use k3_storage::mysql::MysqlOptions;
 
-type Problem = &'static str;
+type UrlProblem = &'static str;
 
 /// Options of a URL, with defaults for missing parts.
-pub(super) fn parse(url: &str) -> Result<MysqlOptions, Problem> {
+pub(super) fn parse(url: &str) -> Result<MysqlOptions, UrlProblem> {
     let rest = url
         .strip_prefix("mysql://")
         .or_else(|| url.strip_prefix("mariadb://"))
@@ -16,7 +16,7 @@ pub(super) fn parse(url: &str) -> Result<MysqlOptions, Problem> {
     if rest.contains(['?', '#']) {
         return Err("it has parameters; the flags --mysql-... set what can be set");
     }
-    // A password may hold what a host may not.
+    // Split at the last @: a password may contain one, a host may not.
     let (login, location) = rest
         .rsplit_once('@')
         .ok_or("it must name the user: mysql://user@host")?;
@@ -45,8 +45,8 @@ pub(super) fn parse(url: &str) -> Result<MysqlOptions, Problem> {
 }
 
 /// Decodes percent-encoding.
-fn decoded(text: &str) -> Result<String, Problem> {
-    const ODD: Problem = "a % in it is not followed by two hexadecimal digits (write % itself as %25)";
+fn decoded(text: &str) -> Result<String, UrlProblem> {
+    const ODD: UrlProblem = "a % in it is not followed by two hexadecimal digits (write % itself as %25)";
     let mut bytes = Vec::with_capacity(text.len());
     let mut parts = text.split('%');
     bytes.extend(parts.next().unwrap_or_default().bytes());

@@ -2,13 +2,13 @@
 
 use super::StartFlags;
 use crate::{
-    commands::process::{self, Announce},
-    failure::Failure,
+    command_error::CommandError,
+    commands::process::{self, KubeconfigNotice},
 };
 
 /// Runs a control plane until a signal.
-pub(crate) fn run(flags: StartFlags) -> Result<(), Failure> {
+pub(crate) fn run(flags: StartFlags) -> Result<(), CommandError> {
     process::init(&flags.api.log)?;
     let databases = flags.databases()?;
-    process::run_with_database(&databases, flags.settings()?, Announce::Kubeconfig)
+    process::run_with_database(&databases, flags.settings()?, KubeconfigNotice::Kubeconfig)
 }

@@ -8,25 +8,25 @@ use k3_simulator::Rules;
 
 use super::{ApiFlags, NodeFlags, RuntimeFlags, StartFlags, flags::ComponentFlags};
 use crate::{
+    command_error::CommandError,
     controller_manager::{self, ComponentSelection},
     data_dir::data_dir,
     databases,
-    failure::Failure,
-    server::{NodeSettings, Settings},
+    server::{ControlPlaneSettings, NodeSettings},
 };
 
 // --- StartFlags ---
 
 impl StartFlags {
     /// Settings of databases on demand. A generated password is stored in the data directory.
-    pub(in crate::commands) fn databases(&self) -> Result<databases::Settings, Failure> {
+    pub(in crate::commands) fn databases(&self) -> Result<databases::DatabaseSettings, CommandError> {
         let directory = data_dir(self.api.data_dir.as_deref())?;
         Ok(self.databases.settings(directory, self.node.runtime.wanted()?))
     }
 
     /// Settings of the flags. Reads the files that they name.
-    pub(in crate::commands) fn settings(self) -> Result<Settings, Failure> {
-        Ok(Settings {
+    pub(in crate::commands) fn settings(self) -> Result<ControlPlaneSettings, CommandError> {
+        Ok(ControlPlaneSettings {
             components: self.parts.components()?,
             has_nodes: !self.no_node,
             node: if self.no_node {
@@ -43,12 +43,12 @@ impl StartFlags {
 
 impl ApiFlags {
     /// Settings of an API server. Reads the files that the flags name.
-    pub(in crate::commands) fn settings(self) -> Result<Settings, Failure> {
+    pub(in crate::commands) fn settings(self) -> Result<ControlPlaneSettings, CommandError> {
         let data_dir = data_dir(self.data_dir.as_deref())?;
         let storage = self.storage.config(&data_dir)?;
         let storage_wait = self.storage.wait();
         let network = self.network;
-        Ok(Settings {
+        Ok(ControlPlaneSettings {
             storage_wait,
             bind: network.bind,
             port: network.secure_port,
@@ -65,7 +65,7 @@ impl ApiFlags {
             audit: self.audit.config()?,
             encryption: self.encryption.settings()?,
             kubeconfig_out: self.access.kubeconfig_out,
-            ..Settings::new(data_dir, storage)
+            ..ControlPlaneSettings::new(data_dir, storage)
         })
     }
 }
@@ -73,12 +73,12 @@ impl ApiFlags {
 // --- ComponentFlags ---
 
 impl ComponentFlags {
-    fn components(&self) -> Result<ComponentSelection, Failure> {
+    fn components(&self) -> Result<ComponentSelection, CommandError> {
         let rules = match &self.simulation_rules {
             None => Rules::default(),
             Some(file) => Rules::load(file).map_err(|error| {
                 let what = format!("--simulation-rules {}", file.display());
-                Failure::usage(what, "see docs/simulation.md").caused_by(error)
+                CommandError::usage(what, "see docs/simulation.md").caused_by(error)
             })?,
         };
         Ok(controller_manager::parse_controllers(&self.controllers)?
@@ -89,8 +89,9 @@ impl ComponentFlags {
 // --- RuntimeFlags ---
 
 impl RuntimeFlags {
-    pub(in crate::commands) fn wanted(&self) -> Result<RuntimeSelection, Failure> {
-        let usage = |what: String| Failure::usage(what, "see --runtime and --runtime-endpoint in the help");
+    pub(in crate::commands) fn wanted(&self) -> Result<RuntimeSelection, CommandError> {
+        let usage =
+            |what: String| CommandError::usage(what, "see --runtime and --runtime-endpoint in the help");
         let choice = self.runtime.as_deref().unwrap_or_default().parse();
         let socket = self.runtime_endpoint.as_deref().map(parse_endpoint).transpose();
         Ok(RuntimeSelection {
@@ -103,11 +104,11 @@ impl RuntimeFlags {
 // --- NodeFlags ---
 
 impl NodeFlags {
-    pub(in crate::commands) fn settings(self) -> Result<NodeSettings, Failure> {
+    pub(in crate::commands) fn settings(self) -> Result<NodeSettings, CommandError> {
         let name = match self.node_name {
             Some(name) => name,
             None => parse_node_name(&default_node_name()).map_err(|error| {
-                Failure::usage(error.to_string(), "choose a name with --node-name")
+                CommandError::usage(error.to_string(), "choose a name with --node-name")
                     .caused_by("it is the host name")
             })?,
         };

@@ -15,14 +15,14 @@ use k3_storage::{
 };
 
 use super::{limits::duration, mysql_url};
-use crate::{failure::Failure, secret::Secret};
+use crate::{command_error::CommandError, secret::SecretString};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Storage")]
 pub(crate) struct StorageFlags {
     /// Storage backend
-    #[arg(long, visible_alias = "backend", value_enum, default_value_t = Backend::File, value_name = "STORE")]
-    storage: Backend,
+    #[arg(long, visible_alias = "backend", value_enum, default_value_t = StorageBackend::File, value_name = "STORE")]
+    storage: StorageBackend,
 
     /// With `etcd` and `mysql`: how long a start waits for an unavailable store; 0s tries once
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = k3_apiserver::parse_duration)]
@@ -67,7 +67,7 @@ pub(crate) struct StorageFlags {
     /// With `etcd`: password of --etcd-username. Every user of the machine can read command lines: use the variable or
     /// the configuration file
     #[arg(long, value_name = "PASSWORD")]
-    etcd_password: Option<Secret>,
+    etcd_password: Option<SecretString>,
 
     /// With `etcd`: file with the password of --etcd-username
     #[arg(long, value_name = "FILE")]
@@ -76,7 +76,7 @@ pub(crate) struct StorageFlags {
     /// With `mysql`: URL of the database, such as `mysql://user@host:3306/k3`. Every user of the machine can read command
     /// lines: pass a password in the variable, in --mysql-password-file or in the configuration file
     #[arg(long, value_name = "URL")]
-    mysql_url: Option<Secret>,
+    mysql_url: Option<SecretString>,
 
     /// With `mysql`: host name or address of the server [default: 127.0.0.1]
     #[arg(long, value_name = "HOST")]
@@ -92,7 +92,7 @@ pub(crate) struct StorageFlags {
 
     /// With `mysql`: password. Every user of the machine can read command lines
     #[arg(long, value_name = "PASSWORD")]
-    mysql_password: Option<Secret>,
+    mysql_password: Option<SecretString>,
 
     /// With `mysql`: file with the password
     #[arg(long, value_name = "FILE")]
@@ -120,7 +120,7 @@ pub(crate) struct StorageFlags {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Backend {
+pub(crate) enum StorageBackend {
     /// In memory: lost when the server stops
     Memory,
     /// In the data directory; one server
@@ -156,17 +156,17 @@ enum MysqlTls {
 impl StorageFlags {
     /// Whether the store is one that several servers may use at the same time.
     pub(in crate::commands) fn is_shared(&self) -> bool {
-        matches!(self.storage, Backend::Etcd | Backend::Mysql)
+        matches!(self.storage, StorageBackend::Etcd | StorageBackend::Mysql)
     }
 
     pub(in crate::commands) fn wait(&self) -> Duration {
         self.storage_wait
     }
 
-    pub(in crate::commands) fn config(&self, data_dir: &Path) -> Result<StorageConfig, Failure> {
+    pub(in crate::commands) fn config(&self, data_dir: &Path) -> Result<StorageConfig, CommandError> {
         Ok(match self.storage {
-            Backend::Memory => StorageConfig::Memory,
-            Backend::File => {
+            StorageBackend::Memory => StorageConfig::Memory,
+            StorageBackend::File => {
                 let own = || data_dir.join("objects");
                 let mut options = FileOptions::new(self.file_rootpath.clone().unwrap_or_else(own));
                 if self.file_durability == Some(FileDurability::Relaxed) {
@@ -174,14 +174,14 @@ impl StorageFlags {
                 }
                 StorageConfig::File(options)
             }
-            Backend::Etcd => StorageConfig::Etcd(self.etcd()?),
-            Backend::Mysql => StorageConfig::Mysql(self.mysql()?),
+            StorageBackend::Etcd => StorageConfig::Etcd(self.etcd()?),
+            StorageBackend::Mysql => StorageConfig::Mysql(self.mysql()?),
         })
     }
 
-    fn etcd(&self) -> Result<EtcdOptions, Failure> {
+    fn etcd(&self) -> Result<EtcdOptions, CommandError> {
         if self.etcd_servers.iter().all(String::is_empty) {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 "--storage etcd needs --etcd-servers",
                 "add --etcd-servers http://127.0.0.1:2379, or storage.etcd.endpoints to the configuration file",
             ));
@@ -209,13 +209,13 @@ impl StorageFlags {
             }),
             (None, None) => None,
             (Some(_), None) => {
-                return Err(Failure::usage(
+                return Err(CommandError::usage(
                     "--etcd-username needs a password",
                     "add --etcd-password-file, or set K3_STORAGE_ETCD_PASSWORD",
                 ));
             }
             (None, Some(_)) => {
-                return Err(Failure::usage(
+                return Err(CommandError::usage(
                     "--etcd-password needs --etcd-username",
                     "add --etcd-username",
                 ));
@@ -224,10 +224,10 @@ impl StorageFlags {
         Ok(options)
     }
 
-    fn mysql(&self) -> Result<MysqlOptions, Failure> {
+    fn mysql(&self) -> Result<MysqlOptions, CommandError> {
         let mut options = match &self.mysql_url {
             Some(url) => mysql_url::parse(url.text()).map_err(|problem| {
-                Failure::usage(
+                CommandError::usage(
                     format!("invalid --mysql-url: {problem}"),
                     "write it as mysql://user@host:3306/k3",
                 )
@@ -248,7 +248,7 @@ impl StorageFlags {
         let password = secret_or_file(self.mysql_password.as_ref(), self.mysql_password_file.as_deref())?;
         options.password = password.unwrap_or(options.password);
         if self.mysql_max_idle_conns > self.mysql_max_open_conns {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 format!(
                     "--mysql-max-idle-conns {} is more than --mysql-max-open-conns {}",
                     self.mysql_max_idle_conns, self.mysql_max_open_conns
@@ -263,7 +263,7 @@ impl StorageFlags {
                 ca_file: ca_file.clone(),
             },
             (_, Some(_)) => {
-                return Err(Failure::usage(
+                return Err(CommandError::usage(
                     "--mysql-cafile needs --mysql-tls verified",
                     "add --mysql-tls verified",
                 ));
@@ -277,7 +277,10 @@ impl StorageFlags {
 }
 
 /// The password, from the flag or from a file.
-fn secret_or_file(secret: Option<&Secret>, file: Option<&Path>) -> Result<Option<String>, Failure> {
+fn secret_or_file(
+    secret: Option<&SecretString>,
+    file: Option<&Path>,
+) -> Result<Option<String>, CommandError> {
     match (secret, file) {
         (Some(secret), _) => Ok(Some(secret.text().to_owned())),
         (None, Some(file)) => password(file).map(Some),
@@ -293,9 +296,9 @@ fn some_path(text: &str) -> Result<PathBuf, &'static str> {
 }
 
 /// Reads a password file, without a trailing line end.
-fn password(file: &Path) -> Result<String, Failure> {
+fn password(file: &Path) -> Result<String, CommandError> {
     let text = fs::read_to_string(file).map_err(|error| {
-        Failure::new(
+        CommandError::new(
             format!("cannot read the password file {}", file.display()),
             "name a file that this user may read, with the password and nothing else",
         )
@@ -311,13 +314,13 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct TestCommandLine {
         #[command(flatten)]
         storage: StorageFlags,
     }
 
     fn flags(line: &str) -> StorageFlags {
-        Line::try_parse_from(["k3"].into_iter().chain(line.split_whitespace()))
+        TestCommandLine::try_parse_from(["k3"].into_iter().chain(line.split_whitespace()))
             .unwrap()
             .storage
     }
@@ -368,7 +371,7 @@ mod tests {
     fn rejects_etcd_without_members_and_file_without_path() {
         let message = config("--backend etcd").unwrap_err();
         assert!(message.contains("--etcd-servers"), "{message}");
-        assert!(Line::try_parse_from(["k3", "--backend=file", "--file-rootpath="]).is_err());
+        assert!(TestCommandLine::try_parse_from(["k3", "--backend=file", "--file-rootpath="]).is_err());
         let Ok(StorageConfig::File(options)) = config("--backend=file --file-rootpath=/objects") else {
             panic!()
         };

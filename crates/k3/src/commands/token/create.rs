@@ -10,7 +10,7 @@ use super::{
     ApiClient, ServerFlags,
     join::{self, JoinLimits},
 };
-use crate::{duration, failure::Failure};
+use crate::{command_error::CommandError, duration};
 
 /// Create a token, and print it once.
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ pub(super) struct CreateFlags {
     server: ServerFlags,
 }
 
-pub(super) async fn run(flags: &CreateFlags) -> Result<(), Failure> {
+pub(super) async fn run(flags: &CreateFlags) -> Result<(), CommandError> {
     let Some(user) = &flags.user else {
         let limits = JoinLimits {
             ttl: flags.ttl,

@@ -1,4 +1,4 @@
-//! `k3 token create --join`: what a machine needs to become a node.
+//! `k3 token create --join`: tokens for nodes.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use serde_json::{Value, json};
 
 use super::{ApiClient, ServerFlags};
 use crate::{
-    failure::Failure,
-    join::{JoinToken, Pin},
+    command_error::CommandError,
+    join::{CertificatePin, JoinToken},
 };
 
-/// Those who join with such a token.
+/// The group of join tokens.
 const GROUP: &str = "system:bootstrappers:k3:default-node-token";
 const NODES: &str = "system:nodes";
 const ROLE: &str = "k3:get-nodes";
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-/// Where such tokens are kept, as any Kubernetes keeps them.
+/// The namespace of bootstrap token secrets.
 pub(super) const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
-/// The type of the secrets that they are.
+/// The type of bootstrap token secrets.
 pub(super) const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 const NAME_PREFIX: &str = "bootstrap-token-";
 const SERVERS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
 
-/// Which group has which role: to ask for a certificate, to get it, to get the next one, and to see whether a name is taken.
+/// Roles of groups: to request a certificate, to get it approved, to renew it, and to check whether a node name is in use.
 const ROLE_BINDINGS: [(&str, &str, &str); 4] = [
     ("k3:node-bootstrapper", "system:node-bootstrapper", GROUP),
     (
@@ -44,7 +44,7 @@ const ROLE_BINDINGS: [(&str, &str, &str); 4] = [
     (ROLE, ROLE, GROUP),
 ];
 
-/// What a join token is good for.
+/// The restrictions of a join token.
 pub(super) struct JoinLimits {
     pub(super) ttl: Duration,
     /// The only node name; any if there is none.
@@ -56,10 +56,10 @@ pub(super) struct JoinLimits {
 /// A join token without its secret.
 pub(super) struct JoinTokenSummary {
     pub(super) id: String,
-    /// For whom it is, within which limits.
+    /// The user and its restrictions.
     pub(super) purpose: String,
     pub(super) groups: String,
-    /// Nothing for one that never ends.
+    /// The expiration; `None` if it never expires.
     pub(super) expires: Option<String>,
 }
 
@@ -68,16 +68,16 @@ pub(super) fn secret_name(id: &str) -> String {
     format!("{NAME_PREFIX}{id}")
 }
 
-/// Makes a token, and prints the command by which a machine joins.
-pub(super) async fn run(flags: &ServerFlags, limits: &JoinLimits) -> Result<(), Failure> {
+/// Creates a token, and prints the command for the new machine.
+pub(super) async fn run(flags: &ServerFlags, limits: &JoinLimits) -> Result<(), CommandError> {
     let config = flags.config().await?;
     let Some(authority) = config.root_cert.as_ref().and_then(|known| known.first()) else {
-        return Err(Failure::new(
+        return Err(CommandError::new(
             "the kubeconfig has no certificate authority, whose hash the token contains",
             "use one with certificate-authority-data, such as the admin.kubeconfig in the data directory",
         ));
     };
-    let token = JoinToken::issue(Pin::of_certificate(authority));
+    let token = JoinToken::issue(CertificatePin::of_certificate(authority));
     let cluster = ApiClient::connect(flags).await?;
     for (path, object) in role_objects() {
         cluster.ensure(path, &object).await?;
@@ -99,7 +99,7 @@ pub(super) async fn run(flags: &ServerFlags, limits: &JoinLimits) -> Result<(), 
     Ok(())
 }
 
-/// What lets those who have a token join. Upstream's tools make the like.
+/// The roles and role bindings for nodes that join, as kubeadm creates them.
 fn role_objects() -> impl Iterator<Item = (&'static str, Value)> {
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -127,7 +127,7 @@ fn secret(token: &JoinToken, expires: &str, limits: &JoinLimits) -> Value {
         "metadata": {"name": secret_name(&token.id), "namespace": "kube-system"},
         "type": SECRET_TYPE,
         "stringData": {
-            "description": "made by k3 token create --join",
+            "description": "created by k3 token create --join",
             "token-id": token.id,
             "token-secret": token.secret(),
             "expiration": expires,
@@ -171,7 +171,7 @@ impl JoinTokenSummary {
     }
 }
 
-/// For whom a token is, within which limits.
+/// Describes the user and the restrictions of a token.
 fn purpose(node: Option<&str>, limit: Option<&str>, uses: &str) -> String {
     let name = node.map_or_else(String::new, |node| format!(" as {node}"));
     let used = uses.split(',').filter(|entry| !entry.is_empty()).count();
@@ -193,10 +193,10 @@ async fn reachable(cluster: &ApiClient, known: &Uri) -> String {
     if !is_local {
         return known.to_string().trim_end_matches('/').to_owned();
     }
-    // A server that only this machine can reach is named nowhere.
+    // No address of the server is known that other machines can reach.
     let servers = cluster.request("GET", SERVERS, None).await.unwrap_or_default();
     let port = known.port_u16().unwrap_or(443);
-    // Of several servers the one that listens where this one does is the best guess.
+    // Of several servers, prefer the one with the same host as the kubeconfig.
     let subsets = servers.get("subsets").and_then(Value::as_array);
     let subset = subsets.into_iter().flatten().find(|subset| {
         let at = subset.pointer("/ports/0/port").and_then(Value::as_u64);
@@ -219,8 +219,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_known_to_the_cluster_as_any_bootstrap_token() {
-        let token = JoinToken::issue(Pin::of_certificate(b"certificate"));
+    fn tokens_are_valid_bootstrap_tokens() {
+        let token = JoinToken::issue(CertificatePin::of_certificate(b"certificate"));
         let limits = JoinLimits {
             ttl: Duration::from_hours(1),
             node_name: Some("n1".to_owned()),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_shows_what_a_token_is_good_for() {
+    fn the_list_describes_restrictions() {
         assert_eq!(purpose(None, None, ""), "nodes that join");
         assert_eq!(
             purpose(Some("n1"), Some("3"), "u-1=n1"),

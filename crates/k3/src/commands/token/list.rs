@@ -1,4 +1,4 @@
-//! `k3 token list`: the tokens that are good for something.
+//! `k3 token list`: lists valid tokens.
 
 use clap::Args;
 use k3_apiserver::EphemeralToken;
@@ -8,7 +8,7 @@ use super::{
     ApiClient, ServerFlags,
     join::{self, JoinTokenSummary},
 };
-use crate::{commands::table::table, failure::Failure};
+use crate::{command_error::CommandError, commands::table::table};
 
 /// List tokens, including join tokens, with their ids
 #[derive(Debug, Args)]
@@ -17,7 +17,7 @@ pub(super) struct ListFlags {
     server: ServerFlags,
 }
 
-pub(super) async fn run(flags: &ListFlags) -> Result<(), Failure> {
+pub(super) async fn run(flags: &ListFlags) -> Result<(), CommandError> {
     let cluster = ApiClient::connect(&flags.server).await?;
     let mut rows = vec![["ID", "FOR", "GROUPS", "EXPIRES"].map(str::to_owned)];
     let path = EphemeralToken::secrets_path();
@@ -46,8 +46,8 @@ pub(super) async fn run(flags: &ListFlags) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The secrets under a path with certain fields.
-async fn secrets(cluster: &ApiClient, path: &str, fields: &str) -> Result<Vec<Value>, Failure> {
+/// Lists the secrets under a path with a field selector.
+async fn secrets(cluster: &ApiClient, path: &str, fields: &str) -> Result<Vec<Value>, CommandError> {
     let fields = fields.replace('=', "%3D").replace('/', "%2F");
     let mut list = cluster
         .request("GET", &format!("{path}?fieldSelector={fields}"), None)

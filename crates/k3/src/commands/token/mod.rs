@@ -1,6 +1,6 @@
 //! `k3 token`: short-lived tokens.
 //!
-//! Promise: a token is written to standard output once, when it is made, and is nowhere else.
+//! A token is printed once, when it is created, and stored nowhere else.
 
 mod create;
 mod join;
@@ -10,7 +10,7 @@ mod revoke;
 use clap::{Args, Subcommand};
 
 use super::server_flags::{self, ApiClient, ServerFlags};
-use crate::failure::Failure;
+use crate::command_error::CommandError;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,23 +39,23 @@ Exit codes: 0 success, 1 failure, 2 usage error.";
 #[command(after_long_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct TokenFlags {
     #[command(subcommand)]
-    command: Command,
+    command: TokenCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum TokenCommand {
     Create(create::CreateFlags),
     List(list::ListFlags),
     Revoke(revoke::RevokeFlags),
 }
 
 /// Runs a subcommand.
-pub(super) fn run(flags: TokenFlags) -> Result<(), Failure> {
+pub(super) fn run(flags: TokenFlags) -> Result<(), CommandError> {
     server_flags::block_on(async {
         match flags.command {
-            Command::Create(flags) => create::run(&flags).await,
-            Command::List(flags) => list::run(&flags).await,
-            Command::Revoke(flags) => revoke::run(&flags).await,
+            TokenCommand::Create(flags) => create::run(&flags).await,
+            TokenCommand::List(flags) => list::run(&flags).await,
+            TokenCommand::Revoke(flags) => revoke::run(&flags).await,
         }
     })
 }

@@ -1,16 +1,16 @@
-//! The commands of `k3` itself do the same work, in the same words.
+//! The kubectl-like commands of `k3`, compared with kubectl.
 
+mod errors;
 mod kubeconfigs;
 mod objects;
-mod refusals;
 mod views;
 mod workloads;
 
 use std::process::Command;
 
-use crate::{cluster::Cluster, program::outcome};
+use crate::{cluster::TestCluster, program::outcome};
 
-impl Cluster {
+impl TestCluster {
     /// Runs a command of `k3` that uses this server, which must succeed, and returns what it prints.
     fn k3(&self, line: &str) -> String {
         self.k3_with(&line.split(' ').collect::<Vec<_>>())
@@ -23,15 +23,15 @@ impl Cluster {
         output
     }
 
-    /// Runs a command of `k3`, which must fail, and returns its exit code with what it says on standard error.
-    fn k3_refused(&self, line: &str) -> (i32, String) {
+    /// Runs a command of `k3`, which must fail, and returns its exit code and standard error.
+    fn k3_error(&self, line: &str) -> (i32, String) {
         let (code, output, errors) = outcome(&mut self.k3_command(&line.split(' ').collect::<Vec<_>>()));
         assert_ne!(code, Some(0), "k3 {line}: {output}{errors}");
         (code.unwrap(), errors)
     }
 
     fn k3_command(&self, args: &[&str]) -> Command {
-        let mut command = self.own(args[0]);
+        let mut command = self.k3_command_for(args[0]);
         command.args(&args[1..]);
         command
     }

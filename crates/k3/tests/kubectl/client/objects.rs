@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{cluster::Cluster, program::outcome};
+use crate::{cluster::TestCluster, program::outcome};
 
 const FILE: &str = "
 # Two objects, an empty document and a comment.
@@ -51,8 +51,8 @@ spec:
 ";
 
 #[test]
-fn files_are_applied_in_kubectls_words_and_taken_back() {
-    let cluster = Cluster::start();
+fn applies_and_deletes_files() {
+    let cluster = TestCluster::start();
     let file = cluster.file("objects.yaml", FILE);
     let apply = format!("apply -f {}", file.display());
     assert_eq!(cluster.k3(&apply), "configmap/one created\nservice/web created\n");
@@ -71,7 +71,7 @@ fn files_are_applied_in_kubectls_words_and_taken_back() {
     );
     assert_eq!(cluster.k3("get configmap one -o jsonpath={.data.key}"), "2");
 
-    // What somebody else set is theirs, unless it is taken over.
+    // Fields of another manager are kept unless --force-conflicts is given.
     cluster.kubectl_with(&[
         "patch",
         "configmap",
@@ -80,13 +80,13 @@ fn files_are_applied_in_kubectls_words_and_taken_back() {
         "-p",
         r#"{"data": {"key": "3"}}"#,
     ]);
-    let (code, said) = cluster.k3_refused(&apply);
+    let (code, message) = cluster.k3_error(&apply);
     assert_eq!(code, 1);
     assert!(
-        said.contains("Error from server (Conflict): error when applying patch to"),
-        "{said}"
+        message.contains("Error from server (Conflict): error when applying patch to"),
+        "{message}"
     );
-    assert!(said.contains(".data.key"), "{said}");
+    assert!(message.contains(".data.key"), "{message}");
     cluster.k3(&format!("{apply} --force-conflicts"));
     assert_eq!(cluster.k3("get cm/one -o jsonpath={.data.key}"), "2");
 
@@ -102,7 +102,7 @@ fn files_are_applied_in_kubectls_words_and_taken_back() {
         cluster.k3(&format!("apply -f {directory}")),
         "configmap/a created\n"
     );
-    let mut command = cluster.own("apply");
+    let mut command = cluster.k3_command_for("apply");
     let input = fs::File::open(cluster.path("directory/a.json")).unwrap();
     let (_, output, errors) = outcome(command.args(["-f", "-"]).stdin(input));
     assert_eq!(
@@ -124,18 +124,18 @@ fn files_are_applied_in_kubectls_words_and_taken_back() {
         "configmap \"a\" deleted (server dry run)\n"
     );
     assert_eq!(cluster.k3("delete configmap a -o name"), "configmap/a\n");
-    let (code, said) = cluster.k3_refused("delete cm a");
+    let (code, message) = cluster.k3_error("delete cm a");
     assert_eq!(
-        (code, said.as_str()),
+        (code, message.as_str()),
         (1, "Error from server (NotFound): configmaps \"a\" not found\n")
     );
 }
 
 #[test]
-fn a_file_may_define_a_kind_and_use_it() {
-    let cluster = Cluster::start();
+fn applies_a_definition_and_its_objects_together() {
+    let cluster = TestCluster::start();
     let file = cluster.file("custom.yaml", CUSTOM);
-    // The definition comes last: what is of its kind cannot be made before it.
+    // The definition is last: its objects cannot be created before it.
     let (first, second) = CUSTOM.split_once("---\n").unwrap();
     cluster.file("custom.yaml", &format!("{second}---\n{first}"));
     assert_eq!(
@@ -169,13 +169,13 @@ fn a_file_may_define_a_kind_and_use_it() {
 }
 
 #[test]
-fn an_object_is_changed_in_an_editor() {
-    let cluster = Cluster::start();
+fn edits_an_object() {
+    let cluster = TestCluster::start();
     cluster.kubectl("create configmap one --from-literal=key=before");
     let editor = |name: &str, script: &str| {
         let path = cluster.file(name, &format!("#!/bin/sh\n{script}\n"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut command = cluster.own("edit");
+        let mut command = cluster.k3_command_for("edit");
         command.args(["cm/one"]).env("KUBE_EDITOR", path);
         outcome(&mut command)
     };
@@ -187,7 +187,7 @@ fn an_object_is_changed_in_an_editor() {
         (code, output.as_str()),
         (Some(0), "Edit cancelled, no changes made.\n")
     );
-    // What the server refuses is shown in the editor; the second time it is left as it is.
+    // The editor shows the error of the server; saving the same text again aborts.
     let (code, _, errors) = editor("spoil", "sed -i 's/^kind: .*/kind: Wrong/' \"$1\"");
     assert_eq!(code, Some(1));
     assert!(errors.contains("no valid changes were saved"), "{errors}");
@@ -197,11 +197,11 @@ fn an_object_is_changed_in_an_editor() {
 }
 
 #[test]
-fn changes_are_shown_as_they_come() {
-    let cluster = Cluster::start();
+fn get_watch_prints_changes() {
+    let cluster = TestCluster::start();
     cluster.kubectl("create configmap one --from-literal=key=1");
     let mut child = cluster
-        .own("get")
+        .k3_command_for("get")
         .args(["configmaps", "-w"])
         .stdout(Stdio::piped())
         .spawn()
@@ -223,11 +223,11 @@ fn changes_are_shown_as_they_come() {
 }
 
 #[test]
-fn every_state_of_one_object_is_shown_as_a_document() {
-    let cluster = Cluster::start();
+fn get_watch_prints_documents() {
+    let cluster = TestCluster::start();
     cluster.kubectl("create configmap one --from-literal=key=1");
     let mut child = cluster
-        .own("get")
+        .k3_command_for("get")
         .args(["configmap", "one", "-w", "-o", "json"])
         .stdout(Stdio::piped())
         .spawn()
@@ -237,7 +237,7 @@ fn every_state_of_one_object_is_shown_as_a_document() {
     let mut next = || documents.next().unwrap().unwrap()["data"]["key"].clone();
     assert_eq!(next(), "1");
     for value in ["2", "3"] {
-        // Others are nobody's business here.
+        // Events of other objects are not printed.
         cluster.kubectl(&format!("create configmap other-{value}"));
         let patch = format!("{{\"data\":{{\"key\":\"{value}\"}}}}");
         cluster.kubectl(&format!("patch configmap one --type=merge -p {patch}"));
@@ -245,6 +245,6 @@ fn every_state_of_one_object_is_shown_as_a_document() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let (code, errors) = cluster.k3_refused("get configmaps one other-2 -w -o json");
+    let (code, errors) = cluster.k3_error("get configmaps one other-2 -w -o json");
     assert_eq!(code, 2, "{errors}");
 }

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::cluster::{Cluster, POD};
+use crate::cluster::{POD, TestCluster};
 
 #[test]
-fn what_there_is_is_told_as_kubectl_tells_it() {
-    let cluster = Cluster::start();
+fn output_matches_kubectl() {
+    let cluster = TestCluster::start();
     let file = cluster.file("pod.yaml", POD);
     cluster.kubectl(&format!("create -f {}", file.display()));
     cluster.kubectl("create configmap one --from-literal=key=before");
@@ -47,7 +47,7 @@ fn what_there_is_is_told_as_kubectl_tells_it() {
         "get pods --show-kind",
         "get cm -A --show-kind",
     ] {
-        let words = |text: String| -> Vec<Vec<String>> {
+        let columns = |text: String| -> Vec<Vec<String>> {
             // Seconds, or minutes and seconds where the machine is slow.
             let age = |word: &str| {
                 word.starts_with(|first: char| first.is_ascii_digit())
@@ -64,7 +64,11 @@ fn what_there_is_is_told_as_kubectl_tells_it() {
             };
             text.lines().map(line).collect()
         };
-        assert_eq!(words(cluster.k3(line)), words(cluster.kubectl(line)), "{line}");
+        assert_eq!(
+            columns(cluster.k3(line)),
+            columns(cluster.kubectl(line)),
+            "{line}"
+        );
     }
     let object: Value = serde_json::from_str(&cluster.k3("get pod/web -o json")).unwrap();
     assert!(object["metadata"].get("managedFields").is_none());
@@ -73,9 +77,9 @@ fn what_there_is_is_told_as_kubectl_tells_it() {
 }
 
 #[test]
-fn a_shell_is_offered_what_may_come_next() {
-    let cluster = Cluster::start();
-    let offered = |words: &[&str]| cluster.k3_with(&[&["__complete", "--"], words].concat());
+fn completes_arguments() {
+    let cluster = TestCluster::start();
+    let offered = |columns: &[&str]| cluster.k3_with(&[&["__complete", "--"], columns].concat());
     assert_eq!(offered(&["rol"]), "rollout\n");
     assert!(offered(&["st"]).contains("start\n"));
     assert!(offered(&["get", "deploy"]).starts_with("deployments\n"));

@@ -1,6 +1,6 @@
-//! Deployments are rolled out, watched, scaled and taken back.
+//! Rollouts, scaling and undo of Deployments.
 
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 
 const WEB: &str = "
 apiVersion: apps/v1
@@ -27,8 +27,8 @@ spec:
 ";
 
 #[test]
-fn workloads_are_rolled_out_scaled_and_taken_back() {
-    let cluster = Cluster::with_nodes(2);
+fn rolls_out_scales_and_undoes_workloads() {
+    let cluster = TestCluster::with_nodes(2);
     let file = cluster.file("web.yaml", WEB);
     let apply = format!("apply -f {}", file.display());
     assert_eq!(
@@ -59,12 +59,12 @@ fn workloads_are_rolled_out_scaled_and_taken_back() {
         2
     );
 
-    is_scaled(&cluster, &apply);
+    check_scale(&cluster, &apply);
     cluster.file("web.yaml", &WEB.replace("nginx:1", "nginx:2"));
-    is_taken_back(&cluster, &apply);
-    is_described(&cluster);
+    check_undo(&cluster, &apply);
+    check_describe(&cluster);
 
-    // Gone means gone, with what it owns.
+    // Dependents are deleted with their owner.
     assert_eq!(
         cluster.k3("delete deploy web --cascade=foreground"),
         "deployment.apps \"web\" deleted\n"
@@ -73,7 +73,7 @@ fn workloads_are_rolled_out_scaled_and_taken_back() {
 }
 
 /// What is scaled by hand is one's own: the file counts again when it is applied.
-fn is_scaled(cluster: &Cluster, apply: &str) {
+fn check_scale(cluster: &TestCluster, apply: &str) {
     assert_eq!(
         cluster.k3("scale deployment web --replicas=3"),
         "deployment.apps/web scaled\n"
@@ -88,12 +88,12 @@ fn is_scaled(cluster: &Cluster, apply: &str) {
         "deployment.apps/web configured\nservice/web unchanged\n"
     );
     assert_eq!(cluster.k3("get deploy web -o jsonpath={.spec.replicas}"), "2");
-    let (_, said) = cluster.k3_refused("scale deploy web --replicas=4 --current-replicas=7");
-    assert_eq!(said, "error: Expected replicas to be 7, was 2\n");
+    let (_, message) = cluster.k3_error("scale deploy web --replicas=4 --current-replicas=7");
+    assert_eq!(message, "error: Expected replicas to be 7, was 2\n");
 }
 
 /// A new image is rolled out, undone, done again and held.
-fn is_taken_back(cluster: &Cluster, apply: &str) {
+fn check_undo(cluster: &TestCluster, apply: &str) {
     cluster.k3(apply);
     cluster.k3("rollout status deploy/web --timeout=120s");
     cluster.same("rollout history deployment/web");
@@ -111,8 +111,8 @@ fn is_taken_back(cluster: &Cluster, apply: &str) {
         cluster.k3("rollout pause deploy/web"),
         "deployment.apps/web paused\n"
     );
-    let (_, said) = cluster.k3_refused("rollout pause deploy/web");
-    assert_eq!(said, "error: deployments.apps \"web\" is already paused\n");
+    let (_, message) = cluster.k3_error("rollout pause deploy/web");
+    assert_eq!(message, "error: deployments.apps \"web\" is already paused\n");
     assert_eq!(
         cluster.k3("rollout resume deploy/web"),
         "deployment.apps/web resumed\n"
@@ -120,7 +120,7 @@ fn is_taken_back(cluster: &Cluster, apply: &str) {
     cluster.k3("rollout status deploy/web --timeout=120s");
 }
 
-fn is_described(cluster: &Cluster) {
+fn check_describe(cluster: &TestCluster) {
     let deployment = cluster.k3("describe deployment web");
     for part in [
         "Name:",
@@ -137,7 +137,7 @@ fn is_described(cluster: &Cluster) {
     ] {
         assert!(deployment.contains(part), "{part} is not in\n{deployment}");
     }
-    // Events are written besides, and may come after what they tell of.
+    // Events are recorded asynchronously, and may arrive after the change.
     let mut pods = cluster.k3("describe pods -l app=web");
     while !pods.contains("Scheduled") {
         pods = cluster.k3("describe pods -l app=web");

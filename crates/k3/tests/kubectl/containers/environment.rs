@@ -1,4 +1,4 @@
-//! The runtimes, and a cluster whose node is one of them.
+//! The container runtimes, and a cluster with a node on one of them.
 
 use std::{
     path::Path,
@@ -12,11 +12,11 @@ use kubecontroller::testing::eventually_within;
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::Cluster,
-    program::{Data, outcome},
+    cluster::TestCluster,
+    program::{TestDataDir, outcome},
 };
 
-/// Nothing here takes that long.
+/// Timeout of any operation.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A runtime that runs on this machine.
@@ -26,8 +26,8 @@ pub(crate) struct RuntimeEnvironment {
 }
 
 /// A cluster with one node, and a namespace that no other test has: others use the same runtime.
-pub(crate) struct Stage {
-    pub(crate) cluster: Cluster,
+pub(crate) struct PodTestEnvironment {
+    pub(crate) cluster: TestCluster,
     /// The namespace, and the name of the node.
     pub(crate) name: String,
 }
@@ -57,18 +57,20 @@ pub(crate) fn containerd() -> RuntimeEnvironment {
 
 impl RuntimeEnvironment {
     /// A new cluster on it.
-    pub(crate) fn stage(&self) -> Stage {
+    pub(crate) fn pod_environment(&self) -> PodTestEnvironment {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{}-{count}", self.name, std::process::id());
-        let stage = Stage {
-            cluster: Cluster::with_runtime(Data::new(), &name, (self.name, self.socket)),
+        let pod_environment = PodTestEnvironment {
+            cluster: TestCluster::with_runtime(TestDataDir::new(), &name, (self.name, self.socket)),
             name,
         };
-        stage.is_ready();
-        stage.cluster.kubectl(&format!("create namespace {}", stage.name));
-        stage.kubectl("wait --for=create serviceaccount/default --timeout=120s");
-        stage
+        pod_environment.is_ready();
+        pod_environment
+            .cluster
+            .kubectl(&format!("create namespace {}", pod_environment.name));
+        pod_environment.kubectl("wait --for=create serviceaccount/default --timeout=120s");
+        pod_environment
     }
 
     /// The names of what a Docker or a Podman runs of a namespace, sorted; `None` where names are not ours to choose.
@@ -97,9 +99,9 @@ impl RuntimeEnvironment {
     }
 
     /// Waits until these are what a Docker or a Podman runs of a namespace: its list has what ended a little longer.
-    pub(crate) fn comes_to(&self, namespace: &str, wanted: &[String]) {
+    pub(crate) fn wait_until_containers_are(&self, namespace: &str, expected: &[String]) {
         let same = eventually_within(TIMEOUT, async || match self.containers(namespace) {
-            Some(names) if names != wanted => Err(names),
+            Some(names) if names != expected => Err(names),
             _ => Ok(()),
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -107,10 +109,10 @@ impl RuntimeEnvironment {
     }
 }
 
-// --- Stage ---
+// --- PodTestEnvironment ---
 
-impl Stage {
-    /// Waits until the node is.
+impl PodTestEnvironment {
+    /// Waits until the node is ready.
     pub(crate) fn is_ready(&self) {
         let node = format!("node/{}", self.name);
         self.cluster
@@ -119,11 +121,11 @@ impl Stage {
             .kubectl(&format!("wait --for=condition=Ready {node} --timeout=120s"));
     }
 
-    /// The same after a crash.
+    /// Kills the server and starts it again.
     pub(crate) fn crash(self, environment: &RuntimeEnvironment) -> Self {
         let data = self.cluster.kill();
-        Stage {
-            cluster: Cluster::with_runtime(data, &self.name, (environment.name, environment.socket)),
+        PodTestEnvironment {
+            cluster: TestCluster::with_runtime(data, &self.name, (environment.name, environment.socket)),
             name: self.name,
         }
     }
@@ -133,7 +135,7 @@ impl Stage {
         self.kubectl_with(&line.split(' ').collect::<Vec<_>>())
     }
 
-    /// As [`Stage::kubectl`], with arguments that may hold spaces.
+    /// As [`PodTestEnvironment::kubectl`], with arguments that may hold spaces.
     pub(crate) fn kubectl_with(&self, args: &[&str]) -> String {
         self.cluster
             .kubectl_with(&[&["--namespace", &self.name], args].concat())
@@ -147,29 +149,29 @@ impl Stage {
     }
 
     /// A call of a command of `k3` in the namespace.
-    pub(crate) fn own(&self, args: &[&str]) -> Command {
-        // What comes behind the dashes is for somebody else.
+    pub(crate) fn k3_command_for(&self, args: &[&str]) -> Command {
+        // Arguments after `--` belong to the command in the container.
         let end = args.iter().position(|arg| *arg == "--").unwrap_or(args.len());
-        let mut command = self.cluster.own(args[0]);
+        let mut command = self.cluster.k3_command_for(args[0]);
         command.args(&args[1..end]).args(["--namespace", &self.name]);
         command.args(&args[end..]).stdin(Stdio::null());
         command
     }
 
     /// What a command of `k3` prints, which must succeed. Arguments are separated by spaces.
-    pub(crate) fn own_output(&self, line: &str) -> String {
-        let (code, output, errors) = outcome(&mut self.own(&line.split(' ').collect::<Vec<_>>()));
+    pub(crate) fn k3_output(&self, line: &str) -> String {
+        let (code, output, errors) = outcome(&mut self.k3_command_for(&line.split(' ').collect::<Vec<_>>()));
         assert_eq!(code, Some(0), "k3 {line}: {output}{errors}");
         output
     }
 
-    /// Makes what an object says.
+    /// Applies an object.
     pub(crate) fn apply(&self, object: &Value) {
         let path = self.cluster.file("object.json", &object.to_string());
         self.kubectl(&format!("apply -f {}", path.display()));
     }
 
-    /// Makes a pod that runs a script, and nothing else.
+    /// Creates a pod that runs a script.
     pub(crate) fn run(&self, name: &str, script: &str) {
         self.apply(
             &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {

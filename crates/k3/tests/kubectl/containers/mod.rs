@@ -1,8 +1,8 @@
 //! Real containers: what users of a cluster do with pods, on every runtime that this machine can run.
 
 mod environment;
-mod life;
-mod talk;
+mod restarts;
+mod streams;
 mod workload;
 
 /// All claims, as tests of one runtime.
@@ -19,10 +19,10 @@ macro_rules! suite {
     };
     ($($environment:ident),*) => {
         $(suite!($environment:
-            workload::a_deployment_runs_with_all_that_pods_use,
-            talk::kubectl_talks_with_containers,
-            life::what_ends_comes_back_and_what_fails_says_why,
-            life::a_crash_of_the_agent_is_not_noticed_by_pods,
+            workload::runs_a_deployment_with_common_pod_features,
+            streams::streams_work_with_containers,
+            restarts::restarts_containers_and_reports_failures,
+            restarts::pods_survive_a_crash_of_the_agent,
         );)*
     };
 }

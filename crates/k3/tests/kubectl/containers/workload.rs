@@ -43,73 +43,83 @@ fn deployment() -> Value {
     }})
 }
 
-pub(crate) fn a_deployment_runs_with_all_that_pods_use(environment: &RuntimeEnvironment) {
-    let stage = environment.stage();
-    stage.kubectl("create serviceaccount web");
-    stage.kubectl("create configmap settings --from-literal=greeting=hello --from-literal=page=welcome");
-    stage.kubectl("create secret generic passwords --from-literal=first=sesame");
-    stage.apply(&deployment());
-    stage.kubectl("rollout status deployment/web --timeout=120s");
+pub(crate) fn runs_a_deployment_with_common_pod_features(environment: &RuntimeEnvironment) {
+    let pod_environment = environment.pod_environment();
+    pod_environment.kubectl("create serviceaccount web");
+    pod_environment
+        .kubectl("create configmap settings --from-literal=greeting=hello --from-literal=page=welcome");
+    pod_environment.kubectl("create secret generic passwords --from-literal=first=sesame");
+    pod_environment.apply(&deployment());
+    pod_environment.kubectl("rollout status deployment/web --timeout=120s");
 
-    let pods = stage.kubectl("get pods -o jsonpath={.items[*].metadata.name}");
+    let pods = pod_environment.kubectl("get pods -o jsonpath={.items[*].metadata.name}");
     let pods: Vec<_> = pods.split(' ').collect();
     let [first, second] = pods[..] else {
         panic!("two pods, not {pods:?}");
     };
-    let address = stage.kubectl(&format!("get pod {first} -o jsonpath={{.status.podIP}}"));
+    let address = pod_environment.kubectl(&format!("get pod {first} -o jsonpath={{.status.podIP}}"));
     assert_eq!(
-        stage.kubectl(&format!("logs {first} -c web")).trim_end(),
+        pod_environment
+            .kubectl(&format!("logs {first} -c web"))
+            .trim_end(),
         format!("hello sesame {address}")
     );
-    assert_eq!(stage.kubectl(&format!("logs {first} -c init")), "prepared\n");
-    let secret = stage.kubectl(&format!("exec {first} -c web -- cat /passwords/first"));
+    assert_eq!(
+        pod_environment.kubectl(&format!("logs {first} -c init")),
+        "prepared\n"
+    );
+    let secret = pod_environment.kubectl(&format!("exec {first} -c web -- cat /passwords/first"));
     assert_eq!(secret, "sesame");
     // Pods reach each other.
-    let page = stage.kubectl(&format!(
+    let page = pod_environment.kubectl(&format!(
         "exec {second} -c web -- wget -q -O- http://{address}:8080/"
     ));
     assert_eq!(page, "welcome");
-    if let Some(names) = environment.containers(&stage.name) {
-        let mut wanted = vec![];
+    if let Some(names) = environment.containers(&pod_environment.name) {
+        let mut expected = vec![];
         for pod in [first, second] {
-            wanted.extend(["POD", "web"].map(|name| format!("k8s_{}_{pod}_{name}", stage.name)));
+            expected.extend(["POD", "web"].map(|name| format!("k8s_{}_{pod}_{name}", pod_environment.name)));
         }
-        wanted.sort();
-        assert_eq!(names, wanted);
+        expected.sort();
+        assert_eq!(names, expected);
     }
-    reaches_the_api(&stage, first);
+    reaches_the_api(&pod_environment, first);
 
     // Settings that change reach the next pods.
-    stage.kubectl("create configmap other --from-literal=greeting=bye --from-literal=page=farewell");
-    stage.kubectl_with(&[
+    pod_environment
+        .kubectl("create configmap other --from-literal=greeting=bye --from-literal=page=farewell");
+    pod_environment.kubectl_with(&[
         "set",
         "env",
         "deployment/web",
         "--from=configmap/other",
         "--overwrite",
     ]);
-    stage.kubectl("rollout status deployment/web --timeout=120s");
-    stage.kubectl("delete deployment web");
-    stage.kubectl("wait pods --all --for=delete --timeout=120s");
-    environment.comes_to(&stage.name, &[]);
+    pod_environment.kubectl("rollout status deployment/web --timeout=120s");
+    pod_environment.kubectl("delete deployment web");
+    pod_environment.kubectl("wait pods --all --for=delete --timeout=120s");
+    environment.wait_until_containers_are(&pod_environment.name, &[]);
 }
 
-/// What a pod is told of the API is true: an address that it can reach, an authority that the server is of, and a token that it
-/// takes for the service account.
-fn reaches_the_api(stage: &super::environment::Stage, pod: &str) {
-    let inside = |script: &str| {
+/// A pod can use its API credentials: the address is reachable, the authority verifies the server, and the server accepts the
+/// token as the service account.
+fn reaches_the_api(pod_environment: &super::environment::PodTestEnvironment, pod: &str) {
+    let in_pod = |script: &str| {
         let args = ["exec", pod, "-c", "web", "--", "sh", "-c", script];
-        stage.kubectl_with(&args)
+        pod_environment.kubectl_with(&args)
     };
-    let address = inside("echo $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT");
-    inside("nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT </dev/null");
+    let address = in_pod("echo $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT");
+    in_pod("nc -w 5 $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT </dev/null");
     let directory = "/var/run/secrets/kubernetes.io/serviceaccount";
-    assert_eq!(inside(&format!("cat {directory}/namespace")), stage.name);
-    let authority = stage
+    assert_eq!(
+        in_pod(&format!("cat {directory}/namespace")),
+        pod_environment.name
+    );
+    let authority = pod_environment
         .cluster
-        .file("ca.crt", &inside(&format!("cat {directory}/ca.crt")));
-    let token = inside(&format!("cat {directory}/token"));
-    let mut command = stage.cluster.command();
+        .file("ca.crt", &in_pod(&format!("cat {directory}/ca.crt")));
+    let token = in_pod(&format!("cat {directory}/token"));
+    let mut command = pod_environment.cluster.command();
     command.env("KUBECONFIG", "/dev/null").args([
         "--server",
         &format!("https://{}", address.trim_end()),
@@ -122,7 +132,10 @@ fn reaches_the_api(stage: &super::environment::Stage, pod: &str) {
         "-o",
         "jsonpath={.status.userInfo.username}",
     ]);
-    let (code, who, errors) = outcome(&mut command);
+    let (code, user, errors) = outcome(&mut command);
     assert_eq!(code, Some(0), "{errors}");
-    assert_eq!(who, format!("system:serviceaccount:{}:web", stage.name));
+    assert_eq!(
+        user,
+        format!("system:serviceaccount:{}:web", pod_environment.name)
+    );
 }

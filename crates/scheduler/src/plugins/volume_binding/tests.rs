@@ -6,11 +6,11 @@ use crate::{
     test_cluster::TestCluster,
 };
 
-struct World(TestCluster);
+struct VolumeBindingTest(TestCluster);
 
-impl World {
+impl VolumeBindingTest {
     fn new() -> Self {
-        let mut world = World(TestCluster::default());
+        let mut world = VolumeBindingTest(TestCluster::default());
         for (name, waits, provisioner) in [
             ("later", true, "kubernetes.io/no-provisioner"),
             ("made", true, "driver"),
@@ -56,7 +56,7 @@ impl World {
         self.0.cluster.storage.set_volume(volume);
     }
 
-    fn early(&mut self, claims: &[&str]) -> Result<Claims, String> {
+    fn early(&mut self, claims: &[&str]) -> Result<PodVolumeClaims, String> {
         let volumes: Vec<_> = claims
             .iter()
             .map(|name| json!({"persistentVolumeClaim": {"claimName": name}}))
@@ -91,7 +91,7 @@ const NOTHING: &str = "node(s) didn't find available persistent volumes to bind"
 
 #[test]
 fn pre_filter_rejects_unusable_claims() {
-    let mut world = World::new();
+    let mut world = VolumeBindingTest::new();
     world.claim("waiting", "now", |_| {});
     world.claim("lost", "now", |claim| {
         claim["spec"]["volumeName"] = "v".into();
@@ -118,7 +118,7 @@ fn pre_filter_rejects_unusable_claims() {
 
 #[test]
 fn a_bound_volume_is_used_where_it_can_be_reached() {
-    let mut world = World::new();
+    let mut world = VolumeBindingTest::new();
     for (name, volume) in [("c", "v"), ("d", "missing")] {
         world.claim(name, "now", |claim| {
             claim["spec"]["volumeName"] = volume.into();
@@ -137,7 +137,7 @@ fn a_bound_volume_is_used_where_it_can_be_reached() {
 
 #[test]
 fn the_smallest_volume_that_does_is_taken() {
-    let mut world = World::new();
+    let mut world = VolumeBindingTest::new();
     world.claim("c", "later", |_| {});
     world.claim("d", "later", |_| {});
     world.volume("large", "50Gi", "a", |_| {});
@@ -167,7 +167,7 @@ fn the_smallest_volume_that_does_is_taken() {
 
 #[test]
 fn a_volume_is_made_where_its_class_reaches() {
-    let mut world = World::new();
+    let mut world = VolumeBindingTest::new();
     world.claim("c", "made", |_| {});
     assert_eq!(world.on(&["c"], "a").unwrap(), ["c=new"]);
     world.claim("c", "made", |claim| {
@@ -179,7 +179,7 @@ fn a_volume_is_made_where_its_class_reaches() {
 
 #[test]
 fn storage_capacity_limits_provisioning() {
-    let mut world = World::new();
+    let mut world = VolumeBindingTest::new();
     world.claim("c", "made", |_| {});
     let raw = json!({"metadata": {"name": "driver"}, "spec": {"storageCapacity": true}});
     let driver = read::<CsiDriver>(raw, &mut world.0.interner);

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A store that changes what it is given, as a faulty disk or a wrong setting of a database does.
-struct Faulty {
+struct FailingStore {
     inner: Arc<MemoryStore>,
     spoil: fn(&mut Vec<Entry>),
 }
@@ -31,10 +31,10 @@ struct FaultyImport {
 #[derive(Debug)]
 struct FixedClock(SystemTime);
 
-// --- Faulty ---
+// --- FailingStore ---
 
 #[async_trait]
-impl Store for Faulty {
+impl Store for FailingStore {
     async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError> {
         self.inner.get(key).await
     }
@@ -97,7 +97,7 @@ fn samples() -> Vec<Entry> {
 }
 
 async fn copy_to_faulty(spoil: fn(&mut Vec<Entry>)) -> Result<CopySummary, CopyError> {
-    let target = Faulty {
+    let target = FailingStore {
         inner: MemoryStore::new(),
         spoil,
     };
@@ -105,7 +105,7 @@ async fn copy_to_faulty(spoil: fn(&mut Vec<Entry>)) -> Result<CopySummary, CopyE
 }
 
 #[tokio::test]
-async fn a_copy_that_is_not_the_same_is_noticed() {
+async fn detects_a_copy_that_differs() {
     copy_to_faulty(|_| {})
         .await
         .expect("a store that changes nothing passes");
@@ -146,7 +146,7 @@ async fn a_copy_that_is_not_the_same_is_noticed() {
 #[tokio::test]
 async fn accepts_missing_expired_entries() {
     let expiry = expiring("/b", b"", 1).expiry.unwrap();
-    let forgetful = Faulty {
+    let forgetful = FailingStore {
         inner: MemoryStore::new(),
         spoil: |entries| drop(entries.remove(1)),
     };
@@ -185,11 +185,13 @@ async fn commits_that_arrived_too_late_are_counted() {
         .map(|n| entry(&format!("/{n:04}"), &[0; 2000], 2))
         .collect();
     let source = store_of(&entries).await;
-    let (wake, mut woken) = tokio::sync::mpsc::unbounded_channel();
+    let (entry_copied, mut copied) = tokio::sync::mpsc::unbounded_channel();
     let target = MemoryStore::new();
-    let copying = copy(&*source, &*target, &SystemClock, move |_| wake.send(()).unwrap());
+    let copying = copy(&*source, &*target, &SystemClock, move |_| {
+        entry_copied.send(()).unwrap()
+    });
     let writing = async {
-        woken.recv().await.unwrap();
+        copied.recv().await.unwrap();
         source
             .commit(Write::create(entry("/late", b"", 1).key, "x"))
             .await
@@ -201,7 +203,7 @@ async fn commits_that_arrived_too_late_are_counted() {
 }
 
 #[tokio::test]
-async fn a_target_that_holds_something_is_left_alone() {
+async fn a_non_empty_target_is_not_changed() {
     let target = store_of(&[entry("/mine", b"kept", 2)]).await;
     let error = copy(&*store_of(&samples()).await, &*target, &SystemClock, quiet)
         .await
@@ -217,7 +219,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_entries_arrive_as_they_were(entries in any_entries()) {
+    fn copies_preserve_arbitrary_entries(entries in any_entries()) {
         block_on(async {
             // A clock that stands at the beginning: nothing has expired yet.
             let source = store_of(&entries).await;

@@ -3,14 +3,14 @@
 use crc32fast::Hasher;
 
 /// A stream under construction.
-pub(super) struct Forgery {
+pub(super) struct ForgedBackup {
     sum: Hasher,
     bytes: Vec<u8>,
 }
 
-// --- Forgery ---
+// --- ForgedBackup ---
 
-impl Forgery {
+impl ForgedBackup {
     /// A stream with a right header.
     pub(super) fn new(revision: u64) -> Self {
         Self::with_header(1, revision)

@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt;
 use super::{
     super::{BackupStreamError, RestoreError, inspect, restore},
     REVISION, any_entries, backup_of, block_on, entries_of, entry, expiring,
-    forgery::Forgery,
+    forgery::ForgedBackup,
     quiet, store_of,
 };
 use crate::{Entry, ImportError, MAX_VALUE_BYTES, ReadError, Store, StoreError, memory::MemoryStore};
@@ -24,7 +24,7 @@ fn samples() -> Vec<Entry> {
 
 /// How a stream is refused. Checks that both ways of reading it agree, that the target cannot be used
 /// unless it was not touched at all, and that it takes a good stream afterwards.
-async fn refusal(bytes: &[u8]) -> BackupStreamError {
+async fn restore_error(bytes: &[u8]) -> BackupStreamError {
     let target = MemoryStore::new();
     let error = restore(bytes, &*target, quiet)
         .await
@@ -63,14 +63,14 @@ fn assert_damaged(error: &BackupStreamError, after: u64, because: &str) {
 async fn rejects_every_truncation_with_its_offset() {
     let bytes = backup_of(&samples()).await;
     for length in 1..bytes.len() {
-        let error = refusal(&bytes[..length]).await;
+        let error = restore_error(&bytes[..length]).await;
         let BackupStreamError::Truncated { at, entries } = error else {
             panic!("cut to {length} bytes: {error}");
         };
         assert_eq!(at, length as u64);
         assert!(entries <= 4);
     }
-    assert!(matches!(refusal(&[]).await, BackupStreamError::NotABackup));
+    assert!(matches!(restore_error(&[]).await, BackupStreamError::NotABackup));
 }
 
 #[tokio::test]
@@ -97,37 +97,46 @@ async fn rejects_every_flipped_bit_with_its_offset() {
 }
 
 #[tokio::test]
-async fn frames_that_changed_places_are_refused_where_they_are() {
+async fn rejects_swapped_frames_with_their_offset() {
     // Equal in length: only the order gives them away.
-    let bytes = Forgery::new(9).entry(b"/a", 2, b"x").entry(b"/b", 3, b"y").end(2);
+    let bytes = ForgedBackup::new(9)
+        .entry(b"/a", 2, b"x")
+        .entry(b"/b", 3, b"y")
+        .end(2);
     let frame = 5 + 2 + 2 + 8 + 1 + 1 + 4;
     let mut swapped = bytes.clone();
     swapped[32..32 + frame].copy_from_slice(&bytes[32 + frame..32 + 2 * frame]);
     swapped[32 + frame..32 + 2 * frame].copy_from_slice(&bytes[32..32 + frame]);
-    let error = refusal(&swapped).await;
+    let error = restore_error(&swapped).await;
     assert_damaged(&error, 0, "checksum");
     assert!(error.to_string().contains("at byte 32"), "{error}");
 }
 
 #[tokio::test]
-async fn a_frame_that_is_missing_or_from_another_backup_is_refused() {
+async fn rejects_missing_and_foreign_frames() {
     let frame = 5 + 2 + 2 + 8 + 1 + 1 + 4;
-    let one = Forgery::new(9).entry(b"/a", 2, b"x").entry(b"/b", 3, b"y").end(2);
+    let one = ForgedBackup::new(9)
+        .entry(b"/a", 2, b"x")
+        .entry(b"/b", 3, b"y")
+        .end(2);
     let mut without = one.clone();
     without.drain(32..32 + frame);
-    assert_damaged(&refusal(&without).await, 0, "checksum");
+    assert_damaged(&restore_error(&without).await, 0, "checksum");
 
-    let other = Forgery::new(9).entry(b"/a", 2, b"X").entry(b"/b", 3, b"Y").end(2);
+    let other = ForgedBackup::new(9)
+        .entry(b"/a", 2, b"X")
+        .entry(b"/b", 3, b"Y")
+        .end(2);
     let mut mixed = one.clone();
     mixed[32 + frame..32 + 2 * frame].copy_from_slice(&other[32 + frame..32 + 2 * frame]);
-    assert_damaged(&refusal(&mixed).await, 1, "checksum");
+    assert_damaged(&restore_error(&mixed).await, 1, "checksum");
 }
 
 #[tokio::test]
-async fn what_is_made_up_is_refused_though_its_checksums_are_right() {
+async fn rejects_forged_backups_with_valid_checksums() {
     let long_key = [b'k'; 769];
     let large_value = vec![0; MAX_VALUE_BYTES + 1];
-    let start = || Forgery::new(9).entry(b"/b", 2, b"");
+    let start = || ForgedBackup::new(9).entry(b"/b", 2, b"");
     for (stream, after, because) in [
         (start().entry(b"/b", 3, b"").end(2), 1, "in order and once"),
         (start().entry(b"/a", 3, b"").end(2), 1, "in order and once"),
@@ -174,18 +183,18 @@ async fn what_is_made_up_is_refused_though_its_checksums_are_right() {
             1,
             "the trailer has 4 bytes",
         ),
-        (Forgery::new(0).end(0), 0, "revision 0"),
-        (Forgery::new(u64::MAX).end(0), 0, "no store stands at"),
-        (Forgery::with_header(0, 9).end(0), 0, "no format 0"),
+        (ForgedBackup::new(0).end(0), 0, "revision 0"),
+        (ForgedBackup::new(u64::MAX).end(0), 0, "no store stands at"),
+        (ForgedBackup::with_header(0, 9).end(0), 0, "no format 0"),
     ] {
-        assert_damaged(&refusal(&stream).await, after, because);
+        assert_damaged(&restore_error(&stream).await, after, because);
     }
 }
 
 #[tokio::test]
-async fn a_huge_length_is_refused_before_anything_is_set_aside_for_it() {
+async fn rejects_a_huge_length_before_allocating() {
     // The stream continues for ever, so that only the length itself can be the reason.
-    let head = Forgery::new(9).frame_of_length(1, u32::MAX, b"").bytes();
+    let head = ForgedBackup::new(9).frame_of_length(1, u32::MAX, b"").bytes();
     let endless = (&head[..]).chain(tokio::io::repeat(b'x'));
     let error = inspect(endless).await.unwrap_err();
     assert_damaged(&error, 0, "4294967295 bytes is larger than any store takes");
@@ -197,7 +206,7 @@ async fn endless_streams_end() {
         inspect(tokio::io::repeat(0)).await.unwrap_err(),
         BackupStreamError::NotABackup
     ));
-    let header = Forgery::new(9).bytes();
+    let header = ForgedBackup::new(9).bytes();
     let zeros = (&header[..]).chain(tokio::io::repeat(0));
     assert_damaged(&inspect(zeros).await.unwrap_err(), 0, "of kind 0");
     let whole = backup_of(&samples()).await;
@@ -206,15 +215,15 @@ async fn endless_streams_end() {
 }
 
 #[tokio::test]
-async fn two_backups_in_a_row_are_refused() {
+async fn rejects_concatenated_backups() {
     let mut bytes = backup_of(&samples()).await;
     bytes.extend(bytes.clone());
-    assert_damaged(&refusal(&bytes).await, 4, "more follows its trailer");
+    assert_damaged(&restore_error(&bytes).await, 4, "more follows its trailer");
 }
 
 #[tokio::test]
 async fn rejects_a_newer_format_with_a_hint() {
-    let error = refusal(&Forgery::with_header(2, 9).end(0)).await;
+    let error = restore_error(&ForgedBackup::with_header(2, 9).end(0)).await;
     assert_eq!(
         error.to_string(),
         format!(
@@ -225,7 +234,7 @@ async fn rejects_a_newer_format_with_a_hint() {
 }
 
 #[tokio::test]
-async fn what_is_no_backup_leaves_the_target_as_it_was() {
+async fn a_foreign_file_leaves_the_target_unchanged() {
     for bytes in [
         &b"{\"kind\":\"List\"}, and so on, for some more bytes"[..],
         b"x",
@@ -239,7 +248,7 @@ async fn what_is_no_backup_leaves_the_target_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_target_that_holds_something_is_left_alone() {
+async fn a_non_empty_target_is_not_changed() {
     let target = store_of(&[entry("/mine", b"kept", 2)]).await;
     let error = restore(&backup_of(&samples()).await[..], &*target, quiet)
         .await
@@ -283,7 +292,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_damage_is_refused(
+    fn rejects_random_damage(
         entries in any_entries(),
         flips in prop::collection::vec((any::<prop::sample::Index>(), 1..=255_u8), 1..4),
     ) {
@@ -294,21 +303,21 @@ proptest! {
                 bad[index.index(good.len())] ^= flip;
             }
             if bad != good {
-                refusal(&bad).await;
+                restore_error(&bad).await;
             }
         });
     }
 
     #[test]
-    fn random_cuts_are_refused(entries in any_entries(), cut in any::<prop::sample::Index>()) {
+    fn rejects_random_truncations(entries in any_entries(), cut in any::<prop::sample::Index>()) {
         block_on(async {
             let good = backup_of(&entries).await;
-            refusal(&good[..cut.index(good.len())]).await;
+            restore_error(&good[..cut.index(good.len())]).await;
         });
     }
 
     #[test]
-    fn pieces_that_are_left_out_or_doubled_are_refused(
+    fn rejects_missing_and_repeated_pieces(
         entries in any_entries(),
         from in any::<prop::sample::Index>(),
         length in 1..100_usize,
@@ -319,19 +328,19 @@ proptest! {
             let piece = from..(from + length).min(good.len());
             let mut without = good.clone();
             without.drain(piece.clone());
-            refusal(&without).await;
+            restore_error(&without).await;
             let mut doubled = good[..piece.end].to_vec();
             doubled.extend(&good[piece.start..]);
-            refusal(&doubled).await;
+            restore_error(&doubled).await;
         });
     }
 
     #[test]
-    fn noise_behind_a_header_is_refused(noise in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn rejects_noise_after_the_header(noise in prop::collection::vec(any::<u8>(), 0..300)) {
         block_on(async {
-            let mut bytes = Forgery::new(REVISION).bytes();
+            let mut bytes = ForgedBackup::new(REVISION).bytes();
             bytes.extend(noise);
-            refusal(&bytes).await;
+            restore_error(&bytes).await;
         });
     }
 }

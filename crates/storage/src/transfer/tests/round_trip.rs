@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{
     super::{CompareError, TransferProgress, backup, compare, inspect, restore},
     REVISION, any_entries, backup_of, block_on, entries_of, entry, expiring,
-    forgery::Forgery,
+    forgery::ForgedBackup,
     noon, quiet, store_of,
 };
 use crate::{Entry, MAX_VALUE_BYTES, Revision, Store, SystemClock, Write, memory::MemoryStore};
@@ -15,7 +15,7 @@ use crate::{Entry, MAX_VALUE_BYTES, Revision, Store, SystemClock, Write, memory:
 #[tokio::test]
 async fn stream_matches_the_documented_format() {
     let written = backup_of(&[entry("/a", b"one", 7), entry("/b", b"", 9)]).await;
-    let by_hand = Forgery::new(REVISION)
+    let by_hand = ForgedBackup::new(REVISION)
         .entry(b"/a", 7, b"one")
         .entry(b"/b", 9, b"")
         .end(2);
@@ -26,14 +26,14 @@ async fn stream_matches_the_documented_format() {
     body.push(1);
     body.extend(4_000_000_000_000_u64.to_le_bytes());
     body.extend(3_600_000_u64.to_le_bytes());
-    body.extend(b"soon gone");
-    let by_hand = Forgery::new(REVISION).frame(1, &body).end(1);
-    assert_eq!(backup_of(&[expiring("/c", b"soon gone", 8)]).await, by_hand);
+    body.extend(b"expires s");
+    let by_hand = ForgedBackup::new(REVISION).frame(1, &body).end(1);
+    assert_eq!(backup_of(&[expiring("/c", b"expires s", 8)]).await, by_hand);
 }
 
 /// The document and the code share nothing but this example, and the example was computed elsewhere.
 #[tokio::test]
-async fn the_example_of_the_document_is_what_is_written() {
+async fn writes_the_documented_example() {
     let document = include_str!("../../../../../docs/backup-format.md");
     let (_, example) = document.split_once("## Example").unwrap();
     let dump = example.split("```").nth(1).unwrap();
@@ -125,27 +125,29 @@ async fn progress_grows_to_the_whole() {
     };
     let source = store_of(&entries).await;
     let mut bytes = Vec::new();
-    let mut told = Vec::new();
-    let summary = backup(&*source, &mut bytes, noon(), |transferred| told.push(transferred))
-        .await
-        .unwrap();
+    let mut reported = Vec::new();
+    let summary = backup(&*source, &mut bytes, noon(), |transferred| {
+        reported.push(transferred)
+    })
+    .await
+    .unwrap();
     assert_eq!(summary.transferred, whole);
-    assert_eq!(*told.last().unwrap(), whole);
+    assert_eq!(*reported.last().unwrap(), whole);
     assert!(
-        told.len() > 2 && told.is_sorted_by_key(|transferred| transferred.entries),
-        "{told:?}"
+        reported.len() > 2 && reported.is_sorted_by_key(|transferred| transferred.entries),
+        "{reported:?}"
     );
 
-    told.clear();
+    reported.clear();
     let target = MemoryStore::new();
-    let restored = restore(&bytes[..], &*target, |transferred| told.push(transferred))
+    let restored = restore(&bytes[..], &*target, |transferred| reported.push(transferred))
         .await
         .unwrap();
     assert_eq!(restored.backup, summary);
-    assert_eq!(*told.last().unwrap(), whole);
+    assert_eq!(*reported.last().unwrap(), whole);
     assert!(
-        told.len() > 2 && told.is_sorted_by_key(|transferred| transferred.entries),
-        "{told:?}"
+        reported.len() > 2 && reported.is_sorted_by_key(|transferred| transferred.entries),
+        "{reported:?}"
     );
     assert_eq!(inspect(&bytes[..]).await.unwrap(), summary);
 }
@@ -166,7 +168,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_entries_return_as_they_were(entries in any_entries()) {
+    fn backups_preserve_arbitrary_entries(entries in any_entries()) {
         block_on(async {
             let bytes = backup_of(&entries).await;
             let target = MemoryStore::new();

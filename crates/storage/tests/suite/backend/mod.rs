@@ -76,7 +76,7 @@ pub(crate) fn run_within<T>(limit: Duration, test: impl Future<Output = T>) -> T
         .enable_all()
         .build()
         .unwrap();
-    let runtime = Stopping(Some(runtime));
+    let runtime = StoppingRuntime(Some(runtime));
     runtime
         .0
         .as_ref()
@@ -86,11 +86,11 @@ pub(crate) fn run_within<T>(limit: Duration, test: impl Future<Output = T>) -> T
 
 /// A runtime that does not wait for its tasks: one that still runs when a test has failed must not
 /// turn the failure into a hang.
-struct Stopping(Option<tokio::runtime::Runtime>);
+struct StoppingRuntime(Option<tokio::runtime::Runtime>);
 
-// --- Stopping ---
+// --- StoppingRuntime ---
 
-impl Drop for Stopping {
+impl Drop for StoppingRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();

@@ -14,10 +14,10 @@ use sqlx::{AssertSqlSafe, Connection, Executor, mysql::MySqlConnection};
 
 use super::TestBackend;
 
-pub(crate) struct Mysql(Database);
+pub(crate) struct Mysql(TestDatabase);
 
 /// A database that is dropped with this. The server may be one that stays: nothing of ours is left there.
-pub(crate) struct Database {
+pub(crate) struct TestDatabase {
     /// As `mysql://user:password@host:port`.
     pub(crate) server: &'static str,
     pub(crate) options: MysqlOptions,
@@ -42,7 +42,7 @@ pub(crate) fn server_options(url: &str) -> MysqlOptions {
 #[async_trait]
 impl TestBackend for Mysql {
     async fn fresh() -> Self {
-        Self(Database::fresh().await)
+        Self(TestDatabase::fresh().await)
     }
 
     async fn another(&self) -> Box<dyn TestBackend> {
@@ -54,9 +54,9 @@ impl TestBackend for Mysql {
     }
 }
 
-// --- Database ---
+// --- TestDatabase ---
 
-impl Database {
+impl TestDatabase {
     /// A database that is not there yet: the store makes it.
     pub(crate) async fn fresh() -> Self {
         let server = tokio::task::spawn_blocking(k3_test_services::mysql)
@@ -73,7 +73,7 @@ impl Database {
     }
 }
 
-impl Drop for Database {
+impl Drop for TestDatabase {
     fn drop(&mut self) {
         let statement = format!("DROP DATABASE IF EXISTS `{}`", self.options.database);
         let server = self.server;

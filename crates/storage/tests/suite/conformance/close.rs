@@ -62,8 +62,8 @@ async fn a_closed_store_refuses_further_work(backend: &dyn TestBackend) {
     assert!(matches!(range, Err(ReadError::Store(error)) if closed(&error)));
     let commit = store.commit(Write::create(key("/b"), "1")).await;
     assert!(matches!(commit, Err(CommitError::Store(error)) if closed(&error)));
-    let refusal = store.refusal("", Revision::FIRST).await;
-    assert!(matches!(refusal, WatchError::Store(error) if closed(&error)));
+    let watch_error = store.watch_error("", Revision::FIRST).await;
+    assert!(matches!(watch_error, WatchError::Store(error) if closed(&error)));
     assert!(matches!(store.compact(Revision::FIRST).await, Err(error) if closed(&error)));
     assert!(matches!(store.current_revision().await, Err(error) if closed(&error)));
     assert!(matches!(store.health().await, Err(error) if closed(&error)));
@@ -99,10 +99,10 @@ async fn what_was_acknowledged_before_a_close_is_there_after_it(backend: &dyn Te
     }
     // What is there is also what the history reports, whether it was acknowledged or not.
     let range = store.list("/").await;
-    let told = store.follow("/", start).await.take(range.entries.len()).await;
+    let received = store.follow("/", start).await.take(range.entries.len()).await;
     let mut there: Vec<_> = range.entries.iter().map(|entry| entry.revision).collect();
     there.sort_unstable();
-    assert_eq!(revisions(&told), there);
+    assert_eq!(revisions(&received), there);
 }
 
 async fn closing_one_handle_leaves_the_other_alone(backend: &dyn TestBackend) {

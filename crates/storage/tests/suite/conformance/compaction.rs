@@ -13,7 +13,7 @@ use crate::{
 
 conformance_tests! {
     every: [
-        compaction_keeps_what_is_there_now,
+        compaction_keeps_current_entries,
         the_compacted_state_can_be_read_and_those_before_cannot,
         a_watch_may_begin_at_the_compacted_revision_and_not_before,
         a_delete_at_the_edge_is_reported_or_refused_but_never_skipped,
@@ -35,24 +35,24 @@ conformance_tests! {
     ],
 }
 
-async fn compaction_keeps_what_is_there_now(backend: &dyn TestBackend) {
+async fn compaction_keeps_current_entries(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let quiet = store.create("/a/quiet", "old").await;
     let mut busy = store.create("/a/busy", "0").await;
-    let gone = store.create("/a/gone", "0").await;
+    let deleted = store.create("/a/deleted", "0").await;
     for round in 1..20_u8 {
         busy = store.update("/a/busy", busy, vec![round]).await;
     }
-    store.delete("/a/gone", gone).await;
+    store.delete("/a/deleted", deleted).await;
     let before = store.list("/a/").await;
     store.compact(store.stands().await).await.unwrap();
     let after = store.list("/a/").await;
     assert_eq!(after.entries, before.entries);
-    assert_eq!(store.read("/a/gone").await, None);
+    assert_eq!(store.read("/a/deleted").await, None);
     // With the revisions that writers expect.
     store.update("/a/quiet", quiet, "new").await;
     store.update("/a/busy", busy, "new").await;
-    store.create("/a/gone", "again").await;
+    store.create("/a/deleted", "again").await;
 }
 
 async fn the_compacted_state_can_be_read_and_those_before_cannot(backend: &dyn TestBackend) {
@@ -78,9 +78,9 @@ async fn a_watch_may_begin_at_the_compacted_revision_and_not_before(backend: &dy
     }
     store.compact(made[2]).await.unwrap();
     for before in [Revision::ZERO, start, made[0], made[1]] {
-        assert_compacted(store.refusal("/", before).await, before, made[2]);
+        assert_compacted(store.watch_error("/", before).await, before, made[2]);
         // Also under a prefix where nothing was lost: the store cannot know any more.
-        assert_compacted(store.refusal("/quiet/", before).await, before, made[2]);
+        assert_compacted(store.watch_error("/quiet/", before).await, before, made[2]);
     }
     let mut watch = store.follow("/", made[2]).await;
     assert_eq!(revisions(&watch.take(2).await), made[3..]);
@@ -103,7 +103,7 @@ async fn a_delete_at_the_edge_is_reported_or_refused_but_never_skipped(backend: 
     );
     // At the edge: a caller that has not seen it is refused, a caller that has does not see it again.
     store.compact(deleted).await.unwrap();
-    assert_compacted(store.refusal("/", before).await, before, deleted);
+    assert_compacted(store.watch_error("/", before).await, before, deleted);
     let mut watch = store.follow("/", deleted).await;
     let again = store.create("/a", "2").await;
     let events = watch.take(1).await;
@@ -140,7 +140,7 @@ async fn compacting_what_is_compacted_changes_nothing(backend: &dyn TestBackend)
     store.update("/a", second, "3").await;
     for upto in [second, second, first, Revision::FIRST, Revision::ZERO] {
         store.compact(upto).await.unwrap();
-        assert_compacted(store.refusal("/", first).await, first, second);
+        assert_compacted(store.watch_error("/", first).await, first, second);
         assert_eq!(contents(&store.list_at("/", second).await), [("/a", &b"2"[..])]);
     }
 }
@@ -193,16 +193,16 @@ async fn overtaken_watch_sees_every_event_or_compacted(backend: &dyn TestBackend
     made.sort_unstable();
     store.compact(made[made.len() - 1]).await.unwrap();
     made.push(store.put("/0", "last").await);
-    let mut told = Vec::new();
-    while told.len() < made.len() {
+    let mut received = Vec::new();
+    while received.len() < made.len() {
         match watch.try_batch().await {
-            Ok(batch) => told.extend(revisions(&batch.events)),
+            Ok(batch) => received.extend(revisions(&batch.events)),
             Err(WatchError::Compacted { .. }) => break,
             Err(error) => panic!("{error:?}"),
         }
     }
     // Its events have no gap.
-    assert_eq!(told, made[..told.len()]);
+    assert_eq!(received, made[..received.len()]);
 }
 
 async fn the_next_page_of_a_compacted_range_is_refused(backend: &dyn TestBackend) {
@@ -259,15 +259,15 @@ async fn concurrent_compactions_and_writes_lose_nothing(backend: &dyn TestBacken
     let mut watch = store.follow("/", start).await;
     let mut watcher = JoinSet::new();
     watcher.spawn(async move {
-        let mut told = Vec::new();
+        let mut received = Vec::new();
         loop {
             match watch.try_batch().await {
-                Ok(batch) => told.extend(batch.events.iter().cloned()),
-                Err(WatchError::Compacted { .. }) => return told,
+                Ok(batch) => received.extend(batch.events.iter().cloned()),
+                Err(WatchError::Compacted { .. }) => return received,
                 Err(error) => panic!("{error:?}"),
             }
-            if told.last().is_some_and(|event| &*event.key == "/last") {
-                return told;
+            if received.last().is_some_and(|event| &*event.key == "/last") {
+                return received;
             }
         }
     });
@@ -293,8 +293,8 @@ async fn concurrent_compactions_and_writes_lose_nothing(backend: &dyn TestBacken
         "a revision was used twice"
     );
     made.push(store.create("/last", "").await);
-    let told = watcher.join_next().await.unwrap().unwrap();
-    assert_eq!(revisions(&told), made[..told.len()]);
+    let received = watcher.join_next().await.unwrap().unwrap();
+    assert_eq!(revisions(&received), made[..received.len()]);
     let last: Vec<_> = (0..4).map(|_| vec![59_u8]).collect();
     let range = store.list("/").await;
     assert!(range.entries[..4].iter().map(|entry| &*entry.value).eq(&last));
@@ -314,7 +314,7 @@ async fn what_is_compacted_stays_so_after_the_store_is_opened_again(backend: &dy
         store.stands().await >= deleted,
         "the newest revision was forgotten"
     );
-    assert_compacted(store.refusal("/", second).await, second, deleted);
+    assert_compacted(store.watch_error("/", second).await, second, deleted);
     assert!(matches!(
         list_at(&store, second).await,
         Err(ReadError::Compacted { .. })
@@ -350,7 +350,7 @@ async fn a_compaction_by_a_peer_is_one_for_all(backend: &dyn TestBackend) {
     let second = one.update("/a", first, "2").await;
     let third = one.update("/a", second, "3").await;
     one.compact(second).await.unwrap();
-    assert_compacted(other.refusal("/", first).await, first, second);
+    assert_compacted(other.watch_error("/", first).await, first, second);
     assert!(matches!(
         list_at(&other, first).await,
         Err(ReadError::Compacted { .. })

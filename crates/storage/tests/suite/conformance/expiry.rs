@@ -155,11 +155,15 @@ async fn only_what_expires_is_deleted(backend: &dyn TestBackend) {
         .filter(|name| name.starts_with("/brief/"))
         .collect();
     let events = watch.take(left.len()).await;
-    let mut gone: Vec<_> = events.iter().map(|event| &*event.key).collect();
-    gone.sort_unstable();
-    assert_eq!(gone, left);
+    let mut deleted: Vec<_> = events.iter().map(|event| &*event.key).collect();
+    deleted.sort_unstable();
+    assert_eq!(deleted, left);
     assert!(events.iter().all(|event| event.change == Change::Deleted));
-    assert!(gone.iter().all(|name| expected.iter().any(|known| known == name)));
+    assert!(
+        deleted
+            .iter()
+            .all(|name| expected.iter().any(|known| known == name))
+    );
     let rest = store.list("/").await;
     assert_eq!(rest.entries.len(), 2 * COUNT);
     let last = store.create("/last", "1").await;
@@ -186,7 +190,7 @@ async fn a_time_to_live_continues_when_the_store_is_opened_again(backend: &dyn T
     drop(store);
 
     let store = backend.open().await;
-    let entry = store.read("/a").await.expect("its time has not come");
+    let entry = store.read("/a").await.expect("it has not expired");
     assert_eq!(
         (entry.revision, entry.expiry.unwrap().ttl),
         (created, 2 * BRIEFLY)

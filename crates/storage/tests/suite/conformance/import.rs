@@ -21,7 +21,7 @@ conformance_tests! {
         an_import_of_nothing_still_moves_the_store,
         there_is_no_history_before_an_import,
         an_import_into_a_store_that_was_used_is_a_new_state,
-        a_store_with_entries_takes_no_import,
+        rejects_an_import_into_a_store_with_entries,
         a_store_that_gave_up_its_entries_takes_an_import_above_its_past,
         a_store_with_an_unfinished_import_refuses_everything_else,
         an_import_begun_again_starts_from_nothing,
@@ -112,7 +112,7 @@ async fn there_is_no_history_before_an_import(backend: &dyn TestBackend) {
     let before = store.stands().await;
     let stands = import(&store, SOURCE, &sample()).await;
     for old in [before, Revision::FIRST, Revision::new(SOURCE.get() - 1)] {
-        match store.refusal("/", old).await {
+        match store.watch_error("/", old).await {
             WatchError::Compacted { oldest, .. } => assert!(oldest > old && oldest <= stands),
             other => panic!("must be compacted, but: {other:?}"),
         }
@@ -140,13 +140,13 @@ async fn an_import_into_a_store_that_was_used_is_a_new_state(backend: &dyn TestB
     // A caller that listed nothing at a revision must not find something at the same one.
     assert!(stands > last && stands > empty.revision);
     assert_state_is_compacted(&store, empty.revision).await;
-    match store.refusal("/", last).await {
+    match store.watch_error("/", last).await {
         WatchError::Compacted { .. } => {}
         other => panic!("must be compacted, but: {other:?}"),
     }
 }
 
-async fn a_store_with_entries_takes_no_import(backend: &dyn TestBackend) {
+async fn rejects_an_import_into_a_store_with_entries(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let created = store.create("/mine", "1").await;
     match store.begin_import(SOURCE).await {
@@ -354,8 +354,8 @@ async fn assert_blocked(store: &Arc<dyn Store>) {
     assert!(matches!(range, Err(ReadError::Store(error)) if blocked(&error)));
     let commit = store.commit(Write::create(name, "mine")).await;
     assert!(matches!(commit, Err(CommitError::Store(error)) if blocked(&error)));
-    let refusal = store.refusal("", Revision::FIRST).await;
-    assert!(matches!(refusal, WatchError::Store(error) if blocked(&error)));
+    let watch_error = store.watch_error("", Revision::FIRST).await;
+    assert!(matches!(watch_error, WatchError::Store(error) if blocked(&error)));
     assert!(matches!(store.compact(SOURCE).await, Err(error) if blocked(&error)));
     assert!(matches!(store.current_revision().await, Err(error) if blocked(&error)));
     assert!(matches!(store.health().await, Err(error) if blocked(&error)));

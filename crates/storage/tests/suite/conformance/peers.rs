@@ -42,8 +42,8 @@ async fn both_handles_see_the_same_events(backend: &dyn TestBackend) {
     }
     let mut committed = write_on(&handles, 6, 40).join_all().await.concat();
     committed.sort_by_key(|event| event.revision);
-    for told in soon("the watchers", watchers.join_all()).await {
-        assert!(told == committed);
+    for received in soon("the watchers", watchers.join_all()).await {
+        assert!(received == committed);
     }
 }
 

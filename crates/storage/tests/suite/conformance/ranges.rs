@@ -304,10 +304,10 @@ async fn a_state_of_the_future_is_refused(backend: &dyn TestBackend) {
     };
     match store.range(&prefix("/"), page).await {
         Err(ReadError::Future {
-            requested: told,
+            requested: received,
             current,
         }) => {
-            assert_eq!(told, requested);
+            assert_eq!(received, requested);
             assert!(current >= stands && current < requested);
         }
         other => panic!("must be in the future, but: {other:?}"),

@@ -177,12 +177,12 @@ async fn a_healthy_store_reports_where_it_stands(backend: &dyn TestBackend) {
 
 async fn everything_is_there_after_the_store_is_opened_again(backend: &dyn TestBackend) {
     let store = backend.open().await;
-    let gone = store.create("/gone", "0").await;
+    let deleted = store.create("/deleted", "0").await;
     let created = store.create("/kept", vec![0, 159, 146, 150]).await;
     let updated = store.create("/updated", "1").await;
     let updated = store.update("/updated", updated, "2").await;
     store.create("/large", vec![7; MAX_VALUE_BYTES]).await;
-    let last = store.delete("/gone", gone).await;
+    let last = store.delete("/deleted", deleted).await;
     let before = store.list("").await;
     store.close().await;
     drop(store);
@@ -192,7 +192,7 @@ async fn everything_is_there_after_the_store_is_opened_again(backend: &dyn TestB
     let after = store.list("").await;
     assert!(after.entries == before.entries);
     assert_eq!(store.read("/kept").await.unwrap().revision, created);
-    assert_eq!(store.read("/gone").await, None);
+    assert_eq!(store.read("/deleted").await, None);
     // What was expected before is still what is expected.
     store.update("/updated", updated, "3").await;
 }

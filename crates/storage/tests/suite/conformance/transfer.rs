@@ -62,8 +62,8 @@ async fn fill(store: &Arc<dyn Store>) {
         if number % 3 == 0 {
             store.update(&name, created, format!("again {number}")).await;
         }
-        let gone = store.create("/t/gone", "x").await;
-        store.delete("/t/gone", gone).await;
+        let deleted = store.create("/t/deleted", "x").await;
+        store.delete("/t/deleted", deleted).await;
     }
 }
 
@@ -87,7 +87,10 @@ async fn assert_is_copy(source: &Arc<dyn Store>, target: &Arc<dyn Store>, upto: 
         assert_expires_alike(one, other);
     }
     let created = target.create("/t/new", "1").await;
-    assert!(created > upto, "the copy went on at {created}, not above {upto}");
+    assert!(
+        created > upto,
+        "the copy continued at {created}, not above {upto}"
+    );
     let newest = into.iter().map(|entry| entry.revision).max().unwrap();
     assert!(created > newest);
 }

@@ -49,9 +49,9 @@ async fn a_watch_from_now_reports_what_follows(backend: &dyn TestBackend) {
 async fn a_watch_from_the_start_reports_all_that_happened(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let start = store.stands().await;
-    let story = tell_story(&store).await;
+    let history = write_history(&store).await;
     let mut watch = store.follow("", start).await;
-    assert_eq!(watch.take(story.len()).await, story);
+    assert_eq!(watch.take(history.len()).await, history);
     // And continues with what happens now.
     let created = store.create("/new", "1").await;
     assert_eq!(watch.event().await.revision, created);
@@ -59,15 +59,15 @@ async fn a_watch_from_the_start_reports_all_that_happened(backend: &dyn TestBack
 
 async fn a_watch_from_zero_reports_the_whole_history_or_refuses(backend: &dyn TestBackend) {
     let store = backend.open().await;
-    let story = tell_story(&store).await;
+    let history = write_history(&store).await;
     match store.watch(&prefix(""), Revision::ZERO).await {
         Ok(events) => {
             let mut watch = Follower::new(events, Revision::ZERO);
-            assert_eq!(watch.take(story.len()).await, story);
+            assert_eq!(watch.take(history.len()).await, history);
         }
         Err(WatchError::Compacted { after, oldest }) => {
             assert_eq!(after, Revision::ZERO);
-            assert!(oldest < story[0].revision);
+            assert!(oldest < history[0].revision);
         }
         Err(error) => panic!("{error:?}"),
     }
@@ -75,10 +75,10 @@ async fn a_watch_from_zero_reports_the_whole_history_or_refuses(backend: &dyn Te
 
 async fn a_watch_from_a_revision_reports_what_followed_it(backend: &dyn TestBackend) {
     let store = backend.open().await;
-    let story = tell_story(&store).await;
-    for begin in 0..story.len() {
-        let mut watch = store.follow("", story[begin].revision).await;
-        let follow = &story[begin + 1..];
+    let history = write_history(&store).await;
+    for begin in 0..history.len() {
+        let mut watch = store.follow("", history[begin].revision).await;
+        let follow = &history[begin + 1..];
         assert_eq!(watch.take(follow.len()).await, follow);
     }
 }
@@ -181,13 +181,13 @@ async fn concurrent_writers_produce_the_same_events_for_all_watchers(backend: &d
     let committed = write_on(&[Arc::clone(&store)], 4, 50).join_all().await.concat();
     let mut committed: Vec<Event> = committed;
     committed.sort_by_key(|event| event.revision);
-    for (name, told) in soon("the watchers", watchers.join_all()).await {
+    for (name, received) in soon("the watchers", watchers.join_all()).await {
         let expected: Vec<_> = committed
             .iter()
             .filter(|event| event.key.starts_with(name))
             .cloned()
             .collect();
-        assert_eq!(told, expected, "under {name:?}");
+        assert_eq!(received, expected, "under {name:?}");
     }
 }
 
@@ -204,7 +204,7 @@ async fn a_watch_continues_from_the_end_of_any_batch(backend: &dyn TestBackend) 
         batches.push(batch);
     }
     while writers.join_next().await.transpose().unwrap().is_some() {}
-    let told: Vec<Event> = batches
+    let received: Vec<Event> = batches
         .iter()
         .flat_map(|batch| batch.events.iter().cloned())
         .collect();
@@ -212,7 +212,7 @@ async fn a_watch_continues_from_the_end_of_any_batch(backend: &dyn TestBackend) 
     for batch in &batches {
         taken += batch.events.len();
         let mut again = store.follow("/w/0/", batch.revision).await;
-        assert_eq!(again.take(told.len() - taken).await, told[taken..]);
+        assert_eq!(again.take(received.len() - taken).await, received[taken..]);
     }
 }
 
@@ -295,7 +295,7 @@ async fn a_watch_of_the_future_is_refused(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let stands = store.create("/a", "1").await;
     let requested = Revision::new(stands.get() + 1_000_000);
-    match store.refusal("/", requested).await {
+    match store.watch_error("/", requested).await {
         WatchError::Future { after, current } => {
             assert_eq!(after, requested);
             assert!(current >= stands && current < requested);
@@ -309,10 +309,10 @@ async fn dropping_a_wait_for_events_loses_none(backend: &dyn TestBackend) {
     let start = store.stands().await;
     let mut events = store.watch(&prefix("/w/"), start).await.unwrap();
     let mut writers = write_on(&[Arc::clone(&store)], 4, 40);
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     let mut dropped = 0_u32;
     soon("the events", async {
-        while told.len() < 4 * 40 {
+        while received.len() < 4 * 40 {
             // Gives up at once, after one turn of the scheduler, or after a moment.
             let next = tokio::select! {
                 biased;
@@ -322,7 +322,7 @@ async fn dropping_a_wait_for_events_loses_none(backend: &dyn TestBackend) {
                 () = tokio::time::sleep(Duration::from_micros(200)) => None,
             };
             if let Some(batch) = next {
-                told.extend(batch.events.iter().cloned());
+                received.extend(batch.events.iter().cloned());
             } else {
                 dropped += 1;
                 tokio::task::yield_now().await;
@@ -336,7 +336,7 @@ async fn dropping_a_wait_for_events_loses_none(backend: &dyn TestBackend) {
         committed.extend(written.unwrap());
     }
     committed.sort_by_key(|event| event.revision);
-    assert!(told == committed);
+    assert!(received == committed);
 }
 
 async fn dropping_watches_does_not_affect_others(backend: &dyn TestBackend) {
@@ -352,44 +352,44 @@ async fn dropping_watches_does_not_affect_others(backend: &dyn TestBackend) {
             brief.event().await;
         }
     }
-    let told = kept.take(2 * 40).await;
+    let received = kept.take(2 * 40).await;
     let mut committed = Vec::new();
     while let Some(written) = writers.join_next().await {
         committed.extend(written.unwrap());
     }
     committed.sort_by_key(|event| event.revision);
-    assert_eq!(told, committed);
+    assert_eq!(received, committed);
 }
 
 async fn history_is_there_after_the_store_is_opened_again(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let start = store.stands().await;
-    let story = tell_story(&store).await;
+    let history = write_history(&store).await;
     store.close().await;
     drop(store);
 
     let store = backend.open().await;
     let mut whole = store.follow("", start).await;
-    assert_eq!(whole.take(story.len()).await, story);
-    for begin in 0..story.len() {
-        let mut part = store.follow("", story[begin].revision).await;
-        assert_eq!(part.take(story.len() - begin - 1).await, story[begin + 1..]);
+    assert_eq!(whole.take(history.len()).await, history);
+    for begin in 0..history.len() {
+        let mut part = store.follow("", history[begin].revision).await;
+        assert_eq!(part.take(history.len() - begin - 1).await, history[begin + 1..]);
     }
     // The line between before and after is not one that a watcher sees.
     let created = store.create("/new", "1").await;
     assert_eq!(revisions(&whole.take(1).await), [created]);
     // Old states are there too.
-    let old = store.list_at("", story[2].revision).await;
+    let old = store.list_at("", history[2].revision).await;
     assert!(
         old.entries
             .iter()
-            .all(|entry| entry.revision <= story[2].revision)
+            .all(|entry| entry.revision <= history[2].revision)
     );
     assert!(!old.entries.is_empty());
 }
 
 /// Commits of every kind, one after the other, and the events they must be reported as.
-async fn tell_story(store: &Arc<dyn Store>) -> Vec<Event> {
+async fn write_history(store: &Arc<dyn Store>) -> Vec<Event> {
     let created = store.create("/s/a", "1").await;
     let updated = store.update("/s/a", created, "2").await;
     let second = store.create("/s/b", "x").await;
@@ -416,10 +416,10 @@ async fn tell_story(store: &Arc<dyn Store>) -> Vec<Event> {
 
 /// Checks a batch against the bookmark before it.
 fn assert_follows(batch: &EventBatch, reached: Revision) {
-    assert!(batch.revision >= reached, "a bookmark goes back");
+    assert!(batch.revision >= reached, "a bookmark regressed");
     let mut last = reached;
     for event in batch.events.iter() {
-        assert!(event.revision > last, "an event comes late or twice");
+        assert!(event.revision > last, "an event is late or duplicated");
         last = event.revision;
     }
     assert!(batch.revision >= last);

@@ -13,7 +13,7 @@ use crate::{
 
 conformance_tests! {
     every: [
-        a_create_of_an_existing_key_conflicts_and_shows_what_is_there,
+        create_of_an_existing_key_returns_the_entry,
         an_update_of_an_older_state_conflicts_and_shows_the_newest,
         an_update_of_nothing_conflicts_and_shows_nothing,
         a_delete_of_another_state_conflicts_and_deletes_nothing,
@@ -38,7 +38,7 @@ conformance_tests! {
     ],
 }
 
-async fn a_create_of_an_existing_key_conflicts_and_shows_what_is_there(backend: &dyn TestBackend) {
+async fn create_of_an_existing_key_returns_the_entry(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let created = store.create("/a", "one").await;
     let shown = store.conflict(Write::create(key("/a"), "two")).await.unwrap();
@@ -76,8 +76,11 @@ async fn an_update_of_nothing_conflicts_and_shows_nothing(backend: &dyn TestBack
     }
     let created = store.create("/a", "one").await;
     let deleted = store.delete("/a", created).await;
-    for gone in [created, deleted] {
-        assert_eq!(store.conflict(Write::update(key("/a"), gone, "two")).await, None);
+    for deleted in [created, deleted] {
+        assert_eq!(
+            store.conflict(Write::update(key("/a"), deleted, "two")).await,
+            None
+        );
     }
     assert_eq!(store.read("/a").await, None);
 }
@@ -255,11 +258,11 @@ async fn an_abandoned_commit_happens_whole_or_not_at_all(backend: &dyn TestBacke
     // The writer that follows is not held up, and is not confused with earlier requests. (Some of that
     // may still be on its way.)
     let last = store.create("/last", "1").await;
-    let mut told = watch.upto(last).await;
-    told.retain(|event| event.revision <= last);
+    let mut received = watch.upto(last).await;
+    received.retain(|event| event.revision <= last);
     let there = store.list_at("/", last).await;
-    assert_eq!(told.len(), there.entries.len());
-    for (event, entry) in told.iter().zip({
+    assert_eq!(received.len(), there.entries.len());
+    for (event, entry) in received.iter().zip({
         let mut entries = there.entries.clone();
         entries.sort_by_key(|entry| entry.revision);
         entries
@@ -313,7 +316,7 @@ async fn race(handles: &[Arc<dyn Store>], count: usize, write: impl Fn(usize) ->
         match answer {
             // No process wrote but the winner, so this is what the others must be shown.
             Err(CommitError::Conflict(shown)) => assert_eq!(shown, now),
-            other => panic!("the others must be told of a conflict, but: {other:?}"),
+            other => panic!("the other writers must get a conflict, but: {other:?}"),
         }
     }
 }

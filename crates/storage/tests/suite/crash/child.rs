@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use super::{
     address::Address,
-    protocol::{Message, RequestedOperation, Response, Sign, now, number_of, value},
+    protocol::{ChildSignal, Message, RequestedOperation, Response, now, number_of, value},
 };
 use crate::{
     backend::run_within,
@@ -137,7 +137,7 @@ impl Client {
         let number = self.ask(&key, RequestedOperation::Get);
         match self.store.get(&key).await {
             Ok(entry) => {
-                tell(number, Response::Shown(shown(entry.as_ref())));
+                send(number, Response::Shown(shown(entry.as_ref())));
                 self.seen.insert(key, entry.map(|entry| entry.revision));
             }
             Err(_) => self.fail(number, Response::Failed).await,
@@ -162,11 +162,11 @@ impl Client {
         };
         match self.store.commit(write).await {
             Ok(revision) => {
-                tell(number, Response::Committed(revision));
+                send(number, Response::Committed(revision));
                 self.seen.insert(key, put.then_some(revision));
             }
             Err(CommitError::Conflict(entry)) => {
-                tell(number, Response::Shown(shown(entry.as_ref())));
+                send(number, Response::Shown(shown(entry.as_ref())));
                 self.seen.insert(key, entry.map(|entry| entry.revision));
             }
             Err(CommitError::Uncertain(_)) => {
@@ -190,7 +190,7 @@ impl Client {
     }
 
     async fn fail(&self, number: u64, answer: Response) {
-        tell(number, answer);
+        send(number, answer);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -213,7 +213,7 @@ async fn watch(store: Arc<dyn Store>) {
         loop {
             match events.next().await {
                 Ok(batch) => {
-                    batch.events.iter().for_each(|event| say(&word(event)));
+                    batch.events.iter().for_each(|event| say(&message(event)));
                     after = batch.revision;
                     say(&Message::Bookmark(after));
                 }
@@ -225,14 +225,14 @@ async fn watch(store: Arc<dyn Store>) {
     }
 }
 
-fn word(event: &Event) -> Message {
+fn message(event: &Event) -> Message {
     let numbered = |sign, value: &[u8]| Some((sign, number_of(value).expect("a value is as it was written")));
     Message::Event {
         revision: event.revision,
         key: event.key.to_string(),
         put: match &event.change {
-            Change::Created(value) => numbered(Sign::Created, value),
-            Change::Updated(value) => numbered(Sign::Updated, value),
+            Change::Created(value) => numbered(ChildSignal::Created, value),
+            Change::Updated(value) => numbered(ChildSignal::Updated, value),
             Change::Deleted => None,
         },
     }
@@ -246,7 +246,7 @@ fn shown(entry: Option<&Entry>) -> Option<(Revision, u64)> {
     ))
 }
 
-fn tell(number: u64, answer: Response) {
+fn send(number: u64, answer: Response) {
     say(&Message::Response {
         at: now(),
         number,
@@ -255,10 +255,10 @@ fn tell(number: u64, answer: Response) {
 }
 
 /// Reports a word at once: what is still in a buffer when the process is killed was not said.
-fn say(word: &Message) {
+fn say(message: &Message) {
     let mut out = std::io::stdout().lock();
     let said = out
-        .write_all(format!("{word}\n").as_bytes())
+        .write_all(format!("{message}\n").as_bytes())
         .and_then(|()| out.flush());
     if said.is_err() {
         std::process::exit(0);

@@ -8,13 +8,13 @@ use tempfile::TempDir;
 
 use super::{
     address::Address,
-    ledger::Ledger,
-    process::{Job, Process},
+    ledger::WriteLedger,
+    process::{ChildJob, ChildProcess},
     protocol::REQUESTS,
 };
 use crate::{
     backend::run_within,
-    history::{Timeline, check},
+    history::{CommitTimeline, check},
     properties::seed,
     store_ext::StoreExt,
 };
@@ -32,12 +32,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 fn no_acknowledged_write_is_lost_when_the_process_is_killed() {
     let cycles = seed::number(VARIABLE).unwrap_or(CYCLES);
     let limit = PATIENCE * u32::try_from(cycles).unwrap();
-    seed::with_seed(|seed| run_within(limit, kill_again_and_again(cycles, seed)));
+    seed::with_seed(|seed| run_within(limit, kill_repeatedly(cycles, seed)));
 }
 
 /// What is known of the store between two lives of the process.
 struct FileState {
-    ledger: Ledger,
+    ledger: WriteLedger,
     /// Every commit since the chapter began, and before them one for each entry that was there then.
     log: Vec<Event>,
     /// Where the store stood when it was last looked at; before that, how far it was compacted.
@@ -48,14 +48,14 @@ struct FileState {
     shrunk: u32,
 }
 
-async fn kill_again_and_again(cycles: u64, seed: u64) {
+async fn kill_repeatedly(cycles: u64, seed: u64) {
     let directory = TempDir::new().unwrap();
     let address = Address::File {
         directory: directory.path().to_owned(),
     };
     let mut random = StdRng::seed_from_u64(seed);
     let mut known = FileState {
-        ledger: Ledger::default(),
+        ledger: WriteLedger::default(),
         log: Vec::new(),
         stands: Revision::FIRST,
         compacted: Revision::FIRST,
@@ -66,8 +66,8 @@ async fn kill_again_and_again(cycles: u64, seed: u64) {
         live(&address, cycle, &mut known, &mut random).await;
         look(&address, &mut known).await;
         if cycle % CHAPTER == 0 || cycle == cycles {
-            let judged = check(known.ledger.operations(), &known.log);
-            judged.unwrap_or_else(|violation| panic!("after {cycle} cycles: {violation}"));
+            let result = check(known.ledger.operations(), &known.log);
+            result.unwrap_or_else(|violation| panic!("after {cycle} cycles: {violation}"));
             known.turn_the_page();
         }
         // A file that is shrunk is a new one.
@@ -94,7 +94,7 @@ impl FileState {
     /// Begins a chapter: of all that was before, only what is there now still matters. Any number of
     /// cycles fits in memory then.
     fn turn_the_page(&mut self) {
-        let range = Timeline::new(&self.log).range(&Prefix::all(), &Page::all(), self.stands);
+        let range = CommitTimeline::new(&self.log).range(&Prefix::all(), &Page::all(), self.stands);
         self.ledger.begin_with(&range.entries);
         let there = range.entries.into_iter().map(|entry| Event {
             revision: entry.revision,
@@ -108,30 +108,34 @@ impl FileState {
 
 /// Lets the process run for a moment, and kills it.
 async fn live(address: &Address, cycle: u64, known: &mut FileState, random: &mut StdRng) {
-    let job = Job::Write {
+    let job = ChildJob::Write {
         first: cycle * REQUESTS,
         // Not what the log was not read for yet.
         compact: Some((known.compacted, known.stands)),
     };
-    let mut process = Process::start(address, &job);
+    let mut process = ChildProcess::start(address, &job);
     if random.random_bool(0.2) {
         // While it opens the store, or before.
         let moment = Duration::from_micros(random.random_range(0..60_000));
-        process.hear(moment, |word| known.ledger.note(0, word)).await;
+        process
+            .hear(moment, |message| known.ledger.note(0, message))
+            .await;
     } else {
         // In the middle of its work, however slow that is.
         let enough = known.ledger.acknowledged() + random.random_range(0..120);
-        let ready = process.word().await;
+        let ready = process.message().await;
         known.ledger.note(0, ready);
         while known.ledger.acknowledged() < enough {
-            let word = process.word().await;
-            known.ledger.note(0, word);
+            let message = process.message().await;
+            known.ledger.note(0, message);
         }
         let moment = Duration::from_micros(random.random_range(0..3_000));
-        process.hear(moment, |word| known.ledger.note(0, word)).await;
+        process
+            .hear(moment, |message| known.ledger.note(0, message))
+            .await;
     }
-    for word in process.kill().await {
-        known.ledger.note(0, word);
+    for message in process.kill().await {
+        known.ledger.note(0, message);
     }
     known.ledger.end(0);
 }
@@ -140,30 +144,27 @@ async fn live(address: &Address, cycle: u64, known: &mut FileState, random: &mut
 async fn look(address: &Address, known: &mut FileState) {
     let store = address.open().await.unwrap();
     let stands = store.stands().await;
-    let told = known.ledger.known();
+    let received = known.ledger.known();
     assert!(
-        stands >= told,
-        "it stands at {stands}, but {told} was acknowledged"
+        stands >= received,
+        "the store is at {stands}, but {received} was acknowledged"
     );
     assert!(
         stands >= known.stands,
-        "it went back from {} to {stands}",
+        "the store regressed from {} to {stands}",
         known.stands
     );
 
     let mut watch = store.follow("", known.stands).await;
     let events = watch.upto(stands).await;
-    let told: Vec<_> = events.iter().map(|event| event.revision.get()).collect();
+    let received: Vec<_> = events.iter().map(|event| event.revision.get()).collect();
     let all: Vec<_> = (known.stands.get() + 1..=stands.get()).collect();
-    assert_eq!(told, all, "the log has a gap");
+    assert_eq!(received, all, "the log has a gap");
     known.log.extend(events);
 
-    let timeline = Timeline::new(&known.log);
+    let timeline = CommitTimeline::new(&known.log);
     let expected = timeline.range(&Prefix::all(), &Page::all(), stands);
-    assert!(
-        store.list("").await == expected,
-        "the state is not what the log tells"
-    );
+    assert!(store.list("").await == expected, "the state differs from the log");
     known.compacted = known.stands;
     known.stands = stands;
     store.close().await;

@@ -12,7 +12,7 @@ use crate::{
 
 /// The requests of all children.
 #[derive(Default)]
-pub(crate) struct Ledger {
+pub(crate) struct WriteLedger {
     operations: Vec<Operation>,
     /// Requests without an answer yet, by number, with the child that made them.
     open: HashMap<u64, Open>,
@@ -28,12 +28,12 @@ struct Open {
     what: RequestedOperation,
 }
 
-// --- Ledger ---
+// --- WriteLedger ---
 
-impl Ledger {
+impl WriteLedger {
     /// Writes down what a child said.
-    pub(crate) fn note(&mut self, child: usize, word: Message) {
-        match word {
+    pub(crate) fn note(&mut self, child: usize, message: Message) {
+        match message {
             Message::Ready(revision) => self.knows(revision),
             Message::Ask {
                 at,

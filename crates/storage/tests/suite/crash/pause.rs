@@ -6,12 +6,12 @@ use k3_storage::{Change, Event, EventBatch, Revision, Store};
 
 use super::{
     address::Address,
-    process::{Job, Process},
-    protocol::{Message, Sign, value},
+    process::{ChildJob, ChildProcess},
+    protocol::{ChildSignal, Message, value},
 };
 use crate::{
     backend::{etcd, mysql, run_within},
-    history::{Recording, check_stream},
+    history::{WatchRecording, check_stream},
     store_ext::{StoreExt, key, prefix},
 };
 
@@ -39,7 +39,7 @@ fn paused_etcd_client_sees_every_event_or_compacted() {
 #[test]
 fn paused_mysql_client_sees_every_event_or_compacted() {
     run_within(LIMIT, async {
-        let database = mysql::Database::fresh().await;
+        let database = mysql::TestDatabase::fresh().await;
         let address = Address::Mysql {
             server: database.server.to_owned(),
             database: database.options.database.clone(),
@@ -49,9 +49,9 @@ fn paused_mysql_client_sees_every_event_or_compacted() {
 }
 
 /// What the watcher has said so far.
-struct Observation {
+struct PauseObservation {
     /// One for each time it began.
-    recordings: Vec<Recording>,
+    recordings: Vec<WatchRecording>,
     /// Events since the last bookmark.
     events: Vec<Event>,
     /// How far it has arrived.
@@ -61,9 +61,9 @@ struct Observation {
 async fn pause_a_watcher(address: &Address) {
     let store = address.open().await.unwrap();
     let start = store.stands().await;
-    let mut watcher = Process::start(address, &Job::Watch { after: start });
-    assert_eq!(watcher.word().await, Message::Ready(start));
-    let mut heard = Observation::new(start);
+    let mut watcher = ChildProcess::start(address, &ChildJob::Watch { after: start });
+    assert_eq!(watcher.message().await, Message::Ready(start));
+    let mut heard = PauseObservation::new(start);
     let mut log = Vec::new();
     for (round, commits) in COMMITS.into_iter().enumerate() {
         // It is at work, and then it is not.
@@ -128,7 +128,7 @@ async fn write(store: &Arc<dyn Store>, log: &mut Vec<Event>, count: usize) -> Re
 
 // --- Heard ---
 
-impl Observation {
+impl PauseObservation {
     fn new(start: Revision) -> Self {
         Self {
             recordings: vec![Self::recording(start)],
@@ -137,17 +137,17 @@ impl Observation {
         }
     }
 
-    fn recording(after: Revision) -> Recording {
-        Recording {
+    fn recording(after: Revision) -> WatchRecording {
+        WatchRecording {
             prefix: prefix("/k/"),
             after,
             batches: Vec::new(),
         }
     }
 
-    async fn hear_until(&mut self, watcher: &mut Process, revision: Revision) {
+    async fn hear_until(&mut self, watcher: &mut ChildProcess, revision: Revision) {
         while self.reached < revision {
-            match watcher.word().await {
+            match watcher.message().await {
                 Message::Event {
                     revision,
                     key: name,
@@ -156,8 +156,8 @@ impl Observation {
                     revision,
                     key: key(&name),
                     change: match put {
-                        Some((Sign::Created, number)) => Change::Created(value(number)),
-                        Some((Sign::Updated, number)) => Change::Updated(value(number)),
+                        Some((ChildSignal::Created, number)) => Change::Created(value(number)),
+                        Some((ChildSignal::Updated, number)) => Change::Updated(value(number)),
                         None => Change::Deleted,
                     },
                 }),

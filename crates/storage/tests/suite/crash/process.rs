@@ -19,7 +19,7 @@ use super::{
 use crate::store_ext::soon;
 
 /// What a child is to do.
-pub(crate) enum Job {
+pub(crate) enum ChildJob {
     /// To write, with requests of these numbers on, and to compact meanwhile between these revisions.
     Write {
         first: u64,
@@ -30,20 +30,20 @@ pub(crate) enum Job {
 }
 
 /// A child that runs. Dropping it kills it.
-pub(crate) struct Process {
+pub(crate) struct ChildProcess {
     child: Child,
     /// What it reports. Closed when it has ended, after all it said.
-    pub(crate) words: mpsc::UnboundedReceiver<Message>,
+    pub(crate) messages: mpsc::UnboundedReceiver<Message>,
     reader: Arc<Reader>,
 }
 
 /// Reads what the child reports as it reports it: a child whose output is not read blocks.
 struct Reader(JoinHandle<()>);
 
-// --- Process ---
+// --- ChildProcess ---
 
-impl Process {
-    pub(crate) fn start(store: &Address, job: &Job) -> Self {
+impl ChildProcess {
+    pub(crate) fn start(store: &Address, job: &ChildJob) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args([NAME, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
@@ -52,45 +52,45 @@ impl Process {
             .stdout(Stdio::piped())
             .kill_on_drop(true);
         match job {
-            Job::Write { first, compact } => {
+            ChildJob::Write { first, compact } => {
                 command.env(JOB, "write").env(FIRST, first.to_string());
                 if let Some((from, upto)) = compact {
                     command.env(SPAN, format!("{from} {upto}"));
                 }
             }
-            Job::Watch { after } => {
+            ChildJob::Watch { after } => {
                 command.env(JOB, "watch").env(SPAN, after.to_string());
             }
         }
         let mut child = command.spawn().unwrap();
         let out = child.stdout.take().expect("it is piped");
-        let (sender, words) = mpsc::unbounded_channel();
+        let (sender, messages) = mpsc::unbounded_channel();
         Self {
             child,
-            words,
+            messages,
             reader: Arc::new(Reader::start(BufReader::new(out).lines(), sender)),
         }
     }
 
     /// The next word.
-    pub(crate) async fn word(&mut self) -> Message {
-        soon("a word of a child", self.words.recv())
+    pub(crate) async fn message(&mut self) -> Message {
+        soon("a message of a child", self.messages.recv())
             .await
             .expect("the child ended by itself")
     }
 
     /// Hears the child for a while, and in any case what it has said already.
     pub(crate) async fn hear(&mut self, time: Duration, mut note: impl FnMut(Message)) {
-        for _ in 0..self.words.len() {
-            note(self.word().await);
+        for _ in 0..self.messages.len() {
+            note(self.message().await);
         }
         let end = tokio::time::Instant::now() + time;
         // A time-out alone never arrives while there is always another word: the clock is asked as well.
         while tokio::time::Instant::now() < end {
-            let Ok(word) = tokio::time::timeout_at(end, self.words.recv()).await else {
+            let Ok(message) = tokio::time::timeout_at(end, self.messages.recv()).await else {
                 return;
             };
-            note(word.expect("the child ended by itself"));
+            note(message.expect("the child ended by itself"));
         }
     }
 
@@ -98,8 +98,8 @@ impl Process {
     pub(crate) async fn kill(mut self) -> Vec<Message> {
         self.child.kill().await.unwrap();
         let mut rest = Vec::new();
-        while let Some(word) = soon("the last words", self.words.recv()).await {
-            rest.push(word);
+        while let Some(message) = soon("the last messages", self.messages.recv()).await {
+            rest.push(message);
         }
         drop(self.reader);
         rest
@@ -147,12 +147,12 @@ impl Reader {
         clippy::disallowed_methods,
         reason = "the handle is kept, and aborts the task on drop"
     )]
-    fn start(mut lines: Lines<BufReader<ChildStdout>>, words: mpsc::UnboundedSender<Message>) -> Self {
+    fn start(mut lines: Lines<BufReader<ChildStdout>>, messages: mpsc::UnboundedSender<Message>) -> Self {
         Self(tokio::spawn(async move {
             while let Some(line) = lines.next_line().await.unwrap() {
                 // The test harness prints other lines.
-                let Ok(word) = line.parse() else { continue };
-                if words.send(word).is_err() {
+                let Ok(message) = line.parse() else { continue };
+                if messages.send(message).is_err() {
                     return;
                 }
             }

@@ -30,7 +30,7 @@ pub(crate) enum Message {
     Event {
         revision: Revision,
         key: String,
-        put: Option<(Sign, u64)>,
+        put: Option<(ChildSignal, u64)>,
     },
     /// A watch has reported all up to here.
     Bookmark(Revision),
@@ -60,7 +60,7 @@ pub(crate) enum Response {
 
 /// Whether a value was the first of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub(crate) enum ChildSignal {
     Created,
     Updated,
 }
@@ -138,7 +138,7 @@ impl fmt::Display for Message {
                 }
             }
             Self::Response { at, number, answer } => {
-                write!(f, "told {at} {number} ")?;
+                write!(f, "response {at} {number} ")?;
                 match answer {
                     Response::Committed(revision) => write!(f, "committed {revision} 0"),
                     Response::Shown(None) => f.write_str("shown 0 0"),
@@ -148,8 +148,8 @@ impl fmt::Display for Message {
                 }
             }
             Self::Event { revision, key, put } => match put {
-                Some((Sign::Created, value)) => write!(f, "event {revision} {key} created {value}"),
-                Some((Sign::Updated, value)) => write!(f, "event {revision} {key} updated {value}"),
+                Some((ChildSignal::Created, value)) => write!(f, "event {revision} {key} created {value}"),
+                Some((ChildSignal::Updated, value)) => write!(f, "event {revision} {key} updated {value}"),
                 None => write!(f, "event {revision} {key} deleted 0"),
             },
             Self::Bookmark(revision) => write!(f, "bookmark {revision}"),
@@ -195,7 +195,7 @@ fn parse(line: &str) -> Option<Message> {
                 },
             })
         }
-        [MARK, "told", at, number, answer, first, second] => Some(Message::Response {
+        [MARK, "response", at, number, answer, first, second] => Some(Message::Response {
             at: at.parse().ok()?,
             number: number.parse().ok()?,
             answer: match answer {
@@ -211,8 +211,8 @@ fn parse(line: &str) -> Option<Message> {
             revision: revision(at)?,
             key: key.to_owned(),
             put: match sign {
-                "created" => Some((Sign::Created, value.parse().ok()?)),
-                "updated" => Some((Sign::Updated, value.parse().ok()?)),
+                "created" => Some((ChildSignal::Created, value.parse().ok()?)),
+                "updated" => Some((ChildSignal::Updated, value.parse().ok()?)),
                 "deleted" => None,
                 _ => return None,
             },
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_understood_as_it_was_meant() {
+    fn messages_survive_a_round_trip() {
         let at = Revision::new(7);
         let ask = |what| Message::Ask {
             at: 1,
@@ -236,7 +236,7 @@ mod tests {
             key: "/k/1".to_owned(),
             what,
         };
-        let told = |answer| Message::Response {
+        let response_at_time = |answer| Message::Response {
             at: 3,
             number: 2,
             answer,
@@ -246,28 +246,28 @@ mod tests {
             key: "/k/1".to_owned(),
             put,
         };
-        for word in [
+        for message in [
             Message::Ready(at),
             ask(RequestedOperation::Put(Precondition::Absent)),
             ask(RequestedOperation::Put(Precondition::At(at))),
             ask(RequestedOperation::Delete(Precondition::At(at))),
-            told(Response::Committed(at)),
-            told(Response::Shown(None)),
-            told(Response::Shown(Some((at, 9)))),
-            told(Response::Uncertain),
-            told(Response::Failed),
-            event(Some((Sign::Created, 9))),
-            event(Some((Sign::Updated, 9))),
+            response_at_time(Response::Committed(at)),
+            response_at_time(Response::Shown(None)),
+            response_at_time(Response::Shown(Some((at, 9)))),
+            response_at_time(Response::Uncertain),
+            response_at_time(Response::Failed),
+            event(Some((ChildSignal::Created, 9))),
+            event(Some((ChildSignal::Updated, 9))),
             event(None),
             Message::Bookmark(at),
             Message::Relisted(at),
         ] {
-            assert_eq!(word.to_string().parse(), Ok(word));
+            assert_eq!(message.to_string().parse(), Ok(message));
         }
     }
 
     #[test]
-    fn a_value_is_known_by_its_number_and_by_all_of_its_bytes() {
+    fn a_value_is_identified_by_number_and_content() {
         for number in [0, 1, 77, 1_000_003, u64::MAX] {
             let mut bytes = value(number).to_vec();
             assert_eq!(number_of(&bytes), Some(number));

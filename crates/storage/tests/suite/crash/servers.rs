@@ -9,13 +9,13 @@ use tokio::{sync::watch, task::JoinSet};
 
 use super::{
     address::Address,
-    ledger::Ledger,
-    process::{Job, Process},
+    ledger::WriteLedger,
+    process::{ChildJob, ChildProcess},
     protocol::REQUESTS,
 };
 use crate::{
     backend::{etcd, run_within},
-    history::{Recording, check, check_stream},
+    history::{WatchRecording, check, check_stream},
     properties::seed,
     store_ext::{StoreExt, prefix, soon},
 };
@@ -69,11 +69,11 @@ fn no_acknowledged_write_is_lost_when_mariadb_or_its_clients_are_killed() {
 }
 
 /// The children, and what they said.
-struct Clients {
+struct ClientProcesses {
     address: Address,
-    ledger: Ledger,
+    ledger: WriteLedger,
     /// `None` where one was killed.
-    processes: [Option<Process>; 2],
+    processes: [Option<ChildProcess>; 2],
     /// How many children there have been.
     lives: u64,
 }
@@ -88,9 +88,9 @@ async fn kill_this_and_that(server: Arc<dyn Server>, address: Address, seed: u64
     let mut watcher = JoinSet::new();
     watcher.spawn(record(events, finished));
 
-    let mut clients = Clients {
+    let mut clients = ClientProcesses {
         address,
-        ledger: Ledger::default(),
+        ledger: WriteLedger::default(),
         processes: [None, None],
         lives: 0,
     };
@@ -127,8 +127,11 @@ async fn kill_this_and_that(server: Arc<dyn Server>, address: Address, seed: u64
     clients.kill(1).await;
 
     let end = store.stands().await;
-    let told = clients.ledger.known();
-    assert!(end >= told, "it stands at {end}, but {told} was acknowledged");
+    let received = clients.ledger.known();
+    assert!(
+        end >= received,
+        "it stands at {end}, but {received} was acknowledged"
+    );
     finish.send_replace(Some(end));
     store.stands().await;
     let batches = soon("the watcher", watcher.join_next()).await.unwrap().unwrap();
@@ -138,7 +141,7 @@ async fn kill_this_and_that(server: Arc<dyn Server>, address: Address, seed: u64
         whole.upto(end).await
     };
     check(clients.ledger.operations(), &log).unwrap_or_else(|violation| panic!("{violation}"));
-    let recording = Recording {
+    let recording = WatchRecording {
         prefix: prefix(""),
         after: start,
         batches,
@@ -163,9 +166,9 @@ async fn record(mut events: WatchStream, mut finished: watch::Receiver<Option<Re
     }
 }
 
-// --- Clients ---
+// --- ClientProcesses ---
 
-impl Clients {
+impl ClientProcesses {
     /// Starts the children that are missing, and waits until they are at work.
     async fn revive(&mut self) {
         for (child, slot) in self.processes.iter_mut().enumerate() {
@@ -173,12 +176,12 @@ impl Clients {
                 continue;
             }
             self.lives += 1;
-            let job = Job::Write {
+            let job = ChildJob::Write {
                 first: self.lives * REQUESTS,
                 compact: None,
             };
-            let mut process = Process::start(&self.address, &job);
-            self.ledger.note(child, process.word().await);
+            let mut process = ChildProcess::start(&self.address, &job);
+            self.ledger.note(child, process.message().await);
             *slot = Some(process);
         }
     }
@@ -190,7 +193,7 @@ impl Clients {
             let Some(process) = slot else { continue };
             let left = end.saturating_duration_since(tokio::time::Instant::now());
             let ledger = &mut self.ledger;
-            process.hear(left, |word| ledger.note(child, word)).await;
+            process.hear(left, |message| ledger.note(child, message)).await;
         }
     }
 
@@ -198,8 +201,8 @@ impl Clients {
         let Some(process) = self.processes[child].take() else {
             return;
         };
-        for word in process.kill().await {
-            self.ledger.note(child, word);
+        for message in process.kill().await {
+            self.ledger.note(child, message);
         }
         self.ledger.end(child);
     }

@@ -1,4 +1,4 @@
-//! Judges what clients saw of a store: pure functions over recorded histories, no store in sight.
+//! Checks of recorded histories of clients: pure functions without a store.
 //!
 //! Every commit has a revision of its own, so the order of commits is known, and judging is a single
 //! pass: `linear` asks whether each answer fits some moment between its question and itself, `stream`
@@ -12,6 +12,6 @@ mod timeline;
 pub(crate) use self::{
     linear::check,
     operation::{Done, Operation, Recorder},
-    stream::{Recording, check_stream},
-    timeline::Timeline,
+    stream::{WatchRecording, check_stream},
+    timeline::CommitTimeline,
 };

@@ -6,7 +6,7 @@ use k3_storage::{Event, EventBatch, Prefix, Revision};
 
 /// What a watch reported, from its beginning to where it was left.
 #[derive(Clone, Debug)]
-pub(crate) struct Recording {
+pub(crate) struct WatchRecording {
     pub(crate) prefix: Prefix,
     /// Where it began.
     pub(crate) after: Revision,
@@ -16,34 +16,34 @@ pub(crate) struct Recording {
 /// How a watch broke a guarantee.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BrokenStream {
-    #[error("ordered: {0:?} was told after revision {1}")]
+    #[error("ordered: {0:?} was sent after revision {1}")]
     Ordered(Event, Revision),
-    #[error("unique: {0:?} was told twice")]
+    #[error("unique: {0:?} was sent twice")]
     Unique(Event),
-    #[error("atomic: {0:?} was told, but the commit was {1:?}")]
+    #[error("atomic: {0:?} was sent, but the commit was {1:?}")]
     Atomic(Event, Option<Event>),
     #[error("reliable: {0:?} was left out")]
     Reliable(Event),
-    #[error("resumable: {0:?} was told to one who had begun after {1}")]
+    #[error("resumable: {0:?} was sent to a watcher that started after {1}")]
     Resumable(Event, Revision),
-    #[error("bookmarkable: the bookmark {bookmark} does not tell how far the events reach: {reason}")]
+    #[error("bookmarkable: the bookmark {bookmark} does not match the events: {reason}")]
     Bookmarkable { bookmark: Revision, reason: String },
     #[error("foreign: {0:?} is outside of the prefix {1}")]
     Foreign(Event, Prefix),
 }
 
-// --- Recording ---
+// --- WatchRecording ---
 
-impl Recording {
+impl WatchRecording {
     /// Whether the event is reported at all.
-    fn tells(&self, event: &Event) -> bool {
+    fn describes(&self, event: &Event) -> bool {
         self.batches.iter().any(|batch| batch.events.contains(event))
     }
 }
 
-/// Judges a watch by the log of all commits.
-pub(crate) fn check_stream(recording: &Recording, log: &[Event]) -> Result<(), Box<BrokenStream>> {
-    let Recording {
+/// Checks a watch against the log of all commits.
+pub(crate) fn check_stream(recording: &WatchRecording, log: &[Event]) -> Result<(), Box<BrokenStream>> {
+    let WatchRecording {
         prefix,
         after,
         batches,
@@ -70,12 +70,12 @@ pub(crate) fn check_stream(recording: &Recording, log: &[Event]) -> Result<(), B
                 return Err(BrokenStream::Resumable(event.clone(), *after).into());
             }
             if event.revision <= reached {
-                return Err(unlike(format!("{event:?} came after a bookmark at {reached}")).into());
+                return Err(unlike(format!("{event:?} arrived after a bookmark at {reached}")).into());
             }
             match owed.next_if(|owed| owed.revision <= event.revision) {
                 Some(owed) if owed == event => {}
                 Some(owed) if owed.revision < event.revision => {
-                    let broken = if recording.tells(owed) {
+                    let broken = if recording.describes(owed) {
                         BrokenStream::Ordered(owed.clone(), event.revision)
                     } else {
                         BrokenStream::Reliable(owed.clone())
@@ -86,15 +86,15 @@ pub(crate) fn check_stream(recording: &Recording, log: &[Event]) -> Result<(), B
             }
         }
         if batch.revision < reached {
-            return Err(unlike(format!("it comes after one at {reached}")).into());
+            return Err(unlike(format!("it follows a bookmark at {reached}")).into());
         }
         if let Some(last) = batch.events.last()
             && last.revision > batch.revision
         {
-            return Err(unlike(format!("it comes with {last:?}")).into());
+            return Err(unlike(format!("it arrives with {last:?}")).into());
         }
         if let Some(missing) = owed.next_if(|owed| owed.revision <= batch.revision) {
-            return Err(unlike(format!("{missing:?} has not come yet")).into());
+            return Err(unlike(format!("{missing:?} has not arrived yet")).into());
         }
         reached = batch.revision;
     }
@@ -127,8 +127,8 @@ mod tests {
     }
 
     /// The first word of the result on a watch of `/a/`.
-    fn verdict_on(after: u64, batches: Vec<EventBatch>) -> String {
-        let recording = Recording {
+    fn check_recording(after: u64, batches: Vec<EventBatch>) -> String {
+        let recording = WatchRecording {
             prefix: prefix("/a/"),
             after: Revision::new(after),
             batches,
@@ -149,11 +149,11 @@ mod tests {
             events: events.iter().map(acknowledged).collect(),
             revision: Revision::new(*bookmark),
         });
-        verdict_on(after, batches.collect())
+        check_recording(after, batches.collect())
     }
 
     #[test]
-    fn sound_watches_pass() {
+    fn accepts_valid_watches() {
         assert_eq!(result(1, &[]), "sound");
         assert_eq!(result(1, &[(&[2, 4], 4), (&[5], 5)]), "sound");
         assert_eq!(result(1, &[(&[2], 3), (&[], 3), (&[4], 4)]), "sound");
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_left_out_is_caught() {
+    fn detects_a_missing_event() {
         assert_eq!(result(1, &[(&[4], 4)]), "reliable");
         assert_eq!(result(1, &[(&[2, 5], 5)]), "reliable");
         assert_eq!(result(2, &[(&[], 3), (&[5], 5)]), "reliable");
     }
 
     #[test]
-    fn an_event_that_is_not_the_commit_is_caught() {
+    fn detects_an_event_that_differs_from_its_commit() {
         assert_eq!(result(5, &[(&[6], 6)]), "atomic");
         let altered = Event {
             change: Change::Deleted,
@@ -191,17 +191,17 @@ mod tests {
             events: [altered].into(),
             revision: Revision::new(4),
         };
-        assert_eq!(verdict_on(2, vec![batch]), "atomic");
+        assert_eq!(check_recording(2, vec![batch]), "atomic");
     }
 
     #[test]
-    fn an_event_from_before_the_beginning_is_caught() {
+    fn detects_an_event_before_the_start() {
         assert_eq!(result(2, &[(&[2, 4], 4)]), "resumable");
         assert_eq!(result(4, &[(&[4], 4)]), "resumable");
     }
 
     #[test]
-    fn a_bookmark_that_is_not_true_is_caught() {
+    fn detects_a_false_bookmark() {
         // Ahead of an event that has not arrived yet, or never arrives.
         assert_eq!(result(1, &[(&[], 2)]), "bookmarkable");
         assert_eq!(result(1, &[(&[], 2), (&[2], 2)]), "bookmarkable");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_another_prefix_is_caught() {
+    fn detects_an_event_of_another_prefix() {
         assert_eq!(result(1, &[(&[2, 3], 3)]), "foreign");
     }
 }

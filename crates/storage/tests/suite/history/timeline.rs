@@ -6,14 +6,14 @@ use bytes::Bytes;
 use k3_storage::{Change, Entry, Event, Key, Page, Prefix, Range, Revision};
 
 /// What each key held when. The store was empty before the first event.
-pub(crate) struct Timeline {
+pub(crate) struct CommitTimeline {
     /// For each key its versions, in the order of their revisions; `None` where it was deleted.
     keys: BTreeMap<Key, Vec<(Revision, Option<Bytes>)>>,
 }
 
 /// A time during which a key did not change: from a revision on, up to before another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct TimeSpan {
     pub(crate) from: Revision,
     pub(crate) until: Revision,
 }
@@ -21,9 +21,9 @@ pub(crate) struct Span {
 /// After everything.
 pub(crate) const NEVER: Revision = Revision::new(u64::MAX);
 
-// --- Timeline ---
+// --- CommitTimeline ---
 
-impl Timeline {
+impl CommitTimeline {
     /// Of a log whose revisions grow.
     pub(crate) fn new(log: &[Event]) -> Self {
         let mut keys: BTreeMap<Key, Vec<_>> = BTreeMap::new();
@@ -48,7 +48,7 @@ impl Timeline {
     }
 
     /// When the key held what a client was shown, earliest first.
-    pub(crate) fn spans(&self, key: &Key, shown: Option<&Entry>) -> Vec<Span> {
+    pub(crate) fn spans(&self, key: &Key, shown: Option<&Entry>) -> Vec<TimeSpan> {
         let versions = self.versions(key);
         let mut spans = Vec::new();
         let mut from = (Revision::ZERO, None);
@@ -64,7 +64,7 @@ impl Timeline {
                 (Some(entry), Some(value)) => entry.revision == *from && entry.value == **value,
                 _ => false,
             })
-            .map(|((from, _), until)| Span { from, until })
+            .map(|((from, _), until)| TimeSpan { from, until })
             .collect()
     }
 

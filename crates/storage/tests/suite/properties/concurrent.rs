@@ -6,12 +6,12 @@ use k3_storage::{CommitError, Entry, Operation, Page, Precondition, Revision, St
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
-    scenario::{KEYS, PREFIXES, Scenario, Step, Watcher, plans},
-    seed::{Effort, for_all},
+    scenario::{KEYS, PREFIXES, Step, WatchScenario, Watcher, plans},
+    seed::{TestEffort, for_all},
 };
 use crate::{
     backend::TestBackend,
-    history::{Recorder, Recording, check, check_stream},
+    history::{Recorder, WatchRecording, check, check_stream},
     store_ext::{StoreExt, key, prefix, soon},
 };
 
@@ -21,7 +21,7 @@ conformance_tests! {
 }
 
 /// Failing is a matter of timing here, so a smaller input that passes proves nothing.
-const EFFORT: Effort = Effort {
+const EFFORT: TestEffort = TestEffort {
     cases: 20,
     shrinks: 0,
 };
@@ -41,7 +41,7 @@ async fn histories_of_two_handles_are_linearizable(backend: &dyn TestBackend) {
 }
 
 /// Carries out a plan on the handles of a store, and checks the result.
-async fn perform(handles: &[Arc<dyn Store>], scenario: Scenario) -> Result<(), String> {
+async fn perform(handles: &[Arc<dyn Store>], scenario: WatchScenario) -> Result<(), String> {
     let handle = |number: usize| Arc::clone(&handles[number % handles.len()]);
     let start = handles[0].stands().await;
     let (finish, finished) = watch::channel(None);
@@ -177,7 +177,7 @@ async fn follow(
     watcher: Watcher,
     start: Revision,
     mut finished: watch::Receiver<Option<Revision>>,
-) -> Vec<Recording> {
+) -> Vec<WatchRecording> {
     let prefix = prefix(PREFIXES[watcher.prefix]);
     let mut recordings = Vec::new();
     let mut bookmarks = vec![start];
@@ -186,20 +186,20 @@ async fn follow(
         let restart = restarts.next();
         let after = *bookmarks.last().unwrap();
         let mut events = store.watch(&prefix, after).await.unwrap();
-        let mut recording = Recording {
+        let mut recording = WatchRecording {
             prefix: prefix.clone(),
             after,
             batches: Vec::new(),
         };
         let enough = restart.map_or(usize::MAX, |(batches, _)| batches);
-        let mut told = after;
+        let mut received = after;
         let mut requested = false;
         let complete = loop {
             if recording.batches.len() >= enough {
                 break false;
             }
             let end = *finished.borrow();
-            if end.is_some_and(|end| told >= end) {
+            if end.is_some_and(|end| received >= end) {
                 break true;
             }
             // A quiet prefix reaches the end only when another process asks.
@@ -210,8 +210,8 @@ async fn follow(
             tokio::select! {
                 batch = events.next() => {
                     let batch = batch.unwrap();
-                    told = batch.revision;
-                    bookmarks.push(told);
+                    received = batch.revision;
+                    bookmarks.push(received);
                     recording.batches.push(batch);
                 }
                 changed = finished.changed(), if end.is_none() => changed.unwrap(),

@@ -38,16 +38,16 @@ pub(crate) struct Watcher {
 
 /// What happens at once in a case.
 #[derive(Clone, Debug)]
-pub(crate) struct Scenario {
+pub(crate) struct WatchScenario {
     pub(crate) clients: Vec<Vec<Step>>,
     pub(crate) watchers: Vec<Watcher>,
 }
 
 /// Random plans.
-pub(crate) fn plans() -> impl Strategy<Value = Scenario> {
+pub(crate) fn plans() -> impl Strategy<Value = WatchScenario> {
     let clients = vec(vec(step(), 10..30), 2..6);
     let watchers = vec(watcher(), 1..4);
-    (clients, watchers).prop_map(|(clients, watchers)| Scenario { clients, watchers })
+    (clients, watchers).prop_map(|(clients, watchers)| WatchScenario { clients, watchers })
 }
 
 fn step() -> impl Strategy<Value = Step> {

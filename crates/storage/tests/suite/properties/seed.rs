@@ -13,7 +13,7 @@ const SEED: &str = "K3_TEST_SEED";
 const FACTOR: &str = "K3_TEST_FACTOR";
 
 /// How much to try.
-pub(crate) struct Effort {
+pub(crate) struct TestEffort {
     /// Random inputs.
     pub(crate) cases: u32,
     /// Attempts to find a smaller input that fails too: none where failing is a matter of timing.
@@ -23,9 +23,9 @@ pub(crate) struct Effort {
 /// Runs a test that makes random choices, and reports how to run it again when it fails.
 pub(crate) fn with_seed(test: impl FnOnce(u64)) {
     let seed = number(SEED).unwrap_or_else(any_number);
-    let told = SeedReport(seed);
+    let received = SeedReport(seed);
     test(seed);
-    std::mem::forget(told);
+    std::mem::forget(received);
 }
 
 /// Reports the seed when it is dropped, which a test that passes does not do.
@@ -39,7 +39,7 @@ impl Drop for SeedReport {
 
 /// Tries the property on values of the strategy. Must run on a runtime with several threads.
 pub(crate) fn for_all<S: Strategy>(
-    effort: &Effort,
+    effort: &TestEffort,
     strategy: &S,
     property: impl AsyncFn(S::Value) -> Result<(), String>,
 ) {

@@ -13,11 +13,11 @@ use proptest::{collection::vec, prelude::*};
 
 use super::{
     scenario::{KEYS, PREFIXES},
-    seed::{Effort, for_all},
+    seed::{TestEffort, for_all},
 };
 use crate::{
     backend::TestBackend,
-    history::{Recording, check_stream},
+    history::{WatchRecording, check_stream},
     store_ext::{StoreExt, key, prefix, soon},
 };
 
@@ -25,7 +25,7 @@ conformance_tests! {
     durable: [random_history_matches_the_memory_model],
 }
 
-const EFFORT: Effort = Effort {
+const EFFORT: TestEffort = TestEffort {
     cases: 16,
     shrinks: 100,
 };
@@ -81,8 +81,8 @@ struct Pair<'a> {
     log: Vec<Event>,
     /// Up to where the store was compacted, by its own numbers.
     compacted: Revision,
-    watches: Vec<(WatchStream, Recording)>,
-    ended: Vec<Recording>,
+    watches: Vec<(WatchStream, WatchRecording)>,
+    ended: Vec<WatchRecording>,
 }
 
 async fn random_history_matches_the_memory_model(backend: &dyn TestBackend) {
@@ -304,7 +304,7 @@ impl<'a> Pair<'a> {
                     .watch(&prefix, after)
                     .await
                     .map_err(|error| error.to_string())?;
-                let recording = Recording {
+                let recording = WatchRecording {
                     prefix,
                     after,
                     batches: Vec::new(),
@@ -313,7 +313,7 @@ impl<'a> Pair<'a> {
                 Ok(())
             }
             Err(WatchError::Compacted { oldest: modelled, .. }) => {
-                match self.real.refusal(PREFIXES[number], after).await {
+                match self.real.watch_error(PREFIXES[number], after).await {
                     WatchError::Compacted { oldest, .. } => {
                         same("compacted", &oldest, &self.translate(modelled))
                     }

@@ -16,21 +16,21 @@ use k3_storage::{Change, Event, Operation as Effect, Precondition, Revision, Wri
 
 use super::{
     operation::{Done, Operation},
-    timeline::{NEVER, Timeline},
+    timeline::{CommitTimeline, NEVER},
 };
 
 /// How a history breaks the promises.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Violation {
+pub(crate) enum HistoryViolation {
     #[error("the log is not in the order of its revisions: {0:?} follows {1}")]
     Disorder(Event, Revision),
     #[error("two writes were acknowledged with revision {0}")]
     Reused(Revision),
     #[error("an acknowledged write is not in the log: {0:?}")]
     Lost(Operation),
-    #[error("the log tells another story than the writer of {0:?}: {1:?}")]
+    #[error("the log contradicts the writer of {0:?}: {1:?}")]
     Altered(Operation, Event),
-    #[error("nobody wrote {0:?}")]
+    #[error("{0:?} was never written")]
     Unexplained(Event),
     #[error("the write expected another state than it found at its revision {1}: {0:?}")]
     Illegal(Write, Revision),
@@ -42,7 +42,7 @@ pub(crate) enum Violation {
         "what was read was true only before revision {1}, which was known before it was requested: {0:?}"
     )]
     Stale(Operation, Revision),
-    #[error("what was read came true only after it was answered: {0:?}")]
+    #[error("a read returned a value before its write: {0:?}")]
     Premature(Operation),
     #[error("a commit has a lower revision than {1}, which was known before it was requested: {0:?}")]
     Backwards(Operation, Revision),
@@ -51,16 +51,16 @@ pub(crate) enum Violation {
 }
 
 /// What is found, or how the promises are broken.
-type CheckResult<T = ()> = Result<T, Box<Violation>>;
+type CheckResult<T = ()> = Result<T, Box<HistoryViolation>>;
 
-/// Judges a history of a store that began empty, given the log of all its commits.
+/// Checks the history of a store that was initially empty against the log of all its commits.
 pub(crate) fn check(operations: &[Operation], log: &[Event]) -> CheckResult {
     for pair in log.windows(2) {
         if pair[1].revision <= pair[0].revision {
-            return Err(Violation::Disorder(pair[1].clone(), pair[0].revision).into());
+            return Err(HistoryViolation::Disorder(pair[1].clone(), pair[0].revision).into());
         }
     }
-    let timeline = Timeline::new(log);
+    let timeline = CommitTimeline::new(log);
     let writers = explain(operations, log, &timeline)?;
     let ceilings = Ceilings::new(operations, log, &writers);
     assign_linearization_points(operations, &timeline, &writers, &ceilings)
@@ -70,14 +70,14 @@ pub(crate) fn check(operations: &[Operation], log: &[Event]) -> CheckResult {
 fn explain(
     operations: &[Operation],
     log: &[Event],
-    timeline: &Timeline,
+    timeline: &CommitTimeline,
 ) -> CheckResult<BTreeMap<Revision, usize>> {
     let mut acknowledged: HashMap<Revision, usize> = HashMap::new();
     let mut uncertain: Vec<usize> = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
         match &operation.done {
             Done::Committed { revision, .. } if acknowledged.insert(*revision, index).is_some() => {
-                return Err(Violation::Reused(*revision).into());
+                return Err(HistoryViolation::Reused(*revision).into());
             }
             Done::Uncertain { .. } => uncertain.push(index),
             _ => {}
@@ -93,10 +93,10 @@ fn explain(
                 unreachable!("only commits are acknowledged");
             };
             if !causes(write, event, found) {
-                return Err(Violation::Altered(operations[index].clone(), event.clone()).into());
+                return Err(HistoryViolation::Altered(operations[index].clone(), event.clone()).into());
             }
             if !expects(write.precondition, found) {
-                return Err(Violation::Illegal(write.clone(), event.revision).into());
+                return Err(HistoryViolation::Illegal(write.clone(), event.revision).into());
             }
             index
         } else {
@@ -106,13 +106,13 @@ fn explain(
                 };
                 causes(write, event, found) && expects(write.precondition, found)
             });
-            let candidate = candidate.ok_or_else(|| Violation::Unexplained(event.clone()))?;
+            let candidate = candidate.ok_or_else(|| HistoryViolation::Unexplained(event.clone()))?;
             uncertain.remove(candidate)
         };
         writers.insert(event.revision, index);
     }
     match acknowledged.into_values().min() {
-        Some(index) => Err(Violation::Lost(operations[index].clone()).into()),
+        Some(index) => Err(HistoryViolation::Lost(operations[index].clone()).into()),
         None => Ok(writers),
     }
 }
@@ -144,7 +144,7 @@ struct Ceilings {
 /// Gives each operation its linearization point, in the order of the ticks.
 fn assign_linearization_points(
     operations: &[Operation],
-    timeline: &Timeline,
+    timeline: &CommitTimeline,
     writers: &BTreeMap<Revision, usize>,
     ceilings: &Ceilings,
 ) -> CheckResult {
@@ -175,19 +175,19 @@ fn assign_linearization_points(
             // It may yet happen after the answer: this makes it known to no reader.
             Done::Uncertain { .. } => match happened.get(&index) {
                 Some(revision) if *revision <= floor => {
-                    return Err(Violation::Backwards(operation.clone(), floor).into());
+                    return Err(HistoryViolation::Backwards(operation.clone(), floor).into());
                 }
                 _ => continue,
             },
             Done::Committed { revision, .. } => {
                 if *revision <= floor {
-                    return Err(Violation::Backwards(operation.clone(), floor).into());
+                    return Err(HistoryViolation::Backwards(operation.clone(), floor).into());
                 }
                 *revision
             }
             Done::Conflicted { write, shown } => {
                 if expects(write.precondition, shown.as_ref().map(|entry| entry.revision)) {
-                    return Err(Violation::Unjustified(operation.clone()).into());
+                    return Err(HistoryViolation::Unjustified(operation.clone()).into());
                 }
                 lowest(operation, timeline.spans(&write.key, shown.as_ref()), floor)?
             }
@@ -195,20 +195,20 @@ fn assign_linearization_points(
             Done::Listed { prefix, page, range } => {
                 let expected = timeline.range(prefix, page, range.revision);
                 if *range != expected || page.at.is_some_and(|at| at != range.revision) {
-                    return Err(Violation::Torn(operation.clone(), expected).into());
+                    return Err(HistoryViolation::Torn(operation.clone(), expected).into());
                 }
                 if page.at.is_none() && range.revision < floor {
-                    return Err(Violation::Stale(operation.clone(), floor).into());
+                    return Err(HistoryViolation::Stale(operation.clone(), floor).into());
                 }
                 range.revision
             }
             Done::Stood { revision } if *revision < floor => {
-                return Err(Violation::Stale(operation.clone(), floor).into());
+                return Err(HistoryViolation::Stale(operation.clone(), floor).into());
             }
             Done::Stood { revision } => *revision,
         };
         if linearization_point > ceiling {
-            return Err(Violation::Premature(operation.clone()).into());
+            return Err(HistoryViolation::Premature(operation.clone()).into());
         }
         known = known.max(linearization_point);
     }
@@ -218,17 +218,17 @@ fn assign_linearization_points(
 /// The lowest linearization point for a read that was true during the spans.
 fn lowest(
     operation: &Operation,
-    spans: Vec<super::timeline::Span>,
+    spans: Vec<super::timeline::TimeSpan>,
     floor: Revision,
 ) -> CheckResult<Revision> {
     if spans.is_empty() {
-        return Err(Violation::Phantom(operation.clone()).into());
+        return Err(HistoryViolation::Phantom(operation.clone()).into());
     }
     spans
         .into_iter()
         .find(|span| span.until > floor)
         .map(|span| span.from.max(floor))
-        .ok_or_else(|| Violation::Stale(operation.clone(), floor).into())
+        .ok_or_else(|| HistoryViolation::Stale(operation.clone(), floor).into())
 }
 
 // --- Ceilings ---

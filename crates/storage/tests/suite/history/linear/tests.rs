@@ -108,7 +108,7 @@ fn two_commits() -> Script {
 }
 
 #[test]
-fn a_sound_history_passes() {
+fn accepts_a_valid_history() {
     let script = two_commits()
         .did(2, 3, got(Some(entry("x", 2))))
         .did(11, 12, got(Some(entry("x", 2))))
@@ -134,13 +134,13 @@ fn a_sound_history_passes() {
 }
 
 #[test]
-fn a_lost_write_is_caught() {
+fn detects_a_lost_write() {
     let script = Script::default().did(0, 1, create("x", 2));
     assert_eq!(script.result(), "Lost");
 }
 
 #[test]
-fn an_altered_write_is_caught() {
+fn detects_an_altered_write() {
     let script = Script::default().did(0, 1, create("x", 2));
     assert_eq!(script.log(2, "/a", created("z")).result(), "Altered");
     let script = Script::default().did(0, 1, create("x", 2));
@@ -150,19 +150,19 @@ fn an_altered_write_is_caught() {
 }
 
 #[test]
-fn a_write_that_happened_twice_is_caught() {
+fn detects_a_repeated_write() {
     let script = two_commits().log(4, "/a", updated("y"));
     assert_eq!(script.result(), "Unexplained");
 }
 
 #[test]
-fn a_revision_that_was_used_twice_is_caught() {
+fn detects_a_reused_revision() {
     let script = two_commits().did(30, 31, update(2, "z", 3));
     assert_eq!(script.result(), "Reused");
 }
 
 #[test]
-fn two_winners_of_one_comparison_are_caught() {
+fn detects_two_winners_of_a_comparison() {
     let script = two_commits()
         .did(11, 21, update(2, "z", 4))
         .log(4, "/a", updated("z"));
@@ -170,13 +170,13 @@ fn two_winners_of_one_comparison_are_caught() {
 }
 
 #[test]
-fn a_log_out_of_order_is_caught() {
+fn detects_an_unordered_log() {
     let script = two_commits().log(3, "/b", created("z"));
     assert_eq!(script.result(), "Disorder");
 }
 
 #[test]
-fn a_stale_read_is_caught() {
+fn detects_a_stale_read() {
     let script = two_commits().did(21, 22, got(Some(entry("x", 2))));
     assert_eq!(script.result(), "Stale");
     let script = two_commits().did(21, 22, got(None));
@@ -194,7 +194,7 @@ fn a_stale_read_is_caught() {
 }
 
 #[test]
-fn reads_that_go_back_in_time_are_caught() {
+fn detects_reads_that_go_back_in_time() {
     // The update is under way, so each read alone would pass: not the old one after the new one.
     let script = two_commits()
         .did(11, 12, got(Some(entry("y", 3))))
@@ -203,7 +203,7 @@ fn reads_that_go_back_in_time_are_caught() {
 }
 
 #[test]
-fn a_read_of_what_never_was_is_caught() {
+fn detects_a_read_of_an_unwritten_value() {
     let script = two_commits().did(21, 22, got(Some(entry("z", 3))));
     assert_eq!(script.result(), "Phantom");
     let script = two_commits().did(21, 22, got(Some(entry("y", 4))));
@@ -211,7 +211,7 @@ fn a_read_of_what_never_was_is_caught() {
 }
 
 #[test]
-fn a_read_before_its_write_is_caught() {
+fn detects_a_read_before_its_write() {
     let script = two_commits().did(5, 6, got(Some(entry("y", 3))));
     assert_eq!(script.result(), "Premature");
     let script = two_commits().did(
@@ -225,7 +225,7 @@ fn a_read_before_its_write_is_caught() {
 }
 
 #[test]
-fn a_commit_below_what_was_known_is_caught() {
+fn detects_a_commit_below_a_known_revision() {
     let script = Script::default()
         .did(0, 1, create("x", 5))
         .did(
@@ -267,7 +267,7 @@ fn a_commit_below_what_was_known_is_caught() {
 }
 
 #[test]
-fn a_torn_range_is_caught() {
+fn detects_a_torn_range() {
     let script = two_commits().did(21, 22, listed(None, 3, vec![entry("x", 2)]));
     assert_eq!(script.result(), "Torn");
     let script = two_commits().did(21, 22, listed(None, 3, vec![]));
@@ -277,7 +277,7 @@ fn a_torn_range_is_caught() {
 }
 
 #[test]
-fn a_conflict_without_a_reason_is_caught() {
+fn detects_a_conflict_without_a_reason() {
     let conflict = |shown| Done::Conflicted {
         write: Write::update(key("/a"), Revision::new(3), "z"),
         shown,
@@ -291,7 +291,7 @@ fn a_conflict_without_a_reason_is_caught() {
 }
 
 #[test]
-fn a_write_that_said_conflict_and_happened_is_caught() {
+fn detects_an_applied_write_reported_as_conflict() {
     let script = two_commits()
         .did(
             21,
@@ -306,7 +306,7 @@ fn a_write_that_said_conflict_and_happened_is_caught() {
 }
 
 #[test]
-fn an_uncertain_write_may_have_happened_or_not_but_only_once_and_as_written() {
+fn an_uncertain_write_is_applied_at_most_once() {
     let uncertain = || Done::Uncertain {
         write: Write::update(key("/a"), Revision::new(3), "z"),
     };

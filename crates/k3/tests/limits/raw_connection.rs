@@ -1,4 +1,4 @@
-//! A client that sends what it is told, byte by byte: no library keeps it from being wrong.
+//! A client that sends raw bytes, so that requests can be malformed.
 
 use std::{
     fs,
@@ -14,51 +14,51 @@ use rustls::{
 };
 use serde_json::Value;
 
-use crate::program::{Data, Server};
+use crate::program::{Server, TestDataDir};
 
-/// Longer than anything takes that must come.
+/// Timeout of a response.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A server with a directory of its own.
-pub(crate) struct Cluster {
-    pub(crate) data: Data,
+pub(crate) struct TestCluster {
+    pub(crate) data: TestDataDir,
     pub(crate) server: Server,
 }
 
-/// Who asks.
+/// The credentials of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum Requester {
     /// The administrator, by certificate.
     Admin,
-    /// Nobody; or whom the request names.
-    Nobody,
+    /// No client certificate; the request may contain a token.
+    Anonymous,
 }
 
 /// A connection.
-pub(crate) struct Wire(StreamOwned<ClientConnection, TcpStream>);
+pub(crate) struct RawConnection(StreamOwned<ClientConnection, TcpStream>);
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct RawResponse {
     pub(crate) code: u16,
     /// In small letters.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
 
-// --- Cluster ---
+// --- TestCluster ---
 
-impl Cluster {
+impl TestCluster {
     pub(crate) fn start(args: &[&str]) -> Self {
-        let data = Data::new();
+        let data = TestDataDir::new();
         let mut all = vec!["--storage=memory", "--controllers="];
         all.extend(args);
         let server = data.start(&all);
-        Cluster { data, server }
+        TestCluster { data, server }
     }
 
     /// A connection that speaks the protocol, which is `http/1.1` or `h2`.
-    pub(crate) fn connect(&self, who: Who, protocol: &str) -> Wire {
+    pub(crate) fn connect(&self, requester: Requester, protocol: &str) -> RawConnection {
         let tls = self.data.path().join("tls");
         let file = |name: &str| fs::read(tls.join(name)).unwrap();
         let mut roots = RootCertStore::empty();
@@ -69,9 +69,9 @@ impl Cluster {
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots);
-        let mut config = match who {
-            Who::Nobody => builder.with_no_client_auth(),
-            Who::Admin => {
+        let mut config = match requester {
+            Requester::Anonymous => builder.with_no_client_auth(),
+            Requester::Admin => {
                 let certificate = CertificateDer::from_pem_slice(&file("admin.crt")).unwrap();
                 let key = PrivateKeyDer::from_pem_slice(&file("admin.key")).unwrap();
                 builder.with_client_auth_cert(vec![certificate], key).unwrap()
@@ -82,29 +82,29 @@ impl Cluster {
         let tcp = TcpStream::connect((Ipv4Addr::LOCALHOST, self.server.port())).unwrap();
         tcp.set_read_timeout(Some(PATIENCE)).unwrap();
         let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-        Wire(StreamOwned::new(connection, tcp))
+        RawConnection(StreamOwned::new(connection, tcp))
     }
 
-    pub(crate) fn admin(&self) -> Wire {
-        self.connect(Who::Admin, "http/1.1")
+    pub(crate) fn admin(&self) -> RawConnection {
+        self.connect(Requester::Admin, "http/1.1")
     }
 
     /// Asks as the administrator.
-    pub(crate) fn ask(&self, method: &str, path: &str, body: &[u8]) -> Answer {
+    pub(crate) fn request(&self, method: &str, path: &str, body: &[u8]) -> RawResponse {
         self.admin()
-            .ask(method, path, "Content-Type: application/json\r\n", body)
+            .request(method, path, "Content-Type: application/json\r\n", body)
     }
 
-    pub(crate) fn get(&self, path: &str) -> Answer {
-        self.ask("GET", path, b"")
+    pub(crate) fn get(&self, path: &str) -> RawResponse {
+        self.request("GET", path, b"")
     }
 
     /// Whether it still answers, and has not panicked.
-    pub(crate) fn assert_well(&self) {
-        let answer = self.get("/metrics");
-        assert_eq!(answer.code, 200);
+    pub(crate) fn assert_healthy(&self) {
+        let response = self.get("/metrics");
+        assert_eq!(response.code, 200);
         assert!(
-            answer.text().contains("\napiserver_panics_total 0\n"),
+            response.text().contains("\napiserver_panics_total 0\n"),
             "it panicked: {}",
             self.data.log()
         );
@@ -112,32 +112,32 @@ impl Cluster {
     }
 }
 
-// --- Wire ---
+// --- RawConnection ---
 
-impl Wire {
+impl RawConnection {
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).unwrap();
         self.0.flush().unwrap();
     }
 
-    /// Sends as much as is taken: the other end may have heard enough.
+    /// Sends bytes; returns false when the server has closed the connection.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.0.write_all(bytes).and_then(|()| self.0.flush()).is_ok()
     }
 
     /// Sends a request, with further headers, and waits for the answer.
-    pub(crate) fn ask(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> Answer {
+    pub(crate) fn request(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> RawResponse {
         let length = body.len();
         let head =
             format!("{method} {path} HTTP/1.1\r\nHost: k3\r\n{headers}Content-Length: {length}\r\n\r\n");
         self.send(head.as_bytes());
         // An answer may come before everything is sent.
         self.try_send(body);
-        self.answer()
+        self.response()
     }
 
     /// Waits for an answer, and reads it to its end.
-    pub(crate) fn answer(&mut self) -> Answer {
+    pub(crate) fn response(&mut self) -> RawResponse {
         let head = self.head();
         let code = head.split(' ').nth(1).unwrap().parse().unwrap();
         let field = |name: &str| {
@@ -159,7 +159,7 @@ impl Wire {
                 }
             }
         }
-        Answer { code, head, body }
+        RawResponse { code, head, body }
     }
 
     /// Reads the head of an answer.
@@ -184,7 +184,7 @@ impl Wire {
         String::from_utf8(line).unwrap()
     }
 
-    /// Reads until the other end has closed the connection: all that came.
+    /// Reads until the server closes the connection.
     pub(crate) fn rest(mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         let mut piece = [0; 4096];
@@ -193,16 +193,16 @@ impl Wire {
                 Ok(0) => return rest,
                 Ok(length) => rest.extend_from_slice(&piece[..length]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("the connection is not closed"),
-                // Closed without a farewell.
+                // Closed without a TLS close notification.
                 Err(_) => return rest,
             }
         }
     }
 }
 
-// --- Answer ---
+// --- RawResponse ---
 
-impl Answer {
+impl RawResponse {
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }

@@ -1,18 +1,18 @@
-//! What cannot be done is told in one line, with an exit code.
+//! Errors are one line with an exit code.
 
 use crate::{
-    cluster::Cluster,
+    cluster::TestCluster,
     program::{k3, outcome},
 };
 
 #[test]
-fn what_is_asked_wrong_is_told_as_kubectl_tells_it() {
-    let cluster = Cluster::start();
-    for (line, code, said) in [
+fn errors_match_kubectl() {
+    let cluster = TestCluster::start();
+    for (line, code, message) in [
         (
-            "get pod nobody",
+            "get pod missing",
             1,
-            "Error from server (NotFound): pods \"nobody\" not found\n",
+            "Error from server (NotFound): pods \"missing\" not found\n",
         ),
         (
             "get gadgets",
@@ -56,7 +56,7 @@ fn what_is_asked_wrong_is_told_as_kubectl_tells_it() {
             "error: context \"other\" does not exist\n",
         ),
     ] {
-        assert_eq!(cluster.k3_refused(line), (code, said.to_owned()), "{line}");
+        assert_eq!(cluster.k3_error(line), (code, message.to_owned()), "{line}");
     }
     for line in [
         "get",
@@ -66,47 +66,50 @@ fn what_is_asked_wrong_is_told_as_kubectl_tells_it() {
         "wait pod/web --for=luck",
         "scale deploy/web",
     ] {
-        let (code, said) = cluster.k3_refused(line);
-        assert_eq!(code, 2, "{line}: {said}");
+        let (code, message) = cluster.k3_error(line);
+        assert_eq!(code, 2, "{line}: {message}");
     }
     // Invalid objects.
     let bad = cluster.file(
         "bad.yaml",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: UPPER}\n",
     );
-    let (code, said) = cluster.k3_refused(&format!("apply -f {}", bad.display()));
+    let (code, message) = cluster.k3_error(&format!("apply -f {}", bad.display()));
     assert_eq!(code, 1);
     assert!(
-        said.contains("The ConfigMap \"UPPER\" is invalid: metadata.name: Invalid value"),
-        "{said}"
+        message.contains("The ConfigMap \"UPPER\" is invalid: metadata.name: Invalid value"),
+        "{message}"
     );
-    // Of a kind that nobody knows, before anything is sent.
+    // An unknown kind is reported before anything is sent.
     let unknown = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first}\n---\napiVersion: x.y/v1\nkind: Z\nmetadata: {name: a}\n";
     let file = cluster.file("unknown.yaml", unknown);
-    let (_, said) = cluster.k3_refused(&format!("apply -f {}", file.display()));
+    let (_, message) = cluster.k3_error(&format!("apply -f {}", file.display()));
     assert!(
-        said.contains("no matches for kind \"Z\" in version \"x.y/v1\""),
-        "{said}"
+        message.contains("no matches for kind \"Z\" in version \"x.y/v1\""),
+        "{message}"
     );
     assert_eq!(cluster.k3("get cm first --ignore-not-found"), "");
     // A pod that no node runs.
     cluster.kubectl("run web --image=nginx");
     assert_eq!(cluster.k3("logs web"), "");
-    let (_, said) = cluster.k3_refused("exec web -- ls");
-    assert!(said.contains("does not have a host assigned"), "{said}");
-    let (_, said) = cluster.k3_refused("wait pod/web --for=condition=Ready --timeout=1s");
-    assert_eq!(said, "error: timed out waiting for the condition on pods/web\n");
-    // Somebody without rights.
-    let (_, said) = cluster.k3_refused("get secrets --as=nobody");
+    let (_, message) = cluster.k3_error("exec web -- ls");
+    assert!(message.contains("does not have a host assigned"), "{message}");
+    let (_, message) = cluster.k3_error("wait pod/web --for=condition=Ready --timeout=1s");
+    assert_eq!(
+        message,
+        "error: timed out waiting for the condition on pods/web\n"
+    );
+    // A user without permissions.
+    let (_, message) = cluster.k3_error("get secrets --as=alice");
     assert!(
-        said.starts_with("Error from server (Forbidden): secrets is forbidden: User \"nobody\""),
-        "{said}"
+        message.starts_with("Error from server (Forbidden): secrets is forbidden: User \"alice\""),
+        "{message}"
     );
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told() {
-    let (code, _, said) = outcome(&mut k3(&[
+fn reports_an_unreachable_server() {
+    let (code, _, message) = outcome(&mut k3(&[
         "get",
         "pods",
         "--server=https://127.0.0.1:1",
@@ -114,14 +117,14 @@ fn a_server_that_is_not_there_is_told() {
     ]));
     assert_eq!(code, Some(1));
     assert_eq!(
-        said,
+        message,
         "The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?\n"
     );
 }
 
 #[test]
-fn flags_say_where_the_server_is() {
-    let cluster = Cluster::start();
+fn flags_select_the_server() {
+    let cluster = TestCluster::start();
     let text = cluster.kubeconfig();
     let field = |name: &str| {
         let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
@@ -131,23 +134,24 @@ fn flags_say_where_the_server_is() {
     assert_eq!(token.0, Some(0), "{}", token.2);
     let server = format!("--server={}", field("server:"));
     let token = format!("--token={}", token.1.trim());
-    let (code, _, said) = outcome(cluster.own("get").args(["pods", &server, &token]));
+    let (code, _, message) = outcome(cluster.k3_command_for("get").args(["pods", &server, &token]));
     assert_eq!(code, Some(1));
     assert!(
-        said.contains("User \"alice\" cannot list resource \"pods\""),
-        "{said}"
+        message.contains("User \"alice\" cannot list resource \"pods\""),
+        "{message}"
     );
-    // They may stand before the command too.
-    let (_, _, said) = outcome(
+    // Connection flags may precede the command.
+    let (_, _, message) =
+        outcome(
+            cluster
+                .k3_command_for("-n")
+                .args(["kube-system", &server, &token, "get", "pods"]),
+        );
+    assert!(message.contains("in the namespace \"kube-system\""), "{message}");
+    // Without a kubeconfig, that of the data directory is used.
+    let (code, output, message) = outcome(
         cluster
-            .own("-n")
-            .args(["kube-system", &server, &token, "get", "pods"]),
-    );
-    assert!(said.contains("in the namespace \"kube-system\""), "{said}");
-    // Without any kubeconfig, the data directory's counts.
-    let (code, output, said) = outcome(
-        cluster
-            .own("get")
+            .k3_command_for("get")
             .args(["ns", "default", "-o", "name", "--data-dir"])
             .arg(cluster.path(""))
             .env_remove("KUBECONFIG"),
@@ -155,6 +159,6 @@ fn flags_say_where_the_server_is() {
     assert_eq!(
         (code, output.as_str()),
         (Some(0), "namespace/default\n"),
-        "{said}"
+        "{message}"
     );
 }

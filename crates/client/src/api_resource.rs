@@ -1,11 +1,11 @@
-//! A kind of objects as the server offers it: what it is called, and where it is.
+//! An API resource as the server's discovery describes it: its names and its paths.
 
 use serde_json::Value;
 
 /// A resource of one group and version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Resource {
-    /// Empty for the first group, that of pods.
+pub(crate) struct ApiResource {
+    /// Empty for the core group.
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) plural: String,
@@ -18,9 +18,9 @@ pub(crate) struct Resource {
     pub(crate) is_namespaced: bool,
 }
 
-// --- Resource ---
+// --- ApiResource ---
 
-impl Resource {
+impl ApiResource {
     /// `v1`, `apps/v1`.
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -30,7 +30,7 @@ impl Resource {
         }
     }
 
-    /// What kubectl prints before a name: `pod`, `deployment.apps`.
+    /// The prefix of a name in kubectl's output: `pod`, `deployment.apps`.
     pub(crate) fn noun(&self) -> String {
         let kind = self.kind.to_lowercase();
         if self.group.is_empty() {
@@ -40,7 +40,7 @@ impl Resource {
         }
     }
 
-    /// What the server prints before a name: `pods`, `deployments.apps`.
+    /// The resource with its group, as the server writes it: `pods`, `deployments.apps`.
     pub(crate) fn plural_noun(&self) -> String {
         if self.group.is_empty() {
             self.plural.clone()
@@ -49,15 +49,15 @@ impl Resource {
         }
     }
 
-    /// Whether somebody means it by a word in lower case.
-    pub(crate) fn is_called(&self, word: &str) -> bool {
+    /// Whether a lower-case word is the plural, singular, short name or kind.
+    pub(crate) fn has_name(&self, word: &str) -> bool {
         self.plural == word
             || self.singular == word
             || self.short_names.iter().any(|name| name == word)
             || self.kind.eq_ignore_ascii_case(word)
     }
 
-    /// Where all its objects are, or those of a namespace.
+    /// The path of the collection, in one namespace or in all.
     pub(crate) fn collection(&self, namespace: Option<&str>) -> String {
         let root = if self.group.is_empty() {
             format!("/api/{}", self.version)
@@ -70,13 +70,13 @@ impl Resource {
         }
     }
 
-    /// Where one object is.
+    /// The path of one object.
     pub(crate) fn object(&self, namespace: Option<&str>, name: &str) -> String {
         format!("{}/{}", self.collection(namespace), escape(name))
     }
 
-    /// An object of a list with what lists leave out.
-    pub(crate) fn completed(&self, mut object: Value) -> Value {
+    /// Adds `apiVersion` and `kind`, which items of a list lack.
+    pub(crate) fn with_type_meta(&self, mut object: Value) -> Value {
         if let Some(fields) = object.as_object_mut() {
             fields
                 .entry("apiVersion")
@@ -87,7 +87,7 @@ impl Resource {
     }
 }
 
-/// A part of a path or of a query, as it is sent.
+/// Percent-encodes a path segment or a query value.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -105,18 +105,18 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// A path with a query; pairs without a value are left out.
+/// Appends a query to a path; pairs without a value are left out.
 pub(crate) fn with_query(path: &str, pairs: &[(&str, Option<String>)]) -> String {
-    let mut whole = path.to_owned();
+    let mut url = path.to_owned();
     for (name, value) in pairs {
         if let Some(value) = value {
-            whole.push(if whole.contains('?') { '&' } else { '?' });
-            whole.push_str(name);
-            whole.push('=');
-            whole.push_str(&escape(value));
+            url.push(if url.contains('?') { '&' } else { '?' });
+            url.push_str(name);
+            url.push('=');
+            url.push_str(&escape(value));
         }
     }
-    whole
+    url
 }
 
 #[cfg(test)]
@@ -124,13 +124,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_those_of_the_api() {
-        let deployments = Resource {
+    fn builds_api_paths() {
+        let deployments = ApiResource {
             group: "apps".to_owned(),
             version: "v1".to_owned(),
             plural: "deployments".to_owned(),
             is_namespaced: true,
-            ..Resource::default()
+            ..ApiResource::default()
         };
         assert_eq!(deployments.collection(None), "/apis/apps/v1/deployments");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Command lines as kubectl takes them: flags of the connection may also stand before the command, as in
+//! Accepts connection flags before the command as kubectl does:
 //! `k3 -n web get pods`.
 
 use std::ffi::OsString;
@@ -7,47 +7,47 @@ use clap::{Args, Command, Subcommand};
 
 use crate::{command::ClientCommand, connection::ConnectFlags};
 
-/// The words with the flags that stand before a command of the client moved behind its name. Other lines stay as they are.
+/// Moves connection flags in front of a client command behind the command. Returns other command lines unchanged.
 ///
-/// `program` is the whole command line; the first word is the program's name.
+/// `program` is the clap command of the whole program; `arguments[0]` is the name of the program.
 #[must_use]
-pub fn in_order(program: &Command, words: Vec<OsString>) -> Vec<OsString> {
+pub fn move_connection_flags(program: &Command, arguments: Vec<OsString>) -> Vec<OsString> {
     let flags = ConnectFlags::augment_args(Command::new("connection"));
     let mut early = Vec::new();
     let mut names = Vec::new();
-    let mut at = program;
+    let mut command = program;
     let mut next = 1;
-    while at.has_subcommands() {
-        let Some(word) = words.get(next).and_then(|word| word.to_str()) else {
-            return words;
+    while command.has_subcommands() {
+        let Some(word) = arguments.get(next).and_then(|word| word.to_str()) else {
+            return arguments;
         };
-        if let Some(count) = length(&flags, word) {
-            early.extend(words.iter().skip(next).take(count).cloned());
+        if let Some(count) = flag_length(&flags, word) {
+            early.extend(arguments.iter().skip(next).take(count).cloned());
             next += count;
-        } else if let Some(inner) = at.find_subcommand(word) {
-            names.push(words[next].clone());
+        } else if let Some(inner) = command.find_subcommand(word) {
+            names.push(arguments[next].clone());
             next += 1;
-            at = inner;
+            command = inner;
         } else {
-            return words;
+            return arguments;
         }
     }
-    let is_ours = names
+    let is_client_command = names
         .first()
         .and_then(|name| name.to_str())
         .is_some_and(ClientCommand::has_subcommand);
-    if !is_ours || early.is_empty() {
-        return words;
+    if !is_client_command || early.is_empty() {
+        return arguments;
     }
-    let mut ordered: Vec<OsString> = words.iter().take(1).cloned().collect();
+    let mut ordered: Vec<OsString> = arguments.iter().take(1).cloned().collect();
     ordered.extend(names);
     ordered.extend(early);
-    ordered.extend(words.into_iter().skip(next));
+    ordered.extend(arguments.into_iter().skip(next));
     ordered
 }
 
-/// How many words a flag takes, if the word is one of the flags.
-fn length(flags: &Command, word: &str) -> Option<usize> {
+/// Returns how many arguments a flag takes with its value, or `None` when `word` is not one of `flags`.
+fn flag_length(flags: &Command, word: &str) -> Option<usize> {
     let found = if let Some(long) = word.strip_prefix("--") {
         let name = long.split_once('=').map_or(long, |(name, _)| name);
         flags.get_arguments().find(|arg| arg.get_long() == Some(name))
@@ -60,8 +60,8 @@ fn length(flags: &Command, word: &str) -> Option<usize> {
     } else {
         word.len() > 2
     };
-    let wants_value = found.get_action().takes_values() && !has_value;
-    Some(1 + usize::from(wants_value))
+    let needs_value = found.get_action().takes_values() && !has_value;
+    Some(1 + usize::from(needs_value))
 }
 
 #[cfg(test)]
@@ -71,12 +71,12 @@ mod tests {
     fn ordered(line: &str) -> String {
         let program = ClientCommand::augment_subcommands(Command::new("k3"));
         let program = program.subcommand(Command::new("start"));
-        let words = in_order(&program, line.split(' ').map(OsString::from).collect());
-        words.join(" ".as_ref()).into_string().unwrap()
+        let arguments = move_connection_flags(&program, line.split(' ').map(OsString::from).collect());
+        arguments.join(" ".as_ref()).into_string().unwrap()
     }
 
     #[test]
-    fn flags_may_stand_before_the_command() {
+    fn moves_flags_behind_the_command() {
         for (line, same) in [
             ("k3 -n web get pods -o name", "k3 get -n web pods -o name"),
             ("k3 -nweb --context=a get pods", "k3 get -nweb --context=a pods"),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_stay_as_they_are() {
+    fn keeps_other_command_lines() {
         for line in [
             "k3",
             "k3 --help",

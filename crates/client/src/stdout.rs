@@ -1,4 +1,4 @@
-//! Standard output: how wide it is, and whether there is somebody to show colours to.
+//! Standard output: its width, and whether it shows colours.
 
 use std::{
     env,
@@ -7,27 +7,27 @@ use std::{
 
 use rustix::termios::tcgetwinsize;
 
-/// Where answers go. What is written is held back until `flush`.
-pub(crate) struct Screen {
+/// Buffered standard output; `flush` writes it.
+pub(crate) struct StdoutWriter {
     out: BufWriter<Stdout>,
-    /// Letters in a line, if it is a terminal.
+    /// Columns of the terminal; `None` when stdout is not a terminal.
     pub(crate) width: Option<usize>,
-    /// Whether colours are shown.
+    /// Whether to write colour codes: not with `NO_COLOR`, and not to a file or pipe.
     pub(crate) has_colours: bool,
 }
 
-/// What a text is shown as.
+/// A colour or weight of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Colour {
+pub(crate) enum TextColour {
     Bold,
     Good,
     Waiting,
     Bad,
 }
 
-// --- Screen ---
+// --- StdoutWriter ---
 
-impl Screen {
+impl StdoutWriter {
     pub(crate) fn open() -> Self {
         let stdout = io::stdout();
         let is_terminal = stdout.is_terminal();
@@ -46,7 +46,7 @@ impl Screen {
     }
 }
 
-impl Write for Screen {
+impl Write for StdoutWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.out.write(bytes)
     }
@@ -56,10 +56,10 @@ impl Write for Screen {
     }
 }
 
-// --- Colour ---
+// --- TextColour ---
 
-impl Colour {
-    /// What makes a terminal show it.
+impl TextColour {
+    /// The escape sequence that starts the colour.
     pub(crate) fn begin(self) -> &'static str {
         match self {
             Self::Bold => "\x1b[1m",
@@ -69,10 +69,10 @@ impl Colour {
         }
     }
 
-    /// What ends any.
+    /// The escape sequence that ends any colour.
     pub(crate) const END: &str = "\x1b[0m";
 
-    /// That of a status, if it says something good or bad.
+    /// Returns the colour of a status such as `Running` or `CrashLoopBackOff`.
     pub(crate) fn of_status(word: &str) -> Option<Self> {
         let first = word.split([',', ':']).next().unwrap_or(word);
         match first {
@@ -94,11 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_has_the_colour_of_what_it_means() {
-        assert_eq!(Colour::of_status("Running"), Some(Colour::Good));
-        assert_eq!(Colour::of_status("Ready,SchedulingDisabled"), Some(Colour::Good));
-        assert_eq!(Colour::of_status("Init:0/1"), Some(Colour::Waiting));
-        assert_eq!(Colour::of_status("CrashLoopBackOff"), Some(Colour::Bad));
-        assert_eq!(Colour::of_status("web"), None);
+    fn colours_follow_the_status() {
+        assert_eq!(TextColour::of_status("Running"), Some(TextColour::Good));
+        assert_eq!(
+            TextColour::of_status("Ready,SchedulingDisabled"),
+            Some(TextColour::Good)
+        );
+        assert_eq!(TextColour::of_status("Init:0/1"), Some(TextColour::Waiting));
+        assert_eq!(TextColour::of_status("CrashLoopBackOff"), Some(TextColour::Bad));
+        assert_eq!(TextColour::of_status("web"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A certificate and its key: one for the server, one for its first user, one that the server shows to nodes.
+//! A leaf certificate and its key.
 
 use k3_pki::{AlternativeName, Certificate, KeyPair, Subject, Template, read_certificates, read_private_key};
 use rustls::{
@@ -10,43 +10,43 @@ use rustls::{
 };
 
 use super::{
-    Names,
-    authority::{Authority, Period},
+    SubjectAltNames,
+    authority::{ClusterAuthority, ValidityPeriod},
     certificates::CertificateError,
 };
 use crate::tls;
 
-/// How long a certificate lives.
+/// Lifetime of a certificate.
 const LIFE_DAYS: i64 = 365;
-/// How long before expiry it is renewed.
+/// Time before expiry at which it is renewed.
 const RENEWAL_DAYS: i64 = 90;
 pub(super) const DAY: i64 = 24 * 60 * 60;
 
-/// A certificate and its key, in PEM form.
+/// A certificate and its key, in PEM.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct CertificateAndKey {
     pub(crate) certificate: String,
     pub(crate) key: String,
 }
 
-/// Whom a certificate is for.
-pub(super) enum Purpose<'p> {
-    /// The server, under these names.
-    Server(&'p Names),
-    /// A user of the API with these groups.
+/// The subject and use of a certificate.
+pub(super) enum CertificatePurpose<'p> {
+    /// A serving certificate with these names.
+    Server(&'p SubjectAltNames),
+    /// A client certificate of a user with these groups.
     Client {
         name: &'static str,
         groups: &'static [&'static str],
     },
 }
 
-// --- Identity ---
+// --- CertificateAndKey ---
 
-impl Identity {
-    /// Makes a new key, and a certificate for it.
+impl CertificateAndKey {
+    /// Generates a key and issues a certificate for it.
     pub(super) fn issue(
-        authority: &Authority,
-        purpose: &Purpose<'_>,
+        authority: &ClusterAuthority,
+        purpose: &CertificatePurpose<'_>,
         now: i64,
     ) -> Result<Self, CertificateError> {
         let key = KeyPair::generate()?;
@@ -55,7 +55,7 @@ impl Identity {
             .iter()
             .map(|name| AlternativeName::from_host(name))
             .collect();
-        let period = Period::days(now, LIFE_DAYS)?;
+        let period = ValidityPeriod::days(now, LIFE_DAYS)?;
         let template = Template {
             subject: &purpose.subject(),
             names: &names,
@@ -72,38 +72,38 @@ impl Identity {
         })
     }
 
-    /// Why this cannot go on being used for `purpose`; `None` if it can.
+    /// Returns why the certificate must be replaced, or `None` if it is valid for `purpose`.
     pub(super) fn flaw(
         &self,
-        authority: &Authority,
-        purpose: &Purpose<'_>,
+        authority: &ClusterAuthority,
+        purpose: &CertificatePurpose<'_>,
         now: i64,
     ) -> Option<&'static str> {
         let Ok((der, _)) = self.der() else {
-            return Some("its files cannot be read");
+            return Some("its files are unreadable");
         };
         let Ok(certificate) = Certificate::from_der(&der) else {
-            return Some("it cannot be read");
+            return Some("it is malformed");
         };
         if certificate.not_before > now {
             return Some("it is not valid yet");
         }
         if certificate.not_after < now + RENEWAL_DAYS * DAY {
-            return Some("it is near its end");
+            return Some("it expires soon");
         }
         if !self.is_pair() {
-            return Some("its key is another one's");
+            return Some("the key does not match");
         }
         if !purpose.is_met(&certificate) {
-            return Some("it is for other names");
+            return Some("the names changed");
         }
         if !purpose.is_verified(&der, authority.der(), now) {
-            return Some("it is of another authority");
+            return Some("another authority signed it");
         }
         None
     }
 
-    /// All certificates and the key as TLS wants them to be shown.
+    /// Parses the certificate chain and the key for rustls.
     pub(crate) fn chain(
         &self,
     ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CertificateError> {
@@ -111,23 +111,23 @@ impl Identity {
         Ok((chain, read_private_key(self.key.as_bytes())?))
     }
 
-    /// Whether the key is the certificate's.
+    /// Whether the key is the certificate's key.
     pub(super) fn is_pair(&self) -> bool {
         self.der().is_ok_and(|(certificate, key)| {
             CertifiedKey::from_der(vec![certificate], key, &tls::provider()).is_ok()
         })
     }
 
-    /// The certificate and the key as TLS wants them.
+    /// Parses the certificate and the key for rustls.
     pub(crate) fn der(&self) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), CertificateError> {
         let (mut chain, key) = self.chain()?;
         Ok((chain.swap_remove(0), key))
     }
 }
 
-// --- Purpose ---
+// --- CertificatePurpose ---
 
-impl Purpose<'_> {
+impl CertificatePurpose<'_> {
     fn names(&self) -> Vec<String> {
         match self {
             Self::Server(names) => names.to_vec(),
@@ -159,7 +159,7 @@ impl Purpose<'_> {
         }
     }
 
-    /// Whether a peer that trusts the authority takes the certificate.
+    /// Whether a peer that trusts the authority accepts the certificate.
     fn is_verified(&self, der: &CertificateDer<'_>, authority: &CertificateDer<'_>, now: i64) -> bool {
         let verify = || {
             let mut roots = RootCertStore::empty();

@@ -1,4 +1,4 @@
-//! Objects in files: several documents in each, in YAML or JSON; empty ones are skipped, and lists are taken apart.
+//! Manifests: files with YAML or JSON documents. Empty documents are skipped, and lists become their items.
 
 use std::{
     fs,
@@ -8,31 +8,33 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{failed::Failed, yaml};
+use crate::{error::ClientError, yaml};
 
-/// An object, and where it came from.
+/// An object and the file it was read from.
 #[derive(Clone, Debug)]
-pub(crate) struct Document {
+pub(crate) struct ManifestDocument {
     pub(crate) source: String,
     pub(crate) object: Value,
 }
 
-// --- Document ---
+// --- ManifestDocument ---
 
-impl Document {
-    /// Its `apiVersion` and `kind`.
-    pub(crate) fn kind(&self) -> Result<(&str, &str), Failed> {
+impl ManifestDocument {
+    /// Returns `apiVersion` and `kind`.
+    pub(crate) fn type_meta(&self) -> Result<(&str, &str), ClientError> {
         let field = |name: &str| {
             let text = self.object[name].as_str().filter(|text| !text.is_empty());
-            text.ok_or_else(|| Failed::new(format!("error validating {:?}: {name} not set", self.source)))
+            text.ok_or_else(|| {
+                ClientError::new(format!("error validating {:?}: {name} not set", self.source))
+            })
         };
         Ok((field("apiVersion")?, field("kind")?))
     }
 
-    /// That no server knows of its kind.
-    pub(crate) fn unknown(&self) -> Failed {
+    /// Returns the error for a kind that the server does not have.
+    pub(crate) fn no_match_error(&self) -> ClientError {
         let text = |name: &str| self.object[name].as_str().unwrap_or_default();
-        Failed::new(format!(
+        ClientError::new(format!(
             "resource mapping not found for name: {:?} namespace: {:?} from {:?}: no matches for kind {:?} in version {:?}\n\
              ensure CRDs are installed first",
             self.object["metadata"]["name"].as_str().unwrap_or_default(),
@@ -44,8 +46,8 @@ impl Document {
     }
 }
 
-/// What is in files and folders; `-` is standard input.
-pub(crate) fn read(paths: &[PathBuf], is_recursive: bool) -> Result<Vec<Document>, Failed> {
+/// Reads the objects in files and directories; `-` is stdin.
+pub(crate) fn read(paths: &[PathBuf], is_recursive: bool) -> Result<Vec<ManifestDocument>, ClientError> {
     let mut documents = Vec::new();
     for path in paths {
         if path == Path::new("-") {
@@ -63,29 +65,29 @@ pub(crate) fn read(paths: &[PathBuf], is_recursive: bool) -> Result<Vec<Document
         }
     }
     if documents.is_empty() {
-        return Err(Failed::new("no objects passed to apply, delete or get"));
+        return Err(ClientError::new("no objects passed to apply, delete or get"));
     }
     Ok(documents)
 }
 
-fn read_file(path: &Path) -> Result<Vec<Document>, Failed> {
+fn read_file(path: &Path) -> Result<Vec<ManifestDocument>, ClientError> {
     let text = fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
     split(&path.display().to_string(), &text)
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Failed {
+fn unreadable(path: &Path, error: &std::io::Error) -> ClientError {
     if error.kind() == std::io::ErrorKind::NotFound {
-        return Failed::new(format!(
+        return ClientError::new(format!(
             "the path {:?} does not exist",
             path.display().to_string()
         ));
     }
-    Failed::new(format!("cannot read {}: {error}", path.display()))
+    ClientError::new(format!("cannot read {}: {error}", path.display()))
 }
 
-/// The files of a folder, by name.
-fn collect(folder: &Path, is_recursive: bool, files: &mut Vec<PathBuf>) -> Result<(), Failed> {
-    let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, &error))?;
+/// Collects the files of a directory, sorted by name.
+fn collect(directory: &Path, is_recursive: bool, files: &mut Vec<PathBuf>) -> Result<(), ClientError> {
+    let entries = fs::read_dir(directory).map_err(|error| unreadable(directory, &error))?;
     let mut paths = Vec::new();
     for entry in entries {
         paths.push(entry?.path());
@@ -96,46 +98,45 @@ fn collect(folder: &Path, is_recursive: bool, files: &mut Vec<PathBuf>) -> Resul
             if is_recursive {
                 collect(&path, is_recursive, files)?;
             }
-        } else if path
-            .extension()
-            .is_some_and(|extension| ["json", "yaml", "yml"].iter().any(|known| extension == *known))
-        {
+        } else if path.extension().is_some_and(|extension| {
+            ["json", "yaml", "yml"]
+                .iter()
+                .any(|allowed| extension == *allowed)
+        }) {
             files.push(path);
         }
     }
     Ok(())
 }
 
-/// The objects of a text.
-pub(crate) fn split(source: &str, text: &str) -> Result<Vec<Document>, Failed> {
+/// Splits a text into documents.
+pub(crate) fn split(source: &str, text: &str) -> Result<Vec<ManifestDocument>, ClientError> {
     let mut documents = Vec::new();
-    let unreadable = |error: String| Failed::new(format!("error parsing {source}: {error}"));
+    let unreadable = |error: String| ClientError::new(format!("error parsing {source}: {error}"));
     if text.trim_start().starts_with('{') {
         for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
             let value = value.map_err(|error| unreadable(error.to_string()))?;
-            take_apart(source, value, &mut documents);
+            flatten_list(source, value, &mut documents);
         }
         return Ok(documents);
     }
-    for (line, part) in parts(text) {
+    for (line, part) in split_yaml(text) {
         let value =
             yaml::read(&part).map_err(|error| unreadable(format!("document at line {line}: {error}")))?;
         match value {
             Value::Null => {}
-            Value::Object(_) => take_apart(source, value, &mut documents),
+            Value::Object(_) => flatten_list(source, value, &mut documents),
             _ => {
-                return Err(unreadable(format!(
-                    "document at line {line}: an object is wanted"
-                )));
+                return Err(unreadable(format!("document at line {line}: expected an object")));
             }
         }
     }
     Ok(documents)
 }
 
-/// The documents of a YAML text with the line each begins at. A line of three dashes separates them, with a comment or a
-/// beginning of content after it.
-fn parts(text: &str) -> Vec<(usize, String)> {
+/// Splits a YAML text into documents, each with its first line number. A line that starts with `---` separates them; it may
+/// hold a comment or the start of the next document.
+fn split_yaml(text: &str) -> Vec<(usize, String)> {
     let mut parts = vec![(1, String::new())];
     for (number, line) in (1..).zip(text.lines()) {
         let after = line
@@ -158,8 +159,8 @@ fn parts(text: &str) -> Vec<(usize, String)> {
     parts
 }
 
-/// Adds an object, or those of a list.
-fn take_apart(source: &str, value: Value, documents: &mut Vec<Document>) {
+/// Adds an object, or the items of a list.
+fn flatten_list(source: &str, value: Value, documents: &mut Vec<ManifestDocument>) {
     let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     match value {
         Value::Object(mut fields) if is_list && fields.get("items").is_some_and(Value::is_array) => {
@@ -167,10 +168,10 @@ fn take_apart(source: &str, value: Value, documents: &mut Vec<Document>) {
                 return;
             };
             for item in items {
-                take_apart(source, item, documents);
+                flatten_list(source, item, documents);
             }
         }
-        object => documents.push(Document {
+        object => documents.push(ManifestDocument {
             source: source.to_owned(),
             object,
         }),
@@ -190,20 +191,20 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_empty_documents_are_skipped() {
+    fn skips_comments_and_empty_documents() {
         let text =
             "# first\n---\n---\nmetadata: {name: a}\n--- # next\nmetadata:\n  name: b\n---\n# nothing\n\n";
         assert_eq!(names(text), ["a", "b"]);
     }
 
     #[test]
-    fn dashes_within_a_text_separate_nothing() {
+    fn keeps_dashes_within_a_block_scalar() {
         let text = "metadata: {name: a}\ndata:\n  key: |\n    ---\n    more\n  other: ---x\n";
         assert_eq!(names(text), ["a"]);
     }
 
     #[test]
-    fn json_follows_json() {
+    fn splits_concatenated_json() {
         assert_eq!(
             names(r#"{"metadata": {"name": "a"}} {"metadata": {"name": "b"}}"#),
             ["a", "b"]
@@ -211,17 +212,17 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_taken_apart() {
+    fn flattens_lists() {
         let text =
             "kind: List\nitems:\n- metadata: {name: a}\n- kind: PodList\n  items: [{metadata: {name: b}}]\n";
         assert_eq!(names(text), ["a", "b"]);
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_file_and_line() {
+    fn errors_name_file_and_line() {
         let failed = split("a.yaml", "a: b\n---\na: [\n").unwrap_err().to_string();
         assert!(failed.contains("a.yaml: document at line 2"), "{failed}");
         let failed = split("a.yaml", "word\n").unwrap_err().to_string();
-        assert!(failed.contains("an object is wanted"), "{failed}");
+        assert!(failed.contains("expected an object"), "{failed}");
     }
 }

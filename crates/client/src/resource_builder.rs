@@ -1,4 +1,4 @@
-//! Which objects are meant: `pods`, `pod web`, `deploy/web svc/db`, `pods,svc`, or those of files.
+//! Resolution of resource arguments and files to objects: `pods`, `pod web`, `deploy/web svc/db`, `pods,svc`.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -7,43 +7,43 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    documents::{self, Document},
-    failed::Failed,
-    resource::{Resource, with_query},
-    session::Session,
+    api_resource::{ApiResource, with_query},
+    error::ClientError,
+    manifests::{self, ManifestDocument},
+    session::CommandSession,
 };
 
-/// How often it is looked for what is waited for.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often the list is requested while no object matches yet.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Files that name objects.
+/// Flags for manifest files.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct FileFlags {
-    /// File, folder or `-` (standard input) with objects in YAML or JSON; may be given several times
+    /// File, directory or `-` (stdin) with resources in YAML or JSON; may be repeated
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Read folders within folders too
+    /// Process the directory in -f recursively
     #[arg(short = 'R', long, requires = "files")]
     pub(crate) recursive: bool,
 }
 
-/// Selectors of lists.
+/// Selector flags of list requests.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SelectFlags {
-    /// Only objects with these labels, such as `app=web,tier!=db`
+    /// Label selector, such as `app=web,tier!=db`
     #[arg(short = 'l', long, value_name = "LABELS", allow_hyphen_values = true)]
     pub(crate) selector: Option<String>,
 
-    /// Only objects with these fields, such as `status.phase=Running`
+    /// Field selector, such as `status.phase=Running`
     #[arg(long, value_name = "FIELDS")]
     pub(crate) field_selector: Option<String>,
 }
 
-/// Which objects a command is about.
+/// Arguments and flags that select objects.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ObjectFlags {
-    /// Which objects: `pods`, `pod web`, `deploy/web svc/db`, `pods,services`, `all`
+    /// Resources: `pods`, `pod web`, `deploy/web svc/db`, `pods,services`, `all`
     #[arg(value_name = "TYPE[/NAME]")]
     what: Vec<String>,
 
@@ -53,36 +53,37 @@ pub(crate) struct ObjectFlags {
     #[command(flatten)]
     pub(crate) select: SelectFlags,
 
-    /// Those of all namespaces
+    /// Use all namespaces
     #[arg(short = 'A', long)]
     pub(crate) all_namespaces: bool,
 }
 
-/// The same for commands that ask for more than a type: names, or that several are wanted.
+/// Like `ObjectFlags`, for commands that need names, a selector or `--all`.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct ChosenFlags {
+pub(crate) struct SelectionFlags {
     #[command(flatten)]
     objects: ObjectFlags,
 
-    /// All of the type in the namespace
+    /// Select all resources of the type in the namespace
     #[arg(long)]
     all: bool,
 }
 
-/// An object that is meant, or all of a kind.
+// upstream: staging/src/k8s.io/cli-runtime/pkg/resource/visitor.go Info
+/// An object, or all objects of a resource.
 #[derive(Clone, Debug)]
-pub(crate) struct Pick {
-    pub(crate) resource: Arc<Resource>,
+pub(crate) struct ResourceInfo {
+    pub(crate) resource: Arc<ApiResource>,
     pub(crate) name: Option<String>,
-    /// Nothing for what has none.
+    /// `None` for cluster-scoped resources and for all namespaces.
     pub(crate) namespace: Option<String>,
-    /// The file that names it.
+    /// The file that contains the object.
     pub(crate) source: Option<String>,
 }
 
-/// A word for kinds, and a name.
+/// A resource type argument with an optional name.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct ResourceArg {
     pub(crate) kind: String,
     pub(crate) name: Option<String>,
 }
@@ -90,15 +91,15 @@ pub(crate) struct Word {
 // --- FileFlags ---
 
 impl FileFlags {
-    pub(crate) fn read(&self) -> Result<Vec<Document>, Failed> {
-        documents::read(&self.files, self.recursive)
+    pub(crate) fn read(&self) -> Result<Vec<ManifestDocument>, ClientError> {
+        manifests::read(&self.files, self.recursive)
     }
 }
 
 // --- SelectFlags ---
 
 impl SelectFlags {
-    /// What is added to the query of a list.
+    /// Returns the selectors as query parameters of a list request.
     pub(crate) fn query(&self) -> Vec<(&'static str, Option<String>)> {
         vec![
             ("labelSelector", self.selector.clone()),
@@ -114,46 +115,46 @@ impl SelectFlags {
 // --- ObjectFlags ---
 
 impl ObjectFlags {
-    /// What is meant: objects by name, and types of which all are.
-    pub(crate) async fn picks(&self, session: &Session) -> Result<Vec<Pick>, Failed> {
-        let mut picks = session.pick(&self.what, &self.files).await?;
-        for pick in picks
+    /// Returns the selected objects; a type without a name stands for all its objects.
+    pub(crate) async fn resolve(&self, session: &CommandSession) -> Result<Vec<ResourceInfo>, ClientError> {
+        let mut infos = session.resolve_resources(&self.what, &self.files).await?;
+        for info in infos
             .iter_mut()
-            .filter(|pick| self.all_namespaces && pick.name.is_none())
+            .filter(|info| self.all_namespaces && info.name.is_none())
         {
-            pick.namespace = None;
+            info.namespace = None;
         }
-        Ok(picks)
+        Ok(infos)
     }
 }
 
-// --- ChosenFlags ---
+// --- SelectionFlags ---
 
-impl ChosenFlags {
-    /// The objects that are meant, each by its name. If none of a type is there, it is waited for the first until `deadline`.
-    pub(crate) async fn picks(
+impl SelectionFlags {
+    /// Returns the selected objects by name. While a type has no objects, it is listed again until `deadline`.
+    pub(crate) async fn resolve(
         &self,
-        session: &Session,
+        session: &CommandSession,
         deadline: Option<Instant>,
-    ) -> Result<Vec<Pick>, Failed> {
+    ) -> Result<Vec<ResourceInfo>, ClientError> {
         let select = &self.objects.select;
         let mut named = Vec::new();
-        for pick in self.objects.picks(session).await? {
-            if pick.name.is_some() {
+        for info in self.objects.resolve(session).await? {
+            if info.name.is_some() {
                 if !select.is_empty() || self.all {
-                    return Err(Failed::usage(
-                        "name objects, or choose them with -l or --all, not both",
+                    return Err(ClientError::usage(
+                        "names and a selector (-l or --all) are mutually exclusive",
                     ));
                 }
-                named.push(pick);
+                named.push(info);
                 continue;
             }
             if select.is_empty() && !self.all {
-                return Err(Failed::usage(
-                    "resource(s) were provided, but no name was specified; -l or --all chooses several",
+                return Err(ClientError::usage(
+                    "resource(s) were provided, but no name was specified; select several with -l or --all",
                 ));
             }
-            let path = with_query(&pick.collection(), &select.query());
+            let path = with_query(&info.collection(), &select.query());
             let mut found;
             loop {
                 found = session.api.get(&path).await?["items"].take();
@@ -161,14 +162,14 @@ impl ChosenFlags {
                 if !is_empty || deadline.is_none_or(|deadline| Instant::now() >= deadline) {
                     break;
                 }
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
             for object in found.as_array().into_iter().flatten() {
                 let text = |name: &str| object["metadata"][name].as_str().map(str::to_owned);
-                named.push(Pick {
+                named.push(ResourceInfo {
                     name: text("name"),
                     namespace: text("namespace"),
-                    ..pick.clone()
+                    ..info.clone()
                 });
             }
         }
@@ -176,19 +177,19 @@ impl ChosenFlags {
     }
 }
 
-// --- Pick ---
+// --- ResourceInfo ---
 
-impl Pick {
+impl ResourceInfo {
     pub(crate) fn collection(&self) -> String {
         self.resource.collection(self.namespace.as_deref())
     }
 
-    /// The path of the one object.
+    /// The path of the object.
     pub(crate) fn path(&self) -> String {
         self.resource.object(self.namespace.as_deref(), self.name())
     }
 
-    /// The name of the one object.
+    /// The name of the object; empty when it has none.
     pub(crate) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
     }
@@ -198,28 +199,35 @@ impl Pick {
         format!("{}/{}", self.resource.noun(), self.name())
     }
 
-    /// `error when doing "a.yaml"`, if it came from a file.
-    pub(crate) fn told(&self, failed: Failed, doing: &str) -> Failed {
+    /// Adds `error when doing "a.yaml"` when the object was read from a file.
+    pub(crate) fn add_source(&self, failed: ClientError, doing: &str) -> ClientError {
         match &self.source {
-            Some(source) => failed.while_doing(&format!("error when {doing} {source:?}")),
+            Some(source) => failed.with_context(&format!("error when {doing} {source:?}")),
             None => failed,
         }
     }
 }
 
-impl Session {
-    /// What words and files name.
-    pub(crate) async fn pick(&self, words: &[String], files: &FileFlags) -> Result<Vec<Pick>, Failed> {
+impl CommandSession {
+    // upstream: staging/src/k8s.io/cli-runtime/pkg/resource/builder.go Do
+    /// Resolves arguments or files to objects.
+    pub(crate) async fn resolve_resources(
+        &self,
+        arguments: &[String],
+        files: &FileFlags,
+    ) -> Result<Vec<ResourceInfo>, ClientError> {
         if !files.files.is_empty() {
-            if !words.is_empty() {
-                return Err(Failed::usage("name objects or files, not both"));
+            if !arguments.is_empty() {
+                return Err(ClientError::usage(
+                    "resource arguments and -f are mutually exclusive",
+                ));
             }
-            return self.pick_from(&files.read()?).await;
+            return self.resolve_documents(&files.read()?).await;
         }
-        let mut picks = Vec::new();
-        for word in parse(words)? {
+        let mut infos = Vec::new();
+        for word in parse_resource_args(arguments)? {
             for resource in self.discovery.lock().await.find(&self.api, &word.kind).await? {
-                picks.push(Pick {
+                infos.push(ResourceInfo {
                     namespace: resource.is_namespaced.then(|| self.namespace.clone()),
                     name: word.name.clone(),
                     resource,
@@ -227,56 +235,69 @@ impl Session {
                 });
             }
         }
-        Ok(picks)
+        Ok(infos)
     }
 
-    /// The same, with names.
-    pub(crate) async fn pick_named(&self, words: &[String], files: &FileFlags) -> Result<Vec<Pick>, Failed> {
-        let picks = self.pick(words, files).await?;
-        match picks.iter().find(|pick| pick.name.is_none()) {
-            Some(_) => Err(Failed::usage(
+    /// Like `resolve_resources`, but requires names.
+    pub(crate) async fn resolve_named(
+        &self,
+        arguments: &[String],
+        files: &FileFlags,
+    ) -> Result<Vec<ResourceInfo>, ClientError> {
+        let infos = self.resolve_resources(arguments, files).await?;
+        match infos.iter().find(|info| info.name.is_none()) {
+            Some(_) => Err(ClientError::usage(
                 "resource(s) were provided, but no name was specified",
             )),
-            None => Ok(picks),
+            None => Ok(infos),
         }
     }
 
-    /// One object.
-    pub(crate) async fn pick_one(&self, words: &[String]) -> Result<Pick, Failed> {
-        let mut picks = self.pick_named(words, &FileFlags::default()).await?;
-        match (picks.pop(), picks.is_empty()) {
-            (Some(pick), true) => Ok(pick),
-            _ => Err(Failed::usage("name one object, such as deployment/web")),
+    /// Like `resolve_named`, but requires exactly one object.
+    pub(crate) async fn resolve_one(&self, arguments: &[String]) -> Result<ResourceInfo, ClientError> {
+        let mut infos = self.resolve_named(arguments, &FileFlags::default()).await?;
+        match (infos.pop(), infos.is_empty()) {
+            (Some(info), true) => Ok(info),
+            _ => Err(ClientError::usage(
+                "expected exactly one resource, such as deployment/web",
+            )),
         }
     }
 
-    async fn pick_from(&self, documents: &[Document]) -> Result<Vec<Pick>, Failed> {
-        let mut picks = Vec::new();
+    async fn resolve_documents(
+        &self,
+        documents: &[ManifestDocument],
+    ) -> Result<Vec<ResourceInfo>, ClientError> {
+        let mut infos = Vec::new();
         for document in documents {
-            let (api_version, kind) = document.kind()?;
+            let (api_version, kind) = document.type_meta()?;
             let found = self
                 .discovery
                 .lock()
                 .await
-                .of_kind(&self.api, api_version, kind)
+                .find_kind(&self.api, api_version, kind)
                 .await?;
-            let resource = found.ok_or_else(|| document.unknown())?;
-            picks.push(self.pick_of(document, resource)?);
+            let resource = found.ok_or_else(|| document.no_match_error())?;
+            infos.push(self.resolve_document(document, resource)?);
         }
-        Ok(picks)
+        Ok(infos)
     }
 
-    /// Where the object of a document is.
-    pub(crate) fn pick_of(&self, document: &Document, resource: Arc<Resource>) -> Result<Pick, Failed> {
+    /// Returns the reference to the object of a document.
+    pub(crate) fn resolve_document(
+        &self,
+        document: &ManifestDocument,
+        resource: Arc<ApiResource>,
+    ) -> Result<ResourceInfo, ClientError> {
         let metadata = &document.object["metadata"];
         let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let name = text(&metadata["name"])
-            .ok_or_else(|| Failed::new(format!("{}: an object without a name", document.source)))?;
-        let own = text(&metadata["namespace"]);
+            .ok_or_else(|| ClientError::new(format!("{}: metadata.name: Required value", document.source)))?;
+        let namespace = text(&metadata["namespace"]);
         let namespace = resource
             .is_namespaced
-            .then(|| own.unwrap_or_else(|| self.namespace.clone()));
-        Ok(Pick {
+            .then(|| namespace.unwrap_or_else(|| self.namespace.clone()));
+        Ok(ResourceInfo {
             name: Some(name),
             namespace,
             resource,
@@ -285,39 +306,40 @@ impl Session {
     }
 }
 
-/// What words mean.
-pub(crate) fn parse(words: &[String]) -> Result<Vec<Word>, Failed> {
-    let Some(first) = words.first() else {
-        return Err(Failed::usage(
+// upstream: staging/src/k8s.io/cli-runtime/pkg/resource/builder.go ResourceTypeOrNameArgs
+/// Parses resource arguments.
+pub(crate) fn parse_resource_args(arguments: &[String]) -> Result<Vec<ResourceArg>, ClientError> {
+    let Some(first) = arguments.first() else {
+        return Err(ClientError::usage(
             "You must specify the type of resource to get; `k3 api-resources` lists them",
         ));
     };
-    let word = |kind: &str, name: Option<&str>| Word {
+    let word = |kind: &str, name: Option<&str>| ResourceArg {
         kind: kind.to_owned(),
         name: name.map(str::to_owned),
     };
     if first.contains('/') {
-        let pairs = words.iter().map(|pair| match pair.split_once('/') {
+        let pairs = arguments.iter().map(|pair| match pair.split_once('/') {
             Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
                 Ok(word(kind, Some(name)))
             }
-            _ => Err(Failed::usage(format!(
+            _ => Err(ClientError::usage(format!(
                 "arguments in resource/name form must have a single resource and name, not {pair:?}"
             ))),
         });
         return pairs.collect();
     }
-    if let Some(pair) = words.iter().find(|pair| pair.contains('/')) {
-        return Err(Failed::usage(format!(
+    if let Some(pair) = arguments.iter().find(|pair| pair.contains('/')) {
+        return Err(ClientError::usage(format!(
             "there is no need to specify a resource type as a separate argument when passing arguments in resource/name form \
              (e.g. `k3 get {pair}` instead of `k3 get {first} {pair}`)"
         )));
     }
     let kinds: Vec<&str> = first.split(',').filter(|kind| !kind.is_empty()).collect();
     if kinds.is_empty() {
-        return Err(Failed::usage(format!("{first:?} names no resource type")));
+        return Err(ClientError::usage(format!("{first:?} contains no resource type")));
     }
-    let names = &words[1..];
+    let names = &arguments[1..];
     let picked = kinds.iter().flat_map(|kind| match names {
         [] => vec![word(kind, None)],
         names => names.iter().map(|name| word(kind, Some(name))).collect(),
@@ -330,9 +352,9 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<Vec<(String, Option<String>)>, String> {
-        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let words = parse(&words).map_err(|failed| failed.to_string())?;
-        Ok(words.into_iter().map(|word| (word.kind, word.name)).collect())
+        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let arguments = parse_resource_args(&arguments).map_err(|failed| failed.to_string())?;
+        Ok(arguments.into_iter().map(|word| (word.kind, word.name)).collect())
     }
 
     fn pairs(pairs: &[(&str, &str)]) -> Result<Vec<(String, Option<String>)>, String> {
@@ -344,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_names_and_pairs_are_told_apart() {
+    fn parses_kinds_names_and_pairs() {
         assert_eq!(parsed("pods"), pairs(&[("pods", "")]));
         assert_eq!(parsed("pods,svc"), pairs(&[("pods", ""), ("svc", "")]));
         assert_eq!(parsed("pod a b"), pairs(&[("pod", "a"), ("pod", "b")]));
@@ -353,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_said() {
+    fn rejects_ambiguous_arguments() {
         assert!(
             parsed("")
                 .unwrap_err()

@@ -6,46 +6,46 @@ use k3_client::with_causes;
 
 /// The error of a command.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandError {
     what: String,
     cause: Option<Box<dyn Error + Send + Sync>>,
     advice: String,
-    kind: Kind,
+    kind: CommandErrorKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum CommandErrorKind {
     Usage,
     Runtime,
     /// Complete text and exit code.
     Verbatim(u8),
 }
 
-// --- Failure ---
+// --- CommandError ---
 
-impl Failure {
+impl CommandError {
     /// A usage error, and what to do.
     pub(crate) fn usage(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
             what: what.into(),
             cause: None,
             advice: advice.into(),
-            kind: Kind::Usage,
+            kind: CommandErrorKind::Usage,
         }
     }
 
-    /// A failure, and what to do.
+    /// A runtime error, and what to do.
     pub(crate) fn new(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self {
-            kind: Kind::Runtime,
+            kind: CommandErrorKind::Runtime,
             ..Self::usage(what, advice)
         }
     }
 
-    /// Text that is printed as it is, and an exit code.
+    /// An error with complete text and exit code.
     pub(crate) fn verbatim(text: impl Into<String>, code: u8) -> Self {
         Self {
-            kind: Kind::Verbatim(code),
+            kind: CommandErrorKind::Verbatim(code),
             ..Self::usage(text, "")
         }
     }
@@ -68,16 +68,16 @@ impl Failure {
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.kind {
-            Kind::Usage => ExitCode::from(2),
-            Kind::Runtime => ExitCode::FAILURE,
-            Kind::Verbatim(code) => ExitCode::from(code),
+            CommandErrorKind::Usage => ExitCode::from(2),
+            CommandErrorKind::Runtime => ExitCode::FAILURE,
+            CommandErrorKind::Verbatim(code) => ExitCode::from(code),
         }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !matches!(self.kind, Kind::Verbatim(_)) {
+        if !matches!(self.kind, CommandErrorKind::Verbatim(_)) {
             f.write_str("error: ")?;
         }
         f.write_str(&self.what)?;
@@ -98,9 +98,9 @@ pub(crate) fn advice_for_status(code: u16) -> &'static str {
             "use the kubeconfig of a member of system:masters, such as the admin.kubeconfig in the data directory"
         }
         404 => "check that the server is a k3 of this version: `k3 version` shows both",
-        409 => "another client changed it at the same time: try again",
+        409 => "conflict with a concurrent change: try again",
         429 | 503 | 504 => "the server is overloaded or not ready: try again in some seconds",
-        400..500 => "correct what the message names, and try again",
+        400..500 => "correct the request and try again",
         _ => "check the log of the server; `k3 doctor` checks what it needs",
     }
 }
@@ -114,8 +114,8 @@ mod tests {
     #[test]
     fn prints_what_failed_why_and_what_to_do() {
         let cause = io::Error::new(io::ErrorKind::NotFound, "no such file");
-        let failure =
-            Failure::new("cannot read a.csv", "make it\nor leave out --token-auth-file").caused_by(cause);
+        let failure = CommandError::new("cannot read a.csv", "make it\nor leave out --token-auth-file")
+            .caused_by(cause);
         assert_eq!(
             failure.to_string(),
             "error: cannot read a.csv: no such file\n  make it\n  or leave out --token-auth-file"

@@ -1,4 +1,4 @@
-//! The life of clusters on a real Docker.
+//! The life cycle of clusters on Docker.
 
 use std::{fs, path::Path};
 
@@ -16,7 +16,7 @@ use tokio::runtime::Builder;
 
 use crate::cluster_dir::ClusterDir;
 
-/// Three pods that do not go to the same node.
+/// Three pods on different nodes.
 const DEPLOYMENT: &str = r"
 apiVersion: apps/v1
 kind: Deployment
@@ -35,12 +35,12 @@ spec:
 ";
 
 #[test]
-fn a_cluster_is_made_runs_pods_on_all_nodes_and_leaves_no_trace() {
+fn creates_runs_and_clears_a_cluster() {
     let cluster = ClusterDir::new();
     cluster.create(3, "file");
-    let started = cluster.done("start");
+    let started = cluster.run_ok("start");
     assert!(started.contains("export KUBECONFIG="), "{started}");
-    let status = cluster.done("status");
+    let status = cluster.run_ok("status");
     assert_eq!(status.matches(" ready").count(), 3, "{status}");
     assert!(!status.contains("not ready"), "{status}");
 
@@ -54,66 +54,67 @@ fn a_cluster_is_made_runs_pods_on_all_nodes_and_leaves_no_trace() {
         assert_eq!(sandboxes(owner), 1, "{owner:?}");
     }
 
-    // What dies begins again, and the others do not notice.
-    let (first, second) = (pid(&cluster, 1), pid(&cluster, 2));
+    // A killed node is restarted; the other nodes are not affected.
+    let first = pid(&cluster, 1);
+    let second = pid(&cluster, 2);
     kill_process(second, Signal::KILL).unwrap();
     let begun = eventually(|| async {
         let now = pid(&cluster, 2);
         if now == second { Err(now) } else { Ok(()) }
     });
-    asked(async |_| begun.await);
+    with_engine(async |_| begun.await);
     assert_eq!(pid(&cluster, 1), first);
 
-    // What is stopped leaves its pods alone; what is started again has what it had.
+    // Pods keep running while the cluster is stopped, and are adopted after its start.
     let pods = "get pods -l app=web -o name";
     let before = cluster.kubectl(pods);
-    cluster.done("stop");
-    let status = cluster.done("status");
+    cluster.run_ok("stop");
+    let status = cluster.run_ok("status");
     assert_eq!(status.matches("stopped").count(), 3, "{status}");
     assert_eq!(owners.iter().map(sandboxes).sum::<usize>(), 3);
-    cluster.done("start");
+    cluster.run_ok("start");
     cluster.kubectl("rollout status deployment/web --timeout=120s");
     assert_eq!(cluster.kubectl(pods), before);
 
     let last = pid(&cluster, 1);
-    let stranger = Stranger::start();
-    let said = cluster.done("clear --force");
+    let stranger = ForeignContainer::start();
+    let said = cluster.run_ok("clear --force");
     assert!(said.contains("removed 3 pods"), "{said}");
     assert!(!cluster.directory().exists());
     for owner in &owners {
         assert_eq!(sandboxes(owner), 0, "{owner:?}");
     }
-    assert!(stranger.is_there());
-    // Who started it has ended: whoever inherited it takes it away.
+    assert!(stranger.exists());
+    // The starter has exited, so init reaps the process.
     let process = format!("/proc/{}", last.as_raw_nonzero());
-    let gone = eventually(|| async {
+    let removed = eventually(|| async {
         if Path::new(&process).exists() {
             Err(last)
         } else {
             Ok(())
         }
     });
-    asked(async |_| gone.await);
+    with_engine(async |_| removed.await);
 }
 
 #[test]
-fn a_cluster_on_etcd_has_a_database_of_its_own() {
+fn a_cluster_on_etcd_has_its_own_database() {
     load_database_images(docker()).unwrap();
     let cluster = ClusterDir::new();
     cluster.create(1, "etcd");
-    cluster.done("start");
+    cluster.run_ok("start");
     let id = id(&cluster);
     let name = format!("k8s_storage_etcd_etcd_{id}");
-    assert!(is_there(&name));
+    assert!(exists(&name));
     cluster.kubectl("create configmap kept");
-    cluster.done("stop");
-    assert!(!is_there(&name));
-    cluster.done("start");
+    cluster.run_ok("stop");
+    assert!(!exists(&name));
+    cluster.run_ok("start");
     cluster.kubectl("get configmap kept");
 
-    let said = cluster.done("clear --force");
+    let said = cluster.run_ok("clear --force");
     assert!(said.contains("and 1 volumes"), "{said}");
-    let left = asked(async |engine| {
+    let left = with_engine(async |engine| {
         let label = "k3.io/database-instance";
         let containers = engine.list_containers_with_label(label, &id).await.unwrap();
         let volumes = engine.remove_volumes_with_label(label, &id).await.unwrap();
@@ -123,7 +124,7 @@ fn a_cluster_on_etcd_has_a_database_of_its_own() {
 }
 
 #[test]
-fn a_node_that_cannot_run_is_told_with_its_last_words() {
+fn reports_a_failing_node_with_its_last_log_lines() {
     let cluster = ClusterDir::new();
     cluster.create(1, "memory");
     let file = cluster.directory().join("node-1/.config.yaml");
@@ -132,12 +133,12 @@ fn a_node_that_cannot_run_is_told_with_its_last_words() {
     let (code, _, errors) = cluster.cluster("start");
     assert_eq!(code, Some(1), "{errors}");
     assert!(
-        errors.contains("node 1 ends again and again") && errors.contains("\"tape\" is not one of"),
+        errors.contains("node 1 keeps exiting") && errors.contains("\"tape\" is not one of"),
         "{errors}"
     );
-    // It is tried further: once it can run it does.
+    // The supervisor keeps restarting it until it can run.
     fs::write(&file, text).unwrap();
-    cluster.done("start");
+    cluster.run_ok("start");
 }
 
 fn node_names(cluster: &ClusterDir) -> Vec<String> {
@@ -151,7 +152,7 @@ fn node_names(cluster: &ClusterDir) -> Vec<String> {
 }
 
 fn id(cluster: &ClusterDir) -> String {
-    let listed = cluster.done("list");
+    let listed = cluster.run_ok("list");
     let row = listed.lines().nth(1).unwrap();
     row.split_whitespace().next().unwrap().to_owned()
 }
@@ -162,18 +163,32 @@ fn pid(cluster: &ClusterDir, number: usize) -> Pid {
     Pid::from_raw(number).unwrap()
 }
 
+<<<<<<< HEAD:crates/k3/tests/cluster/life.rs
 /// What Docker answers.
 fn asked<T>(question: impl AsyncFnOnce(&DockerRuntime) -> T) -> T {
+=======
+/// Runs requests on Docker.
+fn with_engine<T>(question: impl AsyncFnOnce(&Engine) -> T) -> T {
+>>>>>>> rest:crates/k3/tests/cluster/lifecycle.rs
     let waits = Builder::new_current_thread().enable_all().build().unwrap();
     waits.block_on(async { question(&DockerRuntime::connect_without_owner(docker()).await.unwrap()).await })
 }
 
+<<<<<<< HEAD:crates/k3/tests/cluster/life.rs
 fn is_there(name: &str) -> bool {
     asked(async |engine| engine.service_container(name).await.unwrap().is_some())
 }
 
 /// The nodes of a cluster as owners of containers.
 fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<ContainerOwner> {
+=======
+fn exists(name: &str) -> bool {
+    with_engine(async |engine| engine.service(name).await.unwrap().is_some())
+}
+
+/// The container owners of a cluster's nodes.
+fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<Owner> {
+>>>>>>> rest:crates/k3/tests/cluster/lifecycle.rs
     let directories = (1..).map(|number| cluster.directory().join(format!("node-{number}/data/node")));
     directories
         .zip(names)
@@ -181,19 +196,28 @@ fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<ContainerOwner> {
         .collect()
 }
 
+<<<<<<< HEAD:crates/k3/tests/cluster/life.rs
 /// How many pods of a node Docker has.
 fn sandboxes(owner: &ContainerOwner) -> usize {
     let owner = owner.clone();
     asked(async |_| {
         let engine = DockerRuntime::connect(docker(), owner).await.unwrap();
         engine.list_pod_sandboxes().await.unwrap().len()
+=======
+/// Counts the pod sandboxes of a node.
+fn sandboxes(owner: &Owner) -> usize {
+    let owner = owner.clone();
+    with_engine(async |_| {
+        let engine = Engine::connect(docker(), owner).await.unwrap();
+        engine.sandboxes().await.unwrap().len()
+>>>>>>> rest:crates/k3/tests/cluster/lifecycle.rs
     })
 }
 
-/// A container that is not of k3, with a name that looks so. It goes with this.
-struct Stranger(String);
+/// A foreign container with a name like k3's. It is removed on drop.
+struct ForeignContainer(String);
 
-impl Stranger {
+impl ForeignContainer {
     fn start() -> Self {
         let name = format!("k8s_stranger_{}", std::process::id());
         let service = ServiceContainerSpec {
@@ -206,21 +230,32 @@ impl Stranger {
             labels: [("k3.test/of".to_owned(), name.clone())].into(),
             ..ServiceContainerSpec::default()
         };
+<<<<<<< HEAD:crates/k3/tests/cluster/life.rs
         asked(async |engine| engine.run_service_container(&service).await.unwrap());
+=======
+        with_engine(async |engine| engine.run_service(&service).await.unwrap());
+>>>>>>> rest:crates/k3/tests/cluster/lifecycle.rs
         Self(name)
     }
 
-    fn is_there(&self) -> bool {
-        is_there(&self.0)
+    fn exists(&self) -> bool {
+        exists(&self.0)
     }
 }
 
-impl Drop for Stranger {
+impl Drop for ForeignContainer {
     fn drop(&mut self) {
+<<<<<<< HEAD:crates/k3/tests/cluster/life.rs
         // Best effort: the runtime of tests goes anyway.
         asked(async |engine| {
             let _ = engine.remove_service_container(&self.0).await;
             let _ = engine.remove_volumes_with_label("k3.test/of", &self.0).await;
+=======
+        // Best effort: the test runtime is removed anyway.
+        with_engine(async |engine| {
+            let _ = engine.remove_service(&self.0).await;
+            let _ = engine.remove_volumes_labelled("k3.test/of", &self.0).await;
+>>>>>>> rest:crates/k3/tests/cluster/lifecycle.rs
         });
     }
 }

@@ -1,12 +1,12 @@
-//! Who may do what, as users of kubectl meet it.
+//! Authorization with kubectl.
 
 use k8s_openapi::ByteString;
 
-use crate::cluster::Cluster;
+use crate::cluster::TestCluster;
 
 /// A cluster in which alice may do something to configmaps and roles in one of two namespaces.
-fn cluster(verbs: &str) -> Cluster {
-    let cluster = Cluster::start();
+fn cluster(verbs: &str) -> TestCluster {
+    let cluster = TestCluster::start();
     cluster.kubectl("create namespace red");
     cluster.kubectl("create namespace blue");
     cluster.kubectl(&format!(
@@ -17,7 +17,7 @@ fn cluster(verbs: &str) -> Cluster {
 }
 
 #[test]
-fn one_sees_only_what_one_may() {
+fn rbac_limits_reads() {
     let cluster = cluster("get,list,create");
     cluster.kubectl("create configmap c -n red --as=alice");
     assert!(
@@ -25,9 +25,9 @@ fn one_sees_only_what_one_may() {
             .kubectl("get configmaps -n red --as=alice -o name")
             .contains("configmap/c")
     );
-    let (_, said) = cluster.refused("get configmaps -n blue --as=alice");
+    let (_, message) = cluster.kubectl_error("get configmaps -n blue --as=alice");
     assert_eq!(
-        said,
+        message,
         "Error from server (Forbidden): configmaps is forbidden: User \"alice\" cannot list resource \"configmaps\" in API group \
          \"\" in the namespace \"blue\"\n"
     );
@@ -37,30 +37,31 @@ fn one_sees_only_what_one_may() {
     );
     assert_eq!(
         cluster
-            .refused("auth can-i delete configmaps -n red --as=alice")
+            .kubectl_error("auth can-i delete configmaps -n red --as=alice")
             .1,
         "no\n"
     );
     let list = cluster.kubectl("auth can-i --list -n red --as=alice");
-    let own = list.lines().find(|line| line.starts_with("configmaps "));
+    let k3_command_for = list.lines().find(|line| line.starts_with("configmaps "));
     assert!(
-        own.is_some_and(|line| line.contains("[get list create]")),
+        k3_command_for.is_some_and(|line| line.contains("[get list create]")),
         "{list}"
     );
 }
 
 #[test]
-fn nobody_gives_away_what_they_do_not_have() {
+fn rejects_privilege_escalation() {
     let cluster = cluster("get,create");
     cluster.kubectl("create role ok -n red --verb=get --resource=configmaps --as=alice");
-    let (_, said) = cluster.refused("create role more -n red --verb=delete --resource=secrets --as=alice");
+    let (_, message) =
+        cluster.kubectl_error("create role more -n red --verb=delete --resource=secrets --as=alice");
     let why = "user \"alice\" (groups=[\"system:authenticated\"]) is attempting to grant RBAC permissions not currently held:\n\
                {APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"delete\"]}";
-    assert!(said.contains(why), "{said}");
+    assert!(message.contains(why), "{message}");
 }
 
 #[test]
-fn who_may_only_watch_does_not_create_at_the_old_path_of_watches() {
+fn legacy_watch_paths_reject_writes() {
     let cluster = cluster("watch");
     let body = cluster.file(
         "c.json",
@@ -68,14 +69,14 @@ fn who_may_only_watch_does_not_create_at_the_old_path_of_watches() {
     );
     let body = body.to_str().unwrap();
     let path = "/api/v1/watch/namespaces/red/configmaps";
-    let (_, said) = cluster.refused(&format!("create --raw {path} -f {body} --as=alice"));
-    assert!(said.contains("MethodNotAllowed"), "{said}");
-    cluster.refused("get configmap c -n red");
+    let (_, message) = cluster.kubectl_error(&format!("create --raw {path} -f {body} --as=alice"));
+    assert!(message.contains("MethodNotAllowed"), "{message}");
+    cluster.kubectl_error("get configmap c -n red");
 }
 
 #[test]
-fn a_certificate_is_approved_by_who_may_approve_for_its_signer() {
-    let cluster = Cluster::start();
+fn approval_needs_permission_for_the_signer() {
+    let cluster = TestCluster::start();
     let request = rcgen::CertificateParams::default()
         .serialize_request(&rcgen::KeyPair::generate().unwrap())
         .unwrap();
@@ -105,10 +106,10 @@ rules:
     );
     cluster.kubectl(&format!("apply -f {}", objects.display()));
     cluster.kubectl("create clusterrolebinding requests --clusterrole=requests --user=alice");
-    let (_, said) = cluster.refused("certificate approve zed --as=alice");
+    let (_, message) = cluster.kubectl_error("certificate approve zed --as=alice");
     assert!(
-        said.contains("user not permitted to approve requests with signerName \"example.com/people\""),
-        "{said}"
+        message.contains("user not permitted to approve requests with signerName \"example.com/people\""),
+        "{message}"
     );
     cluster.kubectl("create clusterrolebinding approvers --clusterrole=approvers --user=alice");
     cluster.kubectl("certificate approve zed --as=alice");

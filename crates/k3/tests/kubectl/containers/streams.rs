@@ -1,4 +1,4 @@
-//! Conversations with containers, through the API server: logs, exec, attach, port-forward, cp, debug, top.
+//! Streams to containers through the API server: logs, exec, attach, port-forward, cp, debug, top.
 
 use std::{
     fs,
@@ -9,28 +9,28 @@ use std::{
 
 use k3_test_services::TEST_IMAGE;
 
-use super::environment::{RuntimeEnvironment, Stage, TIMEOUT};
+use super::environment::{PodTestEnvironment, RuntimeEnvironment, TIMEOUT};
 use crate::program::outcome;
 
-pub(crate) fn kubectl_talks_with_containers(environment: &RuntimeEnvironment) {
-    let stage = environment.stage();
+pub(crate) fn streams_work_with_containers(environment: &RuntimeEnvironment) {
+    let pod_environment = environment.pod_environment();
     let script = "echo ready; mkdir /www; echo welcome >/www/index.html; httpd -p 8080 -h /www; \
                   while read line; do echo heard $line; done; sleep 1000";
     let mut main = super::environment::container("main", script);
     main["stdin"] = true.into();
-    stage.apply(
+    pod_environment.apply(
         &serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"app": "web"}},
         "spec": {"terminationGracePeriodSeconds": 1, "containers": [main]}}),
     );
-    stage.kubectl("wait pod/web --for=condition=Ready --timeout=120s");
-    runs_commands(|args| stage.command(args));
-    runs_commands(|args| stage.own(args));
-    has_a_terminal(&stage);
-    is_attached_and_followed(&stage);
-    forwards_a_port(&stage);
-    copies_files(&stage);
-    is_debugged(&stage);
-    is_measured(&stage);
+    pod_environment.kubectl("wait pod/web --for=condition=Ready --timeout=120s");
+    runs_commands(|args| pod_environment.command(args));
+    runs_commands(|args| pod_environment.k3_command_for(args));
+    has_a_terminal(&pod_environment);
+    is_attached_and_followed(&pod_environment);
+    forwards_a_port(&pod_environment);
+    copies_files(&pod_environment);
+    is_debugged(&pod_environment);
+    is_measured(&pod_environment);
 }
 
 fn runs_commands(client: impl Fn(&[&str]) -> Command) {
@@ -50,17 +50,17 @@ fn runs_commands(client: impl Fn(&[&str]) -> Command) {
     );
 }
 
-/// Who sits at a terminal has one in the container, which is as large, and gets their own back as it was.
-fn has_a_terminal(stage: &Stage) {
+/// A terminal is passed to the container with its size, and restored afterwards.
+fn has_a_terminal(pod_environment: &PodTestEnvironment) {
     let line = |command: &Command| {
-        let words = std::iter::once(command.get_program()).chain(command.get_args());
-        let words: Vec<_> = words.map(|word| format!("'{}'", word.display())).collect();
-        words.join(" ")
+        let columns = std::iter::once(command.get_program()).chain(command.get_args());
+        let columns: Vec<_> = columns.map(|word| format!("'{}'", word.display())).collect();
+        columns.join(" ")
     };
     // A runtime tells the container its size a little after the command begins.
     let within = "tty; for i in $(seq 600); do [ \"$(stty size 2>/dev/null)\" = \"33 77\" ] && echo large && break; \
                   sleep 0.1; done; exit 4";
-    let exec = stage.own(&["exec", "-it", "web", "--", "sh", "-c", within]);
+    let exec = pod_environment.k3_command_for(&["exec", "-it", "web", "--", "sh", "-c", within]);
     let script = format!(
         "stty rows 33 cols 77; before=$(stty -g); {}; echo code $?; test \"$before\" = \"$(stty -g)\" && echo same",
         line(&exec)
@@ -78,16 +78,16 @@ fn has_a_terminal(stage: &Stage) {
     }
 }
 
-/// What is said to an attached container is in the log that somebody follows.
-fn is_attached_and_followed(stage: &Stage) {
-    let mut following = stage
+/// Input to an attached container appears in its followed log.
+fn is_attached_and_followed(pod_environment: &PodTestEnvironment) {
+    let mut following = pod_environment
         .command(&["logs", "-f", "web"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut log = BufReader::new(following.stdout.take().unwrap()).lines();
     assert_eq!(log.next().unwrap().unwrap(), "ready");
-    let mut attached = stage
+    let mut attached = pod_environment
         .command(&["attach", "-i", "-q", "web"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -102,31 +102,31 @@ fn is_attached_and_followed(stage: &Stage) {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    let own = |line: &str| stage.own_output(line);
-    assert_eq!(stage.kubectl("logs web --tail=1"), "heard you\n");
-    assert_eq!(own("logs web --tail=1"), "heard you\n");
-    assert_eq!(own("logs web"), stage.kubectl("logs web"));
+    let k3_command_for = |line: &str| pod_environment.k3_output(line);
+    assert_eq!(pod_environment.kubectl("logs web --tail=1"), "heard you\n");
+    assert_eq!(k3_command_for("logs web --tail=1"), "heard you\n");
+    assert_eq!(k3_command_for("logs web"), pod_environment.kubectl("logs web"));
     assert_eq!(
-        own("logs -l app=web --prefix --tail=1"),
+        k3_command_for("logs -l app=web --prefix --tail=1"),
         "[pod/web/main] heard you\n"
     );
-    let stamped = stage.kubectl("logs web --tail=1 --timestamps");
+    let stamped = pod_environment.kubectl("logs web --tail=1 --timestamps");
     assert!(
         stamped.starts_with("20") && stamped.ends_with("Z heard you\n"),
         "{stamped}"
     );
-    assert_eq!(stage.kubectl("logs web --limit-bytes=3"), "rea");
+    assert_eq!(pod_environment.kubectl("logs web --limit-bytes=3"), "rea");
 }
 
-fn forwards_a_port(stage: &Stage) {
-    let mut forwarding = stage
+fn forwards_a_port(pod_environment: &PodTestEnvironment) {
+    let mut forwarding = pod_environment
         .command(&["port-forward", "pod/web", ":8080", "--address=127.0.0.1"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(forwarding.stdout.take().unwrap()).lines();
     let line = lines.next().unwrap().unwrap();
-    let (_, rest) = line.split_once("127.0.0.1:").expect("the port is told");
+    let (_, rest) = line.split_once("127.0.0.1:").expect("kubectl prints the port");
     let port: u16 = rest.split(' ').next().unwrap().parse().unwrap();
     let mut connection = TcpStream::connect(("127.0.0.1", port)).unwrap();
     connection.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -141,16 +141,16 @@ fn forwards_a_port(stage: &Stage) {
     forwarding.wait().unwrap();
 }
 
-fn copies_files(stage: &Stage) {
-    let there = stage.cluster.file("there", "some content\n");
-    stage.kubectl(&format!("cp {} web:/tmp/there", there.display()));
-    let back = stage.cluster.path("back");
-    stage.kubectl(&format!("cp web:/tmp/there {back}"));
+fn copies_files(pod_environment: &PodTestEnvironment) {
+    let there = pod_environment.cluster.file("there", "some content\n");
+    pod_environment.kubectl(&format!("cp {} web:/tmp/there", there.display()));
+    let back = pod_environment.cluster.path("back");
+    pod_environment.kubectl(&format!("cp web:/tmp/there {back}"));
     assert_eq!(fs::read_to_string(back).unwrap(), "some content\n");
 }
 
-/// A container that comes later sees the processes of the one it is for.
-fn is_debugged(stage: &Stage) {
+/// An ephemeral container sees the processes of its target.
+fn is_debugged(pod_environment: &PodTestEnvironment) {
     let image = format!("--image={TEST_IMAGE}");
     let debug = [
         "debug",
@@ -161,25 +161,28 @@ fn is_debugged(stage: &Stage) {
         "--container=look",
     ];
     let what = ["--target=main", "--profile=general", "--", "ps"];
-    stage.kubectl_with(&[&debug[..], &what[..]].concat());
+    pod_environment.kubectl_with(&[&debug[..], &what[..]].concat());
     let ended =
         "wait pod/web --for=jsonpath={.status.ephemeralContainerStatuses[0].state.terminated.exitCode}=0";
-    stage.kubectl(&format!("{ended} --timeout=120s"));
-    let seen = stage.kubectl("logs web -c look");
+    pod_environment.kubectl(&format!("{ended} --timeout=120s"));
+    let seen = pod_environment.kubectl("logs web -c look");
     assert!(seen.contains("httpd -p 8080"), "{seen}");
 }
 
-fn is_measured(stage: &Stage) {
+fn is_measured(pod_environment: &PodTestEnvironment) {
     let of_pod = "top pod web --no-headers";
-    for top in [stage.kubectl(of_pod), stage.own_output(of_pod)] {
-        let words: Vec<_> = top.split_whitespace().collect();
+    for top in [pod_environment.kubectl(of_pod), pod_environment.k3_output(of_pod)] {
+        let columns: Vec<_> = top.split_whitespace().collect();
         assert!(
-            words[0] == "web" && words[1].ends_with('m') && words[2].ends_with("Mi"),
+            columns[0] == "web" && columns[1].ends_with('m') && columns[2].ends_with("Mi"),
             "{top}"
         );
     }
-    let of_node = format!("top node {} --no-headers", stage.name);
-    for top in [stage.kubectl(&of_node), stage.own_output(&of_node)] {
+    let of_node = format!("top node {} --no-headers", pod_environment.name);
+    for top in [
+        pod_environment.kubectl(&of_node),
+        pod_environment.k3_output(&of_node),
+    ] {
         assert!(top.contains('%'), "{top}");
     }
 }

@@ -8,18 +8,18 @@ use std::{
 
 use rustix::process::Signal;
 
-use crate::program::Data;
+use crate::program::TestDataDir;
 
 /// How long a server may take to stop with nothing to wait for: generous for a loaded machine, and far below
 /// what a service manager waits before it kills.
 const LIMIT: Duration = Duration::from_secs(10);
 
 #[test]
-fn each_signal_ends_it_soon_and_with_success() {
+fn signals_stop_the_server_successfully() {
     for signal in [Signal::INT, Signal::TERM, Signal::QUIT] {
-        let data = Data::new();
+        let data = TestDataDir::new();
         let server = data.start(&[]);
-        let clock = Clock::start();
+        let clock = RealTimer::start();
         let status = server.end_by(signal);
         assert_eq!(status.code(), Some(0), "{signal:?}: {}", data.log());
         assert!(clock.elapsed() < LIMIT, "{signal:?}");
@@ -27,11 +27,11 @@ fn each_signal_ends_it_soon_and_with_success() {
 }
 
 #[test]
-fn a_client_that_says_nothing_does_not_hold_it_up() {
-    let data = Data::new();
+fn silent_connections_do_not_delay_a_stop() {
+    let data = TestDataDir::new();
     let server = data.start(&["--storage=memory"]);
     let mut silent = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).unwrap();
-    let clock = Clock::start();
+    let clock = RealTimer::start();
     assert_eq!(server.end_by(Signal::TERM).code(), Some(0));
     assert!(clock.elapsed() < 2 * LIMIT);
     let mut left = Vec::new();
@@ -41,17 +41,17 @@ fn a_client_that_says_nothing_does_not_hold_it_up() {
 }
 
 #[test]
-fn it_starts_again_after_a_kill() {
-    let data = Data::new();
+fn restarts_after_sigkill() {
+    let data = TestDataDir::new();
     data.start(&[]).end_by(Signal::KILL);
     let status = data.start(&[]).end_by(Signal::TERM);
     assert_eq!(status.code(), Some(0), "{}", data.log());
 }
 
 /// Time that passes outside.
-struct Clock(std::time::Instant);
+struct RealTimer(std::time::Instant);
 
-impl Clock {
+impl RealTimer {
     #[expect(clippy::disallowed_methods, reason = "another process ends in real time")]
     fn start() -> Self {
         Self(std::time::Instant::now())

@@ -1,19 +1,19 @@
-//! Why a command failed, in one line that users of kubectl know.
+//! Errors of commands, as one line in kubectl's format.
 
 use std::{error::Error, fmt, io};
 
 use serde_json::Value;
 
-/// What is said, and the exit code.
+/// An error message and an exit code.
 #[derive(Debug)]
-pub struct Failed {
+pub struct ClientError {
     text: String,
     code: u8,
-    /// The `Status` of the server, if it was the server that refused.
+    /// The `Status` of the server, when the server returned the error.
     status: Option<Box<Value>>,
 }
 
-/// The message of an error, and those of its causes as far as they say more.
+/// Returns the message of an error with the messages of its causes, without repetitions.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -27,20 +27,20 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-// --- Failed ---
+// --- ClientError ---
 
-impl Failed {
-    /// Something that could not be done.
+impl ClientError {
+    /// An error with exit code 1.
     pub(crate) fn new(text: impl fmt::Display) -> Self {
         Self::with_code(format!("error: {text}"), 1)
     }
 
-    /// A call that makes no sense.
+    /// A usage error, with exit code 2.
     pub(crate) fn usage(text: impl fmt::Display) -> Self {
         Self::with_code(format!("error: {text}"), 2)
     }
 
-    /// A whole text, and an exit code of its own.
+    /// An error with the whole message and the exit code.
     pub(crate) fn with_code(text: String, code: u8) -> Self {
         Self {
             text,
@@ -49,67 +49,68 @@ impl Failed {
         }
     }
 
-    /// What the server refused, while something was done that `doing` tells, such as `error when applying "a.yaml"`.
+    /// An error `Status` of the server. `doing` is a context such as `error when applying "a.yaml"`.
     pub(crate) fn server(status: Value, doing: Option<&str>) -> Self {
         Self {
-            text: told(&status, doing),
+            text: status_message(&status, doing),
             code: 1,
             status: Some(Box::new(status)),
         }
     }
 
-    /// The same, said to have happened while something was done.
-    pub(crate) fn while_doing(self, doing: &str) -> Self {
+    /// Adds a context such as `error when applying "a.yaml"` to an error of the server.
+    pub(crate) fn with_context(self, doing: &str) -> Self {
         match self.status {
             Some(status) => Self::server(*status, Some(doing)),
             None => self,
         }
     }
 
-    /// The answer of a server that refused.
+    /// The `Status` of the server.
     pub(crate) fn status(&self) -> Option<&Value> {
         self.status.as_deref()
     }
 
-    /// Whether the server says that there is no such thing.
+    /// Whether the server returned 404 Not Found.
     pub(crate) fn is_not_found(&self) -> bool {
         self.http_code() == Some(404)
     }
 
-    /// The code of the server's answer.
+    /// The HTTP status code of the server's response.
     pub(crate) fn http_code(&self) -> Option<u64> {
         self.status()?["code"].as_u64()
     }
 
-    /// 1 for a failure, 2 for a call that makes no sense, and what a command ended with that ran elsewhere.
+    /// The exit code: 1 for an error, 2 for a usage error, or the exit code of the command that `exec` ran.
     pub fn code(&self) -> u8 {
         self.code
     }
 
-    /// Whether there is nothing to say: nobody reads the output any more.
+    /// Whether there is no message to print: the reader of the output closed the pipe.
     pub fn is_silent(&self) -> bool {
         self.text.is_empty()
     }
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl From<io::Error> for Failed {
+impl From<io::Error> for ClientError {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            // `k3 get pods | head` is no failure.
+            // `k3 get pods | head` is not an error.
             return Self::with_code(String::new(), 0);
         }
         Self::new(error)
     }
 }
 
-/// A status in kubectl's words.
-fn told(status: &Value, doing: Option<&str>) -> String {
+// upstream: staging/src/k8s.io/kubectl/pkg/cmd/util/helpers.go StandardErrorMessage
+/// Formats an error `Status` in kubectl's format.
+fn status_message(status: &Value, doing: Option<&str>) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let reason = text(&status["reason"]);
     let message = text(&status["message"]);
@@ -150,15 +151,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_are_told_as_kubectl_tells_them() {
-        let gone = json!({"code": 404, "reason": "NotFound", "message": "pods \"web\" not found"});
-        let failed = Failed::server(gone, None);
+    fn formats_server_errors_like_kubectl() {
+        let not_found = json!({"code": 404, "reason": "NotFound", "message": "pods \"web\" not found"});
+        let failed = ClientError::server(not_found, None);
         assert_eq!(
             failed.to_string(),
             "Error from server (NotFound): pods \"web\" not found"
         );
         assert!(failed.is_not_found());
-        let failed = failed.while_doing("error when deleting \"a.yaml\"");
+        let failed = failed.with_context("error when deleting \"a.yaml\"");
         assert_eq!(
             failed.to_string(),
             "Error from server (NotFound): error when deleting \"a.yaml\": pods \"web\" not found"
@@ -166,7 +167,7 @@ mod tests {
         let invalid = json!({"reason": "Invalid", "details": {"kind": "Pod", "name": "web", "causes": [
             {"field": "spec.containers", "message": "Required value"}]}});
         assert_eq!(
-            Failed::server(invalid, None).to_string(),
+            ClientError::server(invalid, None).to_string(),
             "The Pod \"web\" is invalid: spec.containers: Required value"
         );
     }

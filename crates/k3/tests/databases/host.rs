@@ -1,4 +1,4 @@
-//! A machine with a runtime of containers, seen by one test. What the test's databases left is removed in the end.
+//! A container runtime for one test. The databases of the test are removed at the end.
 
 use std::{
     net::{Ipv4Addr, TcpListener},
@@ -11,25 +11,30 @@ use k3_test_services::{TEST_ETCD_IMAGE, TEST_MYSQL_IMAGE, find_program, free_por
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::Runtime;
 
-use crate::program::{Data, Server, outcome};
+use crate::program::{Server, TestDataDir, outcome};
 
 /// The label by which databases of one instance are found.
 const INSTANCE: &str = "k3.io/database-instance";
 
-pub(crate) struct Machine {
+pub(crate) struct DatabaseTest {
     socket: PathBuf,
     runtime: &'static str,
+<<<<<<< HEAD:crates/k3/tests/databases/machine.rs
     pub(crate) engine: DockerRuntime,
     /// What names of containers end with: others use the same runtime.
+=======
+    pub(crate) engine: DockerRuntime,
+    /// Suffix of container names, because other tests use the same runtime.
+>>>>>>> rest:crates/k3/tests/databases/host.rs
     pub(crate) instance: String,
-    /// Free, as the one after it.
+    /// A free port; the next one is free too.
     pub(crate) port: u16,
     pub(crate) waits: Runtime,
 }
 
-// --- Machine ---
+// --- DatabaseTest ---
 
-impl Machine {
+impl DatabaseTest {
     pub(crate) fn new(runtime: &'static str, socket: &Path) -> Self {
         load_database_images(socket).unwrap();
         let waits = tokio::runtime::Builder::new_current_thread()
@@ -40,7 +45,7 @@ impl Machine {
             .block_on(DockerRuntime::connect_without_owner(socket))
             .unwrap();
         let port = free_pair();
-        Machine {
+        DatabaseTest {
             socket: socket.to_path_buf(),
             runtime,
             engine,
@@ -64,7 +69,7 @@ impl Machine {
         self.flags(&store, more)
     }
 
-    /// The same with a MySQL.
+    /// The flags of a start with a MySQL on this machine.
     pub(crate) fn mysql(&self, login: &str) -> Vec<String> {
         let url = format!("mysql://{login}@127.0.0.1:{}/k3", self.port);
         let store = [
@@ -90,14 +95,14 @@ impl Machine {
             socket,
         ];
         let pairs = [&own, store].concat();
-        let kept = pairs.chunks(2).filter(|pair| !more.contains(&pair[0])).flatten();
-        let is_said = more.iter().any(|word| word.starts_with("--database-autostart"));
-        let on = (!is_said).then_some(&"--database-autostart");
-        let all = on.into_iter().chain(kept).chain(more);
+        let remaining = pairs.chunks(2).filter(|pair| !more.contains(&pair[0])).flatten();
+        let sets_autostart = more.iter().any(|word| word.starts_with("--database-autostart"));
+        let on = (!sets_autostart).then_some(&"--database-autostart");
+        let all = on.into_iter().chain(remaining).chain(more);
         all.map(|word| (*word).to_owned()).collect()
     }
 
-    /// What the container of a database is called.
+    /// The container name of a database.
     pub(crate) fn name(&self, database: &str) -> String {
         format!("k8s_storage_{database}_{database}_{}", self.instance)
     }
@@ -130,7 +135,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for DatabaseTest {
     fn drop(&mut self) {
         // Best effort: a test that failed may have left anything.
         self.waits.block_on(async {
@@ -150,19 +155,19 @@ impl Drop for Machine {
 }
 
 /// Starts a server, and waits until it serves.
-pub(crate) fn start(data: &Data, flags: &[String]) -> Server {
+pub(crate) fn start(data: &TestDataDir, flags: &[String]) -> Server {
     data.start(&flags.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// A start that fails: what is said.
-pub(crate) fn refused(data: &Data, flags: &[String]) -> String {
+/// Starts a server that must fail, and returns the error.
+pub(crate) fn start_error(data: &TestDataDir, flags: &[String]) -> String {
     let flags: Vec<_> = flags.iter().map(String::as_str).collect();
     let (code, _, errors) = outcome(&mut data.command(&flags));
     assert_eq!(code, Some(1), "{errors}");
     errors
 }
 
-/// What kubectl answers.
+/// Runs kubectl and returns its output.
 pub(crate) fn kubectl(server: &Server, line: &str) -> String {
     let mut command = Command::new("kubectl");
     command.arg("--kubeconfig").arg(&server.kubeconfig);

@@ -1,10 +1,10 @@
-//! The names that the serving certificate is for.
+//! The names in the serving certificate.
 
 use std::{collections::BTreeSet, fmt, net::IpAddr, str::FromStr};
 
 use rustls::pki_types::ServerName;
 
-/// What the server is called by those who are on the machine or in the cluster.
+/// Names under which clients on the machine or in the cluster reach the server.
 const ALWAYS: [&str; 7] = [
     "localhost",
     "127.0.0.1",
@@ -15,18 +15,18 @@ const ALWAYS: [&str; 7] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
-/// DNS names and addresses, each once, as a certificate writes them.
+/// DNS names and IP addresses, sorted and unique.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Names(BTreeSet<String>);
+pub(crate) struct SubjectAltNames(BTreeSet<String>);
 
-/// A name that a certificate can be for.
+/// A DNS name or IP address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Name(String);
+pub(crate) struct SubjectAltName(String);
 
-// --- Names ---
+// --- SubjectAltNames ---
 
-impl Names {
-    /// Those that every server has, and `addresses` but the one that stands for all.
+impl SubjectAltNames {
+    /// The fixed names and `addresses`, except for the unspecified address.
     pub(crate) fn new(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         let mut names: BTreeSet<_> = ALWAYS.map(str::to_owned).into();
         let addresses = addresses.into_iter().filter(|address| !address.is_unspecified());
@@ -34,22 +34,22 @@ impl Names {
         Self(names)
     }
 
-    /// Those that a certificate is for.
+    /// The names in a certificate.
     pub(super) fn from_hosts(names: &[String]) -> Self {
         Self(names.iter().cloned().collect())
     }
 
-    pub(crate) fn extend(&mut self, names: impl IntoIterator<Item = Name>) {
+    pub(crate) fn extend(&mut self, names: impl IntoIterator<Item = SubjectAltName>) {
         self.0.extend(names.into_iter().map(|name| name.0));
     }
 
-    /// The DNS names, which may have wildcards.
+    /// The DNS names, including wildcards.
     pub(crate) fn hosts(&self) -> Vec<String> {
         let is_host = |name: &&String| name.parse::<IpAddr>().is_err();
         self.0.iter().filter(is_host).cloned().collect()
     }
 
-    /// The addresses.
+    /// The IP addresses.
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
         self.0.iter().filter_map(|name| name.parse().ok()).collect()
     }
@@ -58,21 +58,21 @@ impl Names {
         self.0.iter().cloned().collect()
     }
 
-    /// Whether a certificate with `names` is for these and no others.
+    /// Whether a certificate with `names` matches exactly.
     pub(super) fn matches(&self, names: &[String]) -> bool {
         self.0 == names.iter().cloned().collect()
     }
 }
 
-// --- Name ---
+// --- SubjectAltName ---
 
-impl fmt::Display for Name {
+impl fmt::Display for SubjectAltName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl FromStr for Name {
+impl FromStr for SubjectAltName {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -82,7 +82,7 @@ impl FromStr for Name {
         let without_wildcard = text.strip_prefix("*.").unwrap_or(text);
         match ServerName::try_from(without_wildcard) {
             Ok(ServerName::DnsName(_)) => Ok(Self(text.to_ascii_lowercase())),
-            _ => Err("neither a DNS name nor an address"),
+            _ => Err("neither a DNS name nor an IP address"),
         }
     }
 }
@@ -92,9 +92,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_the_usual_ones_and_those_that_were_added_each_once() {
+    fn contains_fixed_and_added_names_once() {
         let addresses = ["0.0.0.0", "192.0.2.7", "127.0.0.1", "10.96.0.1"];
-        let mut names = Names::new(addresses.map(|address| address.parse().unwrap()));
+        let mut names = SubjectAltNames::new(addresses.map(|address| address.parse().unwrap()));
         names.extend(
             ["k3.example.com", "K3.example.com", "*.example.com", "::0001"].map(|name| name.parse().unwrap()),
         );
@@ -114,9 +114,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn rejects_invalid_names() {
         for text in ["", "a b", "https://k3", "k3:6443", "-a"] {
-            assert!(text.parse::<Name>().is_err(), "{text}");
+            assert!(text.parse::<SubjectAltName>().is_err(), "{text}");
         }
     }
 }
