@@ -191,10 +191,10 @@ fn index_links_are_cacheable() {
         "text/plain; charset=utf-8"
     );
     let index: Value = serde_json::from_slice(&body(index)).unwrap();
-    let path = index["paths"]["apis/batch/v1"]["serverRelativeURL"]
+    let url = index["paths"]["apis/batch/v1"]["serverRelativeURL"]
         .as_str()
         .unwrap();
-    let (path, hash) = path.split_once("?hash=").unwrap();
+    let (path, hash) = url.split_once("?hash=").unwrap();
     let part = known
         .answer(path, hash, "application/json", "", &|_| None)
         .unwrap();
@@ -212,7 +212,7 @@ fn index_links_are_cacheable() {
             moved.status().as_u16(),
             header_of(&moved, header::LOCATION).as_str()
         ),
-        (301, path)
+        (301, url)
     );
 }
 
