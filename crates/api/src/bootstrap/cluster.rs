@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::line::{entries, malformed, number};
+use super::table::{entries, malformed, number};
 
 const TABLE: &str = include_str!("cluster.table");
 

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::line::{Entry, entries, list, malformed, number, subject};
+use super::table::{Entry, entries, list, malformed, number, subject};
 use crate::strategy::{Tree, TreeMut};
 
 const TABLE: &str = include_str!("flow.table");

@@ -25,8 +25,8 @@
 
 mod cluster;
 mod flow;
-mod line;
 mod roles;
+mod table;
 mod versions;
 
 use serde_json::Value;

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::line::{Entry, entries, list, malformed, subject};
+use super::table::{Entry, entries, list, malformed, subject};
 use crate::strategy::TreeMut;
 
 const TABLE: &str = include_str!("roles.table");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::line::{entries, malformed, number};
+use super::table::{entries, malformed, number};
 
 const TABLE: &str = include_str!("versions.table");
 

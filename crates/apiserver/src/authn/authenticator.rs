@@ -23,7 +23,7 @@ use crate::cache::WatchCaches;
 /// Health endpoints, which load balancers call without credentials.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
-/// How users are known.
+/// Configuration of authentication.
 #[derive(Debug, Default)]
 pub struct Authentication {
     /// Users by their static tokens.
@@ -45,7 +45,7 @@ pub struct Authentication {
     pub kubectl: KubectlRule,
 }
 
-/// What requests without credentials may ask for, as `system:anonymous`.
+/// Which paths requests without credentials may use, as `system:anonymous`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Anonymous {
     /// Whether the server is well.
@@ -55,7 +55,7 @@ pub enum Anonymous {
     Anything,
 }
 
-/// Who is at the other end of a connection.
+/// The peer of a connection: its address and client certificate.
 #[derive(Default)]
 pub(crate) struct ConnectionPeer {
     /// Where it is; `None` if there is no socket.
@@ -66,7 +66,7 @@ pub(crate) struct ConnectionPeer {
     pub in_process: Option<User>,
 }
 
-/// What an authenticator sees of a request.
+/// The parts of a request that authenticators read.
 pub(crate) struct Credentials<'r> {
     pub headers: &'r HeaderMap,
     pub path: &'r str,
@@ -76,7 +76,7 @@ pub(crate) struct Credentials<'r> {
     pub now: Time,
 }
 
-/// Who is known, and how.
+/// An authenticated user, and how it authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AuthenticatedUser {
     pub user: User,
@@ -108,7 +108,7 @@ pub(crate) enum TokenReviewResult {
     Unknown(Option<String>),
 }
 
-/// What finds out who is asking.
+/// Authenticates requests.
 pub(crate) struct Authenticator {
     tokens: TokenAuthenticator,
     keys: KeyRing,
@@ -121,7 +121,7 @@ pub(crate) struct Authenticator {
 // --- AuthenticatedUser ---
 
 impl AuthenticatedUser {
-    /// Who bears a token that does not end.
+    /// A user with a token that does not expire.
     pub(super) fn by_token(user: User, audiences: Vec<String>) -> Self {
         AuthenticatedUser {
             user,
@@ -169,7 +169,7 @@ impl Authenticator {
         }
     }
 
-    /// Finds out who is asking, or refuses the request.
+    /// Authenticates a request; an error rejects it.
     // upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/union/union.go AuthenticateRequest
     pub(crate) async fn authenticate(&self, request: &Credentials<'_>) -> Result<AuthenticatedUser, Status> {
         let agent = bearer::text(request.headers, header::USER_AGENT);
@@ -197,16 +197,15 @@ impl Authenticator {
         }
     }
 
-    /// Who is known by the credentials that are shown.
+    /// Authenticates by the first valid credential of the request: certificate, then tokens. `None` if none is valid; `reasons`
+    /// receives the errors.
     async fn authenticate_credentials(
         &self,
         request: &Credentials<'_>,
         reasons: &mut AuthenticationErrors,
     ) -> Option<AuthenticatedUser> {
-        if let (Some(authenticate_credentials), Some(verifier)) =
-            (&request.peer.certificate, &self.certificates)
-        {
-            match authenticate_credentials.user(verifier.as_ref(), request.now) {
+        if let (Some(certificate), Some(verifier)) = (&request.peer.certificate, &self.certificates) {
+            match certificate.user(verifier.as_ref(), request.now) {
                 Ok(Some(user)) => {
                     return Some(AuthenticatedUser::by(AuthenticationMethod::Certificate, user));
                 }
@@ -260,7 +259,7 @@ impl Authenticator {
         })
     }
 
-    /// Whose a token is, for one who asks about it. Without audiences, those of this server are meant.
+    /// Authenticates a token for a TokenReview. Without audiences, those of this server apply.
     // upstream: pkg/registry/authentication/tokenreview/storage.go Create
     pub(crate) async fn review(&self, token: &str, audiences: &[String], now: Time) -> TokenReviewResult {
         let audiences = if audiences.is_empty() {
@@ -293,7 +292,7 @@ impl Authenticator {
         self.tokens.own_audiences()
     }
 
-    /// What signs the tokens of service accounts.
+    /// The signer of service account tokens.
     pub(crate) fn signer(&self) -> Arc<Signer> {
         self.keys.signer()
     }
@@ -305,12 +304,12 @@ impl Authenticator {
         Ok(())
     }
 
-    /// What those who verify tokens elsewhere ask first; this server is found at an address.
+    /// The OpenID provider configuration of the service account issuer (`/.well-known/openid-configuration`).
     pub(crate) fn issuer_configuration(&self, address: &str) -> Value {
         self.signer().configuration(address, &self.keys.keys())
     }
 
-    /// The keys that verify tokens, for those who do so elsewhere.
+    /// The JSON Web Key Set that verifies service account tokens (`/openid/v1/jwks`).
     pub(crate) fn key_set(&self) -> Value {
         keys::key_set(&self.keys.keys())
     }

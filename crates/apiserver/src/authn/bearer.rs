@@ -10,7 +10,7 @@ const EXTRA_SPACE: &str =
     "the provided Authorization header contains extra space before the bearer token, and is ignored";
 const PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// What an `Authorization` header bears.
+/// The bearer token in an `Authorization` header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Bearer<'h> {
     /// No token.

@@ -20,7 +20,7 @@ const SECRET_LETTERS: usize = 16;
 /// The longest name of a group, behind its beginning.
 const GROUP_LETTERS: usize = 256;
 
-/// Whose a token is.
+/// Authenticates a bootstrap token.
 // upstream: plugin/pkg/auth/authenticator/token/bootstrap/bootstrap.go AuthenticateToken
 pub(super) fn find(token: &str, lookup: &TokenObjectLookup, now: Time) -> Option<AuthenticatedUser> {
     let (id, secret) = parse(token)?;

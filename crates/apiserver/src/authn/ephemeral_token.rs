@@ -46,7 +46,7 @@ pub struct EphemeralToken {
     hash: Vec<u8>,
 }
 
-/// What is wrong with a secret of this sort.
+/// Why a Secret is not a valid ephemeral token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an ephemeral token: {0}")]
 pub struct BadEphemeralToken(&'static str);
@@ -97,7 +97,7 @@ impl EphemeralToken {
         })
     }
 
-    /// What such a secret is called.
+    /// The name of the Secret of an ephemeral token.
     pub fn secret_name(id: &str) -> String {
         format!("{NAME_PREFIX}{id}")
     }
@@ -112,7 +112,7 @@ impl EphemeralToken {
         format!("type={TYPE}")
     }
 
-    /// Whether a secret is of this sort, well made or not.
+    /// Whether a Secret is meant to be an ephemeral token, valid or not.
     pub(crate) fn is(secret: &Value) -> bool {
         secret.text("type") == TYPE
     }
@@ -151,7 +151,7 @@ impl EphemeralToken {
         })
     }
 
-    /// How long a secret of this sort is to be kept; `None` for all others, and those that are not well made.
+    /// The remaining lifetime of the Secret; `None` if it is no valid ephemeral token.
     pub(crate) fn life(secret: &Value, now: Time) -> Option<Duration> {
         if !Self::is(secret) {
             return None;
@@ -161,7 +161,7 @@ impl EphemeralToken {
     }
 }
 
-/// Whose a token is.
+/// Authenticates an ephemeral token.
 pub(super) fn find(token: &str, lookup: &TokenObjectLookup, now: Time) -> Option<AuthenticatedUser> {
     let (id, secret) = token.strip_prefix(PREFIX)?.split_once('.')?;
     if !is_id(id) {

@@ -6,7 +6,7 @@ pub(crate) const ANONYMOUS: &str = "system:anonymous";
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// Who asks without credentials.
+/// The user of requests without credentials.
 pub(crate) fn anonymous() -> User {
     User {
         name: ANONYMOUS.to_owned(),

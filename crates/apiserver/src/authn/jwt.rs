@@ -27,7 +27,7 @@ pub(super) const BAD_SIGNATURE: &str = "go-jose/go-jose: error in cryptographic 
 // --- Jwt ---
 
 impl<'t> Jwt<'t> {
-    /// Takes a token apart; `None` if it is something else.
+    /// Parses a token; `None` if it is not a JWT.
     // upstream: pkg/serviceaccount/jwt.go hasCorrectIssuer, AuthenticateToken
     pub(super) fn read(token: &'t str) -> Option<Self> {
         if token.len() > MOST_BYTES {
@@ -75,7 +75,7 @@ impl<'t> Jwt<'t> {
     }
 }
 
-/// The bytes of a part, which must be written in the one way there is.
+/// Decodes base64url strictly: only the canonical encoding is accepted.
 fn decode(part: &str) -> Option<Vec<u8>> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if !part.bytes().all(is_plain) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::{PublicKey, Signer};
 
-/// What signs tokens, and all that verifies them. Clones are the same.
+/// The current signing key and verification keys. Clones share them.
 #[derive(Clone)]
 pub(super) struct KeyRing {
     held: Arc<RwLock<SigningKeys>>,

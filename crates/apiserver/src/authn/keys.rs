@@ -49,7 +49,7 @@ impl PublicKey {
         TokenKey::new(key).map(Self::from).map_err(|_| BadPublicKey)
     }
 
-    /// What tokens call it.
+    /// The key ID (`kid`).
     pub(super) fn id(&self) -> &str {
         &self.id
     }
@@ -65,7 +65,7 @@ impl PublicKey {
         self.key.verifies(algorithm, text, signature)
     }
 
-    /// The key as those who verify tokens elsewhere want it.
+    /// The public key as a JSON Web Key.
     fn for_others(&self) -> Value {
         let mut key = json!({"use": "sig", "kid": self.id, "alg": self.key.algorithm().name()});
         let text = |number: &[u8]| Value::from(base64::encode_url(number));
@@ -107,7 +107,7 @@ impl Signer {
         &self.issuer
     }
 
-    /// The key that verifies what is signed here.
+    /// The public key of the signing key.
     pub(super) fn public(&self) -> &PublicKey {
         &self.public
     }
@@ -119,7 +119,7 @@ impl Signer {
         format!("{text}.{}", base64::encode_url(&self.key.sign(text.as_bytes())))
     }
 
-    /// What those who verify tokens elsewhere ask first.
+    /// The OpenID provider configuration.
     pub(crate) fn configuration(&self, address: &str, keys: &[PublicKey]) -> Value {
         let mut algorithms: Vec<_> = keys.iter().map(|key| key.key.algorithm().name()).collect();
         algorithms.sort_unstable();

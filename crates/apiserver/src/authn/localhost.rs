@@ -23,7 +23,7 @@ const PROXIES: [&str; 11] = [
     "x-real-ip",
 ];
 
-/// Who asks from this machine without saying more.
+/// The user of unauthenticated requests from this machine.
 pub(super) fn user() -> User {
     User {
         name: "k3:localhost".to_owned(),

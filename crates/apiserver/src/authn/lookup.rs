@@ -42,7 +42,7 @@ impl TokenObjectLookup {
         TokenObjectLookup { caches }
     }
 
-    /// An object as it is, or the answer that it is not there.
+    /// Returns an object, or the NotFound error.
     pub(super) fn find(
         &self,
         plural: &'static str,
@@ -57,7 +57,7 @@ impl TokenObjectLookup {
         resource.cache.get(&key).ok_or_else(|| resource.not_found(name))
     }
 
-    /// The same as a tree, with a note of what was seen.
+    /// Returns an object as a tree, and records its version.
     pub(super) fn observe(
         &self,
         plural: &'static str,
@@ -75,7 +75,7 @@ impl TokenObjectLookup {
         Ok(object.tree())
     }
 
-    /// Whether everything is as it was seen.
+    /// Whether all recorded objects are unchanged.
     pub(super) fn is_unchanged(&self, seen: &[ObservedObject]) -> bool {
         seen.iter().all(|seen| {
             self.find(seen.plural, &seen.namespace, &seen.name)
@@ -83,7 +83,7 @@ impl TokenObjectLookup {
         })
     }
 
-    /// Waits until the cache has what other servers have written, within reason.
+    /// Waits, for a bounded time, until the cache has the writes of other servers.
     pub(super) async fn refresh(&self) {
         // A store that does not answer is no reason to believe a token; what the cache has then decides.
         let _ = tokio::time::timeout(PATIENCE, self.caches.read_index()).await;

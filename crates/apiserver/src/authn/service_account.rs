@@ -61,7 +61,7 @@ impl ServiceAccountTokenAuthenticator {
         }
     }
 
-    /// Whose a token is.
+    /// Authenticates a service account token.
     // upstream: pkg/serviceaccount/jwt.go AuthenticateToken
     pub(super) async fn find(&self, token: &str, audiences: &[String], now: Time) -> TokenResult {
         let Some(jwt) = Jwt::read(token) else {
@@ -131,7 +131,7 @@ impl ServiceAccountTokenAuthenticator {
     }
 }
 
-/// The account of verified claims, if it and what the token is bound to are as they were.
+/// The service account of verified claims, if it and the bound objects (pod, node, secret) still exist with the same UIDs.
 // upstream: pkg/serviceaccount/claims.go Validate
 fn bound(
     claims: &Value,

@@ -35,7 +35,7 @@ struct TokenCacheEntry {
 // --- TokenCache ---
 
 impl TokenCache {
-    /// Whose a token is, if that was found out a moment ago and still holds.
+    /// The cached result for a token, if it is recent and its objects are unchanged.
     pub(super) fn get(
         &self,
         hash: &TokenHash,
@@ -51,7 +51,7 @@ impl TokenCache {
         (!is_over && lookup.is_unchanged(&seen)).then_some(known)
     }
 
-    /// Keeps what was found out.
+    /// Caches a result.
     pub(super) fn put(
         &self,
         hash: TokenHash,
@@ -88,7 +88,7 @@ impl TokenCacheEntry {
     }
 }
 
-/// What a token, asked about for some audiences, is known by.
+/// The cache key: a hash of token and audiences.
 pub(super) fn hash(token: &str, audiences: &[String]) -> TokenHash {
     let mut context = Context::new(&SHA256);
     for text in std::iter::once(token).chain(audiences.iter().map(String::as_str)) {

@@ -52,7 +52,7 @@ impl TokenAuthenticator {
         &self.own
     }
 
-    /// Whose a token is, if it is for one of the audiences.
+    /// Authenticates a token for one of the audiences.
     // upstream: staging/src/k8s.io/apiserver/pkg/authentication/token/union/union.go AuthenticateToken
     pub(super) async fn find(
         &self,

@@ -31,7 +31,7 @@ pub(crate) struct ClientCertificate {
 /// The user, none, or why the certificate is rejected.
 type CertificateResult = Result<Option<User>, String>;
 
-/// Why there is no user in a certificate.
+/// Why a certificate does not identify a user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 enum CertificateUserError {
@@ -71,7 +71,7 @@ impl ClientCertificate {
         })
     }
 
-    /// Whose it is.
+    /// The user of the certificate.
     pub(super) fn user(&self, verifier: &dyn ClientCertVerifier, now: Time) -> CertificateResult {
         let now = now.unix_seconds();
         let mut cached_result = self.cached_result.lock().unwrap_or_else(PoisonError::into_inner);

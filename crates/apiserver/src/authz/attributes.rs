@@ -20,7 +20,7 @@ pub(crate) struct AuthorizationAttributes<'a> {
     pub what: AuthorizationTarget<'a>,
 }
 
-/// What something is done to.
+/// The target of a request: a resource or a non-resource path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AuthorizationTarget<'a> {
     /// A resource.
@@ -48,7 +48,7 @@ pub(crate) struct ResourceAttributes<'a> {
     pub fields: &'a [Term],
 }
 
-/// What is said to it.
+/// The decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// It may be done, and why.

@@ -38,7 +38,7 @@ impl CacheFollower {
         }
     }
 
-    /// Whether there is nothing new.
+    /// Whether nothing changed since the last look.
     pub(super) fn is_current(&self, caches: &WatchCaches) -> bool {
         self.version == Some(self.cache(caches).version())
     }

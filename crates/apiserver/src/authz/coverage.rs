@@ -17,7 +17,7 @@ pub(super) const MOST_MISSING: usize = 1_000;
 
 const ALL: &str = "*";
 
-/// What a set of rules allows, so that it can be looked up.
+/// The rules that a user has, indexed for lookup.
 struct CoveredRules<'r> {
     /// Group, resource, verb, and the name if it is for one.
     resources: HashSet<(&'r str, &'r str, &'r str, Option<&'r str>)>,

@@ -21,7 +21,7 @@ use super::{
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// A role or a binding that is made or changed.
+/// A role or binding that is created or updated.
 pub(crate) struct RbacGrant<'a> {
     /// Who does it.
     pub user: &'a User,
@@ -42,7 +42,7 @@ pub(crate) struct RbacGrant<'a> {
 // --- Authorizer ---
 
 impl Authorizer {
-    /// Refuses a role or binding that gives away more than who makes it has.
+    /// Rejects a role or binding that grants permissions that its author does not have.
     // upstream: pkg/registry/rbac/escalation_check.go EscalationAllowed, RoleEscalationAuthorized, BindingAuthorized
     pub(crate) fn check_grant(&self, grant: &RbacGrant<'_>) -> Result<(), Status> {
         if grant.group != GROUP || is_master(grant.user) || grant.changes_nothing() {
@@ -163,7 +163,7 @@ impl<'a> RbacGrant<'a> {
         }
     }
 
-    /// Whether nothing changes but what the garbage collector changes.
+    /// Whether only metadata changes that the garbage collector writes.
     // upstream: pkg/registry/rbac/helpers.go IsOnlyMutatingGCFields
     fn changes_nothing(&self) -> bool {
         let Some(old) = self.old else {

@@ -25,7 +25,7 @@ use crate::{
     request::{RequestInfo, decode},
 };
 
-/// Who a request is answered for, and who made it.
+/// The effective user of a request, and the impersonator if there is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestIdentity {
     /// Who it is answered for.
@@ -43,7 +43,7 @@ pub(crate) struct Impersonator {
     pub constraint: String,
 }
 
-/// Which mode worked last for whom: it is asked first the next time.
+/// The last successful impersonation mode of a user, tried first next time.
 #[derive(Default)]
 pub(super) struct ImpersonationModeCache(Mutex<HashMap<u64, ImpersonationMode>>);
 
@@ -77,7 +77,7 @@ const EXTRA: &str = "impersonate-extra-";
 // --- Authorizer ---
 
 impl Authorizer {
-    /// Who a request is to be answered for: who made it, or who they say they act as.
+    /// The effective user of a request: the authenticated one, or the impersonated one if that is allowed.
     // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/impersonation/impersonation.go WithImpersonation
     pub(crate) fn impersonate(
         &self,
@@ -207,7 +207,7 @@ impl ImpersonationMode {
         }
     }
 
-    /// Whether it is made for who acts as whom.
+    /// Whether the mode applies to this pair of users.
     fn is_for(self, wanted: &User, requestor: &User) -> bool {
         let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
         let node = node(&wanted.name);
@@ -374,7 +374,7 @@ fn odd_extra(key: &str, values: &[String]) -> Option<String> {
     None
 }
 
-/// Who the headers say is to be acted as.
+/// Parses the `Impersonate-*` headers.
 fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();

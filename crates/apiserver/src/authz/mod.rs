@@ -45,7 +45,7 @@ const MASTERS: &str = "system:masters";
 /// Paths that everybody may read.
 const ALWAYS: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
-/// What decides.
+/// Authorizes requests.
 pub(crate) struct Authorizer {
     rbac: RbacAuthorizer,
     nodes: NodeAuthorizer,

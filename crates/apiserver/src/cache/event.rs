@@ -41,7 +41,7 @@ pub(crate) struct EventDelivery {
 // --- WatchCacheEvent ---
 
 impl WatchCacheEvent {
-    /// The newer state there is.
+    /// The newer state of the object, or the last one if it was deleted.
     pub(crate) fn object(&self) -> &Arc<CachedObject> {
         self.after
             .as_ref()

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// What is read of an object.
+/// Which fields of an object are decoded.
 #[derive(Clone, Copy)]
 pub(super) enum FieldProjection {
     /// Everything except managed fields, which may be larger than all the rest.

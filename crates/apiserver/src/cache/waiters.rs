@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 /// Beyond this many, those whose request has ended are removed before another one is added.
 const MANY: usize = 1024;
 
-/// Everybody who waits, the lowest revision first.
+/// All waiters, ordered by revision.
 #[derive(Default)]
 pub(super) struct RevisionWaiters(Mutex<BinaryHeap<Reverse<RevisionWaiter>>>);
 
@@ -23,7 +23,7 @@ struct RevisionWaiter {
 // --- RevisionWaiters ---
 
 impl RevisionWaiters {
-    /// Adds one, who hears when the revision is reached.
+    /// Adds a waiter, which is notified when the revision is reached.
     pub(super) fn add(&self, revision: u64) -> oneshot::Receiver<()> {
         let (done, reached) = oneshot::channel();
         let mut waiters = self.lock();
@@ -34,7 +34,7 @@ impl RevisionWaiters {
         reached
     }
 
-    /// Notifies those who wait for a revision up to this one.
+    /// Notifies all waiters for revisions up to this one.
     pub(super) fn notify(&self, revision: u64) {
         let mut waiters = self.lock();
         while let Some(Reverse(first)) = waiters.peek()

@@ -113,6 +113,7 @@ impl WatchCache {
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go processEvent
     pub(super) fn apply(&self, key: &Key, change: &Change, revision: u64, now: Instant) {
         let mut state = self.lock();
+        // The loaded snapshot may be newer than the first events of the store's watch.
         if revision <= state.revision {
             return;
         }
@@ -126,7 +127,7 @@ impl WatchCache {
             }
             Change::Deleted => match state.objects.remove(key) {
                 Some(before) => (Some(before), None),
-                // It was never seen: there is nothing to tell.
+                // It was created and deleted between two loads: no watcher knows it.
                 None => return,
             },
         };
@@ -161,6 +162,8 @@ impl WatchCache {
                 }
             }
         }
+        // Under the lock of the cache, so that every watcher receives events in order. Sending never blocks: a watcher whose queue
+        // is full is dropped, and its client starts a new watch.
         let mut closed_watchers = 0;
         for interest in interests {
             let Some(senders) = state.watchers.get_mut(&interest) else {

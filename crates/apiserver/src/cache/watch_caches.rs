@@ -82,7 +82,7 @@ pub(crate) enum StalenessError {
 // --- WatchCaches ---
 
 impl WatchCaches {
-    /// Fills the caches with what is stored, and keeps them up to date.
+    /// Fills the caches from the store, and starts the reflector that keeps them up to date.
     pub(crate) async fn fill(
         store: Arc<dyn Store>,
         selectable: fn(&str) -> Arc<[SelectableField]>,
@@ -183,7 +183,7 @@ impl WatchCaches {
         self.waiters.notify(revision);
     }
 
-    /// Takes in what the store's watch delivers.
+    /// Applies a batch of events from the store's watch.
     pub(super) fn apply(&self, batch: &EventBatch) {
         let now = Instant::now();
         for event in batch.events.iter() {

@@ -18,7 +18,7 @@ use crate::{
     request::{FieldValidation, WriteOptions},
 };
 
-/// What is expected of a body.
+/// The kind that a request body must have.
 #[derive(Clone, Copy)]
 pub(super) struct ExpectedKind<'e> {
     pub group: &'e str,
@@ -183,7 +183,7 @@ impl<'e> ExpectedKind<'e> {
         }
     }
 
-    /// Why a tree cannot be what is expected, if it cannot.
+    /// Why a tree cannot be the expected kind; `None` if it can.
     pub(super) fn mismatch(&self, tree: &Value) -> Option<String> {
         let text = |name: &str| {
             tree.get(name)

@@ -30,7 +30,7 @@ pub(super) enum WriteError {
 // --- Registry ---
 
 impl Registry {
-    /// Writes, and waits until the cache has what was written. Gives its revision.
+    /// Commits a write, waits until the cache has it, and returns its revision.
     pub(super) async fn commit(&self, write: Write) -> Result<u64, WriteError> {
         let operation = operation(&write);
         let key = write.key.clone();
@@ -56,7 +56,7 @@ impl Registry {
         }
     }
 
-    /// The answer when the cache did not get everything that is stored in time.
+    /// The error when the cache did not receive everything that is stored in time.
     pub(super) async fn describe_lag(&self) -> Status {
         if !self.caches.follows() {
             return loads_again();
@@ -69,7 +69,7 @@ impl Registry {
     }
 }
 
-/// The answer while the watch cache is loaded again.
+/// The error while the watch cache is being reloaded.
 pub(super) fn loads_again() -> Status {
     let mut status = Status::service_unavailable(
         "the server missed events of the store and loads its watch cache again; try again",
@@ -78,7 +78,7 @@ pub(super) fn loads_again() -> Status {
     status
 }
 
-/// The answer to a request for a resource version that the cache does not have, and did not get in time.
+/// The error for a resource version that the cache did not reach in time (504, `ResourceVersionTooLarge`).
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/errors.go NewTooLargeResourceVersionError
 pub(super) fn too_large_version(revision: u64, current: u64) -> Status {
     let why = format!("Too large resource version: {revision}, current: {current}");
@@ -101,7 +101,7 @@ fn operation(write: &Write) -> &'static str {
     }
 }
 
-/// The answer when a write did not happen, or may not have.
+/// The error of a write that failed, or whose outcome is unknown.
 pub(crate) fn not_committed(error: CommitError) -> Status {
     match error {
         CommitError::TooLarge { .. } => too_large(),
@@ -113,7 +113,7 @@ pub(crate) fn not_committed(error: CommitError) -> Status {
     }
 }
 
-/// The answer when the store fails.
+/// The error when the store fails.
 pub(crate) fn unavailable(error: &StoreError) -> Status {
     match error {
         StoreError::Unavailable { .. } | StoreError::Full { .. } | StoreError::Closed => {
@@ -123,7 +123,7 @@ pub(crate) fn unavailable(error: &StoreError) -> Status {
     }
 }
 
-/// The answer to an object that no store takes, in the words of the one that upstream has.
+/// The error for an object that is too large for the store, with etcd's message.
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go isTooLargeError
 fn too_large() -> Status {
     let mut status = Status::request_entity_too_large("");

@@ -9,7 +9,7 @@ use super::{Registry, Resource, storage_version};
 // --- Registry ---
 
 impl Registry {
-    /// A stored object in the version of the request.
+    /// Converts a stored object to the version of the request.
     pub(super) async fn shown(&self, tree: Value, resource: &Resource) -> Result<Value, Status> {
         if resource.custom.is_none() {
             return Ok(storage_version::convert(tree, &resource.stored, &resource.kind));
@@ -18,7 +18,7 @@ impl Registry {
         Ok(shown.pop().unwrap_or_default())
     }
 
-    /// Stored objects in the version of the request. A webhook is asked once for all of them.
+    /// Converts stored objects to the version of the request, with one call of the conversion webhook.
     pub(super) async fn shown_all(
         &self,
         trees: Vec<Value>,

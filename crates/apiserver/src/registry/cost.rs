@@ -34,7 +34,7 @@ pub(crate) struct RequestCost {
 // --- Registry ---
 
 impl Registry {
-    /// What a request costs.
+    /// Estimates the cost of a request.
     pub(crate) fn cost(&self, ctx: &RequestContext, verb: Verb) -> RequestCost {
         estimate(ctx, verb, &Resource::of(ctx.target.kind.clone(), &self.caches))
     }
@@ -102,7 +102,7 @@ fn count_under(cache: &WatchCache, prefix: &str) -> usize {
     snapshot.under(prefix, None).take(MOST_COUNTED).count()
 }
 
-/// Whether stored objects are answered with as they are.
+/// Whether stored objects are sent without transformation.
 fn is_written_as_stored(accepted: NegotiatedMediaType) -> bool {
     accepted.form == ObjectForm::Whole && accepted.format == Format::Json && !accepted.pretty
 }

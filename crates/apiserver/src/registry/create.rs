@@ -29,7 +29,7 @@ use crate::{
     request::{FieldValidation, WriteOptions, WriteVerb},
 };
 
-/// Whether it is still to be recorded who set which field of a new object.
+/// Whether managedFields of a new object are still to be updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldTracking {
     /// It is.
@@ -129,6 +129,7 @@ impl Registry {
                 .try_store_new(ctx, resource, object, recording, options, warnings)
                 .await;
         }
+        // Each attempt starts from the submitted object, because admission has changed the copy of the attempt before.
         let mut taken = String::new();
         for _ in 0..NAME_TRIES {
             let made = self
@@ -192,7 +193,7 @@ impl Registry {
         self.step(ADMIT_NEW, self.admit_new(&mut attributes)).await?;
         self.check_grant(&attributes)?;
         ctx.check_wanted()?;
-        // Admission sees a name that is to be made up as its beginning.
+        // Admission sees generateName without a name, as upstream: the name is generated after it.
         let metadata = object.ensure_object("metadata");
         if metadata.text("name").is_empty() && !metadata.text("generateName").is_empty() {
             let name = name::generate(metadata.text("generateName"), random_number);
@@ -298,7 +299,7 @@ impl Registry {
     }
 }
 
-/// Gives an object the namespace of the request, and refuses another one.
+/// Sets the namespace of the request in the object, and rejects a different one.
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/meta.go EnsureObjectNamespaceMatchesRequestNamespace
 pub(super) fn match_namespace(
     object: &mut Value,

@@ -35,7 +35,7 @@ pub(super) const AT_ONCE: usize = 32;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What became of an object.
+/// The result of deleting one object.
 pub(super) enum DeleteOutcome {
     /// Deleted; this was its last state.
     Deleted(Value),
@@ -43,7 +43,7 @@ pub(super) enum DeleteOutcome {
     Terminating(ResponseObject),
 }
 
-/// What to do with an object that is to be deleted.
+/// The next step of a deletion.
 enum DeletionPlan {
     /// Nothing: it is already terminating.
     Leave,
@@ -95,7 +95,7 @@ impl Registry {
         Ok(answer)
     }
 
-    /// Deletes all objects that are selected, and answers with what they were.
+    /// DELETE on a collection: deletes all selected objects, and returns the list of them.
     // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go DeleteCollection
     pub(crate) async fn delete_collection(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let body = options_body(ctx)?;
@@ -203,7 +203,7 @@ impl Registry {
                 dry_run: options.dry_run,
                 warnings: &mut warnings.0,
             };
-            // What deletes an object by other means was admitted itself: an eviction.
+            // A delete by a subresource (eviction) has been admitted already, as the create of that subresource.
             if ctx.target.part().is_empty() {
                 self.admission.admit(&mut attributes, &self.caches).await?;
                 self.admission.validate(&mut attributes, &self.caches).await?;
@@ -273,6 +273,7 @@ impl Registry {
                 object,
             }));
         }
+        // Two commits instead of one delete: watchers see the deletion timestamp before the DELETED event, as upstream.
         let marked = CachedObject::new(current.key.clone(), bytes, revision);
         let tree = self
             .shown(marked.tree(), resource)
@@ -282,7 +283,7 @@ impl Registry {
     }
 }
 
-/// Whether the answer is the object. Of namespaces it is, though the documents say otherwise.
+/// Whether the response is the object instead of a Status. For namespaces it is, although the OpenAPI document says otherwise.
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go DeleteReturnsDeletedObject
 fn is_shown(kind: &Kind) -> bool {
     kind.strategy.is_none() && kind.returns_deleted_object()

@@ -39,7 +39,7 @@ const METADATA_LIST: &str = "PartialObjectMetadataList";
 /// The version of continue tokens.
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
-/// Which objects of a resource are meant.
+/// The label and field selectors of a list or watch, compiled for a resource.
 pub(super) struct SelectionPredicate {
     labels: label::Selector,
     /// Terms over metadata, and over the fields the kind names, by position.
@@ -318,7 +318,7 @@ enum ItemFormat {
     Row(RowWriter),
 }
 
-/// What stands before the items of a list.
+/// The beginning of a list, up to its items.
 fn head(resource: &Resource, metadata: &Value) -> Vec<u8> {
     let mut metadata = metadata.clone();
     let list_kind = match &resource.custom {
@@ -337,7 +337,7 @@ fn head_of(list_kind: &str, api_version: &str, metadata: &Value) -> Vec<u8> {
         .into_bytes()
 }
 
-/// A list of stored objects as JSON. A long one is written piece by piece while it is sent.
+/// Writes a list of stored objects as JSON; a long one is streamed, so that it is never in memory as a whole.
 fn answer_bytes(
     objects: Vec<Arc<CachedObject>>,
     item: ItemFormat,
@@ -449,7 +449,7 @@ impl BodyStream for ListBody {
     }
 }
 
-/// A list of trees in the version of the request, in the form that was asked for.
+/// Responds with a list of trees in the version of the request, in the negotiated form.
 pub(super) fn answer_trees(
     trees: impl IntoIterator<Item = Value>,
     metadata: &Value,
@@ -544,7 +544,7 @@ impl SelectionPredicate {
         Ok(selection)
     }
 
-    /// Whether an object is meant.
+    /// Whether an object is selected.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/selection_predicate.go MatchesObjectAttributes
     pub(super) fn matches(&self, object: &CachedObject, resource: &Resource) -> bool {
         self.names.iter().all(|term| term.matches(object.name()))
@@ -559,7 +559,7 @@ impl SelectionPredicate {
                 .all(|(position, term)| term.matches(resource.cache.field(object, *position)))
     }
 
-    /// Whether all objects are meant.
+    /// Whether all objects are selected.
     pub(super) fn is_everything(&self) -> bool {
         self.labels.is_everything()
             && self.names.is_empty()
@@ -576,13 +576,13 @@ impl SelectionPredicate {
         });
     }
 
-    /// The one name that is meant, if it is one.
+    /// The name, if the field selector selects a single object by `metadata.name`.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/selection_predicate.go MatchesSingle
     pub(super) fn name(&self) -> Option<&str> {
         self.names.iter().find_map(|term| term.exact())
     }
 
-    /// The one value of a field that is meant, if it is one.
+    /// The indexed field and its value, if the field selector requires one.
     pub(super) fn field(&self) -> Option<(usize, &str)> {
         self.fields
             .iter()

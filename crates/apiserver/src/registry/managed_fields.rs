@@ -28,7 +28,7 @@ pub(super) type CustomConversion<'c> = Option<(&'c ServedDefinition, &'c CustomR
 /// The versions of a kind that has no others.
 struct SingleVersion;
 
-/// Calls `run` with what a write through a subresource is about.
+/// Calls `run` with the field manager of a write to the object or one of its subresources.
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go registerResourceHandlers; field managers of resources and subresources
 pub(super) fn with_subject<R>(
     kind: &Kind,
@@ -74,7 +74,7 @@ impl Registry {
     }
 }
 
-/// Calls `run` with what a write of a kind is about that is only a part of others.
+/// Calls `run` with the field manager of a kind that is a subresource of others (Scale).
 pub(super) fn with_part<R>(part: &Subresource, run: impl FnOnce(FieldManager<'_>) -> R) -> R {
     let api_version = format!("{}/{}", part.group, part.version);
     let mut blank = Value::Object(part.ty.zero());

@@ -51,7 +51,7 @@ fn media_type(media: &str) -> &str {
 // --- Patch ---
 
 impl Patch {
-    /// Which options the patch in the body takes, by its media type.
+    /// The options kind of a patch (PatchOptions, or those of apply), by its media type.
     // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go PatchResource
     pub(super) fn writing(ctx: &RequestContext) -> Result<WriteVerb, Status> {
         let kind = &ctx.target.kind;
@@ -102,7 +102,7 @@ impl Patch {
         self.is_apply()
     }
 
-    /// Whether it is an apply patch, whose manager owns the fields it sets.
+    /// Whether it is a server-side apply patch, whose manager owns the fields that it sets.
     pub(super) fn is_apply(&self) -> bool {
         matches!(self, Patch::Apply(_))
     }
@@ -159,7 +159,8 @@ impl Patch {
         decode_as(&patched, kind, options, warnings)
     }
 
-    /// Patches a document. What is applied is not patched so.
+    /// Applies a JSON patch, merge patch or strategic merge patch to a document. Server-side apply works on objects
+    /// instead.
     // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go applyJSPatch, applyPatchToObject
     fn patched(&self, document: Value, kind: &Kind) -> Result<Value, Status> {
         match self {
@@ -172,7 +173,7 @@ impl Patch {
         }
     }
 
-    /// The answer to an apply that was refused.
+    /// The error of a rejected apply.
     pub(super) fn not_applied(error: &ApplyError) -> Status {
         match error {
             ApplyError::Conflicts(conflicts) => {
@@ -193,7 +194,7 @@ impl Patch {
     }
 }
 
-/// Decodes what a patch made.
+/// Decodes the result of a patch.
 fn decode_as(
     patched: &Value,
     kind: &Kind,

@@ -125,7 +125,7 @@ impl Resource {
         GroupResource::new(&self.kind.group, &self.kind.plural)
     }
 
-    /// The answer about an object that is not there.
+    /// The NotFound error of an object.
     pub(crate) fn not_found(&self, name: &str) -> Status {
         Status::not_found(self.grouped(), name)
     }

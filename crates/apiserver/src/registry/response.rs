@@ -20,7 +20,7 @@ use crate::{
     http::{self as web, Format, HttpResponse, ObjectForm},
 };
 
-/// An object to answer with.
+/// An object to respond with.
 pub(super) enum ResponseObject {
     /// It is stored.
     Stored {
@@ -37,7 +37,7 @@ pub(super) enum ResponseObject {
     Dry(Value),
 }
 
-/// Answers with an object.
+/// Responds with an object.
 pub(super) fn object(
     code: u16,
     made: &ResponseObject,
@@ -57,7 +57,7 @@ pub(super) fn object(
     Ok(answer)
 }
 
-/// Answers with a tree in the version of the request.
+/// Responds with a tree in the version of the request.
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go transformResponseObject, doTransformObject
 pub(super) fn tree(
     code: u16,
@@ -88,7 +88,7 @@ pub(super) fn tree(
     }
 }
 
-/// Answers with any tree of a known type.
+/// Responds with a tree of any known type.
 pub(super) fn value(
     code: u16,
     tree: &Value,
@@ -109,7 +109,7 @@ pub(super) fn value(
     ))
 }
 
-/// The answer to who wants a custom object as protobuf.
+/// 406: custom resources have no protobuf encoding.
 pub(super) fn not_as_protobuf() -> Status {
     Status::not_acceptable("only the following media types are accepted: application/json, application/yaml")
 }
@@ -158,7 +158,7 @@ pub(super) fn meta_type(name: &str) -> ObjectType {
         .into()
 }
 
-/// What Go calls the type of a kind inside the server.
+/// The Go type of a kind inside the server, which appears in messages.
 pub(super) fn go_type(resource: &Resource, suffix: &str) -> String {
     if resource.kind.strategy.is_some() {
         return format!("unstructured.Unstructured{suffix}");
@@ -210,7 +210,7 @@ impl ResponseObject {
     }
 }
 
-/// Brings a tree into the normal form of a type; for what was put together here.
+/// Brings a tree that was built here into the normal form of its type.
 pub(super) fn normal(tree: &Value, ty: &ObjectType) -> Value {
     ty.normalize(tree)
         .map_or_else(|_| tree.clone(), |decoded| decoded.value)

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::request::{FieldValidation, WriteOptions};
 
-/// An object as it is stored, complete with what every new object has.
+/// Encodes an object that the server creates, with the metadata of every new object.
 pub(crate) fn own_object(resource: &Resource, object: &Value, manager: &str, now: Time) -> Bytes {
     let kind = &resource.kind;
     let mut object = response::normal(object, &kind.ty);
@@ -47,7 +47,7 @@ pub(crate) fn own_change(
     storage_version::stored_bytes(&new, &resource.kind, &resource.stored)
 }
 
-/// Who the server is when it does something by itself.
+/// The user of the server's own writes.
 pub(crate) fn own_user() -> User {
     User {
         name: "system:apiserver".to_owned(),

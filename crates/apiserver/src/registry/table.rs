@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{RequestContext, Resource, response};
 use crate::{cache::CachedObject, openapi::column_description};
 
-/// What a row has of its object.
+/// What a row includes of its object (`includeObject`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RowObjectForm {
     Metadata,
@@ -165,7 +165,7 @@ impl RowObjectForm {
 // --- RowWriter ---
 
 impl RowWriter {
-    /// How rows are written; `None` if that takes all of them, or is not to be at all.
+    /// Creates the row writer; `None` if the rows of the kind depend on all objects, or `includeObject` is invalid.
     pub(super) fn of(ctx: &RequestContext, resource: &Resource) -> Option<Self> {
         if resource.strategy().is_arranged() {
             return None;
@@ -178,7 +178,7 @@ impl RowWriter {
         })
     }
 
-    /// What stands before the rows.
+    /// The beginning of a table, up to its rows.
     pub(super) fn head(&self, metadata: &Value, resource: &Resource) -> Vec<u8> {
         let columns = Value::from(columns(resource));
         let version = self.version;

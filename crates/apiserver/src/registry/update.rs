@@ -175,10 +175,10 @@ impl Registry {
         Ok((made, true))
     }
 
+    // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Update
     #[expect(
         clippy::too_many_arguments,
         reason = "one attempt needs all that the change is about"
-    // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Update
     )]
     async fn try_change(
         &self,
@@ -226,6 +226,7 @@ impl Registry {
         let validation_kind = storage_version::validation_kind(&resource.kind);
         let mut new = storage_version::convert(new, &resource.kind, validation_kind);
         let old = storage_version::convert(old, &resource.kind, validation_kind);
+        // Taken before admission: the strategy resets the status of a PUT to the stored one.
         let status = self.free_status(ctx, source, &new);
         ctx.check_wanted()?;
         let reservation = self
@@ -234,6 +235,8 @@ impl Registry {
         if let Some(status) = status {
             set_status(ctx, resource, &mut new, status)?;
         }
+        // A write that changes nothing is not committed: the resource version stays, no watcher is notified, and a client that
+        // writes the same object periodically costs no history in the store.
         let is_unchanged = resource.shows(current) && new == old;
         if is_unchanged && !self.is_rewritten(key, options).await? {
             return Ok(ResponseObject::Kept(Arc::clone(current)));
@@ -249,6 +252,8 @@ impl Registry {
         if options.dry_run {
             return Ok(ResponseObject::Dry(new));
         }
+        // The write succeeds only at this revision: if another one was committed since, the caller repeats the attempt with the
+        // newer object, and admission and validation run again.
         let revision = k3_storage::Revision::new(current.revision);
         if is_finalized(&new, &old, &resource.kind) {
             return match self.commit(Write::delete(key.clone(), revision)).await {
@@ -298,7 +303,7 @@ impl Registry {
         (is_free && new.has("status")).then(|| new.at("status").clone())
     }
 
-    /// Takes a changed object through admission and rules.
+    /// Runs admission and validation for a changed object.
     async fn admit_and_validate_change<'r>(
         &'r self,
         ctx: &RequestContext,
@@ -346,10 +351,10 @@ impl Registry {
     }
 
     /// Takes a changed object through its rules and the plugins that refuse.
+    // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/update.go BeforeUpdate
     #[expect(
         clippy::too_many_arguments,
         reason = "validation needs the whole context of a change"
-    // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/update.go BeforeUpdate
     )]
     async fn validate_change(
         &self,

@@ -37,7 +37,7 @@ const BOOKMARKS: Duration = Duration::from_mins(1);
 /// How much is sent at a time.
 const PIECE: usize = 64 * 1024;
 
-/// A running watch, as the body of an answer.
+/// A running watch, as a streamed response body.
 struct WatchBody {
     /// Events from the cache; `None` when the watch has ended.
     watcher: Option<CacheWatcher>,
@@ -222,7 +222,8 @@ fn interest(selection: &SelectionPredicate, resource: &Resource, namespace: &str
 // --- WatchBody ---
 
 impl WatchBody {
-    /// What an event is to this watcher, if it is anything.
+    /// The type of an event for this watcher: an object that starts to match the selector is ADDED, one that ceases to
+    /// match is DELETED. `None` if the event does not concern it.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go convertToWatchEvent
     fn as_type(&self, delivery: &EventDelivery) -> Option<EventType> {
         let event = &delivery.event;

@@ -71,7 +71,7 @@ pub(super) fn attempts(head: &RequestHead, peer: &ConnectionPeer) -> String {
     format!("Authentication failed, attempted: {}", tried.join(", "))
 }
 
-/// Where a request comes from: what proxies say, which may be anything, then who is at the other end.
+/// Source IPs of a request: those that proxies report, which are unverified, then the peer.
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/net/http.go SourceIPs
 fn sources(head: &RequestHead, peer: Option<IpAddr>) -> Vec<IpAddr> {
     let parsed = |text: &str| text.trim().parse::<IpAddr>().ok();

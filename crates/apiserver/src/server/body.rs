@@ -145,7 +145,7 @@ fn join(mut frames: Vec<Bytes>, length: usize) -> Bytes {
 // --- UnreadBody ---
 
 impl UnreadBody {
-    /// A body of which the rest is kept here when it is dropped before its end.
+    /// Wraps a body so that its unread remainder is kept here when it is dropped early.
     pub(super) fn keep(&self, body: RequestBody) -> RequestBody {
         if body.is_end_stream() {
             return body;

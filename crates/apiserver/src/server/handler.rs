@@ -61,7 +61,7 @@ const PATHS: [&str; 8] = [
     "/.well-known/openid-configuration",
 ];
 
-/// What answers requests.
+/// Handles all requests.
 pub(super) struct RequestHandler {
     config: Config,
     registry: Arc<Registry>,
@@ -546,7 +546,7 @@ impl RequestHandler {
         }
     }
 
-    /// What there is to ask for, as of now.
+    /// The discovery documents of the currently served resources.
     fn discovery(&self) -> Arc<Discovery> {
         let generation = self.registry.caches.definitions().generation();
         let mut known = self.discovery.lock().unwrap_or_else(PoisonError::into_inner);
@@ -556,7 +556,7 @@ impl RequestHandler {
         Arc::clone(&known.1)
     }
 
-    /// What it looks like, as of now.
+    /// The OpenAPI documents of the currently served resources.
     fn openapi(&self) -> Arc<OpenApi> {
         let definitions = self.registry.caches.definitions();
         let generation = definitions.generation();
@@ -644,7 +644,7 @@ impl RequestHandler {
     }
 }
 
-/// The answer to a path that leads to nothing the server knows of.
+/// 404 for an unknown path, as text.
 // upstream: staging/src/k8s.io/apiserver/pkg/server/routes/index.go ServeHTTP; an unknown path is 404 with a text body
 fn path_not_found() -> HttpResponse {
     web::text(404, "404 page not found\n")
@@ -659,7 +659,7 @@ fn too_many_requests(observer: &RequestObserver) -> HttpResponse {
     answer
 }
 
-/// What there is to ask for.
+/// Builds the discovery documents.
 fn discover(config: &Config, registry: &Registry) -> Discovery {
     let (address, port) = config.advertise;
     let mut groups = DiscoveryGroup::builtin();
@@ -670,7 +670,7 @@ fn discover(config: &Config, registry: &Registry) -> Discovery {
     Discovery::new(groups, SocketAddr::new(address, port).to_string())
 }
 
-/// What every answer carries.
+/// Adds the headers of every response.
 fn finish(mut answer: HttpResponse, head: &RequestHead) -> HttpResponse {
     let headers = answer.headers_mut();
     if !headers.contains_key(header::CACHE_CONTROL) {

@@ -36,7 +36,7 @@ const STALLED: Duration = Duration::from_mins(1);
 const LINGER: Duration = Duration::from_millis(500);
 const LINGER_BYTES: usize = 8 * 1024 * 1024;
 
-/// What a connection does. Times are milliseconds since it began, and one more: 0 is never.
+/// The activity of a connection. Times are milliseconds since it was accepted plus one; 0 means never.
 pub(super) struct IdleTimeout {
     began: Instant,
     /// Whether requests are sequential, as in HTTP/1.1.
@@ -61,13 +61,13 @@ pub(super) struct IdleTimeoutStream<S> {
     linger: Option<LingeringClose>,
 }
 
-/// What is left of the lingering of a connection.
+/// The state of a lingering close.
 struct LingeringClose {
     end: Pin<Box<Sleep>>,
     bytes: usize,
 }
 
-/// The body of an answer. Until it is dropped, its connection has something to do.
+/// A response body. Its connection counts as active until it is dropped.
 pub(super) struct ActiveBody {
     body: ResponseBody,
     idle_timeout: Arc<IdleTimeout>,

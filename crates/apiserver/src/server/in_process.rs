@@ -24,20 +24,20 @@ use crate::{
     http::{BodyError, RequestBody, ResponseBody, sent},
 };
 
-/// A way into the server for a user who is part of its process. Clones are the same user.
+/// In-process access to the server for one user. Clones are the same user.
 #[derive(Clone)]
 pub struct InProcessTransport {
     handler: Arc<RequestHandler>,
     peer: Arc<ConnectionPeer>,
 }
 
-/// The body of an answer; the pieces are those that are stored, not copies.
+/// A response body. Its frames are the stored bytes, not copies.
 pub struct InProcessBody(ResponseBody);
 
 // --- InProcessTransport ---
 
 impl InProcessTransport {
-    /// Answers a request.
+    /// Sends a request.
     pub fn ask<B>(&self, request: Request<B>) -> BoxFuture<'_, Response<InProcessBody>>
     where
         B: http_body::Body + Send + 'static,
@@ -60,7 +60,7 @@ impl InProcessTransport {
 }
 
 impl Server {
-    /// A way in for a user who is part of this process, such as a controller with its service account.
+    /// In-process access for a user, such as a controller with its service account.
     pub fn in_process(&self, user: User) -> InProcessTransport {
         InProcessTransport {
             handler: Arc::clone(&self.handler),

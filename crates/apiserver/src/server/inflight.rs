@@ -45,7 +45,7 @@ pub(super) struct InflightPermit {
     seats: usize,
 }
 
-/// How many seats a request takes that processes so many objects and brings so many bytes.
+/// The seats of a request that processes so many objects and has a body of so many bytes.
 pub(super) fn seats(objects: usize, bytes: usize) -> usize {
     let seats = objects
         .div_ceil(OBJECTS_PER_SEAT)
@@ -64,7 +64,7 @@ impl InflightLimits {
         }
     }
 
-    /// A place for a request; `None` if there is none.
+    /// Acquires one seat; `None` if the pool is full.
     pub(super) fn enter(&self, writes: bool, user: &User) -> Option<InflightPermit> {
         let pool = usize::from(writes);
         let permit = InflightPermit {

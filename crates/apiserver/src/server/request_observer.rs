@@ -39,12 +39,12 @@ const PATHS: [&str; 9] = [
     "/api",
 ];
 
-/// Whether a subresource is a conversation, and not an answer.
+/// Whether a subresource is a long-running connection (exec, attach, portforward, proxy).
 pub(super) fn is_connection(part: &str) -> bool {
     CONNECTIONS.contains(&part)
 }
 
-/// One request, from its first byte to the last one of its answer.
+/// Observes one request until the last byte of its response.
 pub(super) struct RequestObserver {
     pub id: HeaderValue,
     pub began: Instant,
@@ -115,7 +115,7 @@ impl RequestObserver {
         }
     }
 
-    /// It is known who asks.
+    /// Called when the request is authenticated.
     pub(super) fn set_user(&mut self, user: &User) {
         self.is_authenticated = !user.groups.iter().any(|group| group == "system:unauthenticated");
         self.metrics.authenticated(Some(&user.name));
@@ -124,7 +124,7 @@ impl RequestObserver {
         }
     }
 
-    /// It is not known who asks.
+    /// Called when authentication failed.
     pub(super) fn authentication_failed(&self) {
         self.metrics.authenticated(None);
     }
@@ -136,7 +136,7 @@ impl RequestObserver {
         }
     }
 
-    /// It was decided whether it may be done, and why.
+    /// Called with the authorization decision.
     pub(super) fn decided(&self, decision: &Result<String, Status>) {
         self.metrics.authorized(decision.is_ok());
         if self.record.is_none() {
@@ -150,17 +150,17 @@ impl RequestObserver {
         self.notes.add("authorization.k8s.io/reason", reason);
     }
 
-    /// It was refused because there are too many.
+    /// Called when the request is rejected by the in-flight limit.
     pub(super) fn refused(&self) {
         self.series.metrics.refused.count();
     }
 
-    /// It took too long.
+    /// Called when the request timed out.
     pub(super) fn timed_out(&self) {
         self.series.metrics.timed_out.count();
     }
 
-    /// It panicked. The answer follows.
+    /// Called when the handler panicked.
     pub(super) fn panicked(&mut self, why: &str) {
         self.metrics.panics.count();
         if let Some(record) = self.record.take() {

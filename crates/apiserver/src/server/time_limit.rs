@@ -21,7 +21,7 @@ pub(super) fn of(said: &str, most: Duration) -> Result<Duration, Status> {
     })
 }
 
-/// The answer when the time is over.
+/// The error of a request that timed out.
 pub(super) fn over() -> Status {
     Status::timeout("request did not complete within the allotted timeout", 0)
 }

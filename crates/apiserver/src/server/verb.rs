@@ -5,7 +5,7 @@ use k3_api::status::{GroupResource, Status, StatusReason};
 
 use crate::request::Target;
 
-/// What is done to a resource.
+/// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -96,7 +96,7 @@ impl Verb {
     }
 }
 
-/// The answer to a method a path does not have.
+/// 405 Method Not Allowed.
 pub(super) fn not_allowed() -> Status {
     bare(
         StatusReason::MethodNotAllowed,
@@ -105,7 +105,7 @@ pub(super) fn not_allowed() -> Status {
     )
 }
 
-/// The answer to a path within the API that leads to nothing.
+/// 404 for a path within the API that is not a resource.
 pub(super) fn not_found() -> Status {
     bare(
         StatusReason::NotFound,

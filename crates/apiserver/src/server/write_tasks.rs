@@ -30,7 +30,7 @@ impl WriteTasks {
         outcome
     }
 
-    /// Waits for what is under way. What takes too long is cut off.
+    /// Waits for running writes, and aborts those that exceed the time limit.
     pub(super) async fn end(&self, patience: Duration) {
         let mut writes = std::mem::take(&mut *self.lock());
         let all = async { while writes.join_next().await.is_some() {} };

@@ -14,9 +14,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{
-    LEASE_NAMESPACE, labels, pods, silence,
+    LEASE_NAMESPACE, labels, pods,
     state::{Lease, NodeState, SharedState, renew_time},
-    taints,
+    taints, unknown_conditions,
 };
 use crate::{
     event_message::EventMessage,
@@ -92,7 +92,7 @@ impl NodeLifecycleController {
     // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go tryUpdateNodeHealth
     async fn mark_unknown(&self, node: &Node, request: &Request) -> Result<bool, Error> {
         let name = &*node.metadata.name;
-        let Some(conditions) = silence::unknown_conditions(node, self.clock.now()) else {
+        let Some(conditions) = unknown_conditions::unknown_conditions(node, self.clock.now()) else {
             return Ok(false);
         };
         // The informer may be behind: the node is read from the server.

@@ -5,19 +5,19 @@
 //! taints      which taints a node should have
 //! zones       eviction rate per zone
 //! health      when a node was last heard from
-//! silence     conditions of a node that stopped posting status
 //! pods        pods of nodes that are not ready
+//! unknown_conditions  conditions of a node that stopped posting status
 //! ```
 
 mod controller;
 mod health;
 mod labels;
 mod pods;
-mod silence;
 mod state;
 mod taints;
 #[cfg(test)]
 mod tests;
+mod unknown_conditions;
 mod zones;
 
 use std::{future::pending, sync::Arc, time::Duration};

@@ -36,7 +36,7 @@ pub(super) struct ReferenceGraph {
 /// A namespace and a name in it.
 type NamespacedName = (Box<str>, Box<str>);
 
-/// What is of one node.
+/// Kinds whose objects name the node that they belong to: VolumeAttachment, ResourceSlice, PodCertificateRequest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum NodeOwnedKind {
     Attachment,
@@ -80,7 +80,7 @@ impl ReferenceGraph {
         all.all(|following| following.is_current(caches))
     }
 
-    /// Takes in what is new.
+    /// Updates the graph with changed pods and volumes.
     pub(super) fn follow(&mut self, caches: &WatchCaches) {
         for change in self.pods.changes(caches) {
             self.change_pod(&change);
@@ -163,7 +163,7 @@ impl ReferenceGraph {
         }
     }
 
-    /// Whether a pod on a node refers to something, or a volume of such a pod does.
+    /// Whether a pod on the node, or a volume of such a pod, references the object.
     pub(super) fn wants(&self, node: &str, sort: ReferenceKind, namespace: &str, name: &str) -> bool {
         if self.refers(node, sort, namespace, name) {
             return true;

@@ -9,7 +9,7 @@ use crate::cache::CachedObject;
 /// Something that a node may need because of a pod: what it is, in which namespace, and its name.
 pub(super) type NodeReference = (ReferenceKind, Box<str>, Box<str>);
 
-/// What is referred to.
+/// The kind of a referenced object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ReferenceKind {
     Secret,
@@ -73,7 +73,7 @@ const VOLUME_SECRETS: [(&str, &[&str], bool); 8] = [
     ),
 ];
 
-/// What is read of a pod: much of it is of no interest here.
+/// The fields of a pod that contain references.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Pod {

@@ -34,7 +34,7 @@ impl ClusterRoles {
         self.0.get(name).map(|role| &role.all)
     }
 
-    /// Takes in what became of a role.
+    /// Updates a cluster role after a change.
     pub(super) fn change(&mut self, name: &str, role: Option<&Value>) {
         match role {
             Some(role) => self.0.insert(name.into(), ClusterRole::read(role)),

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{super::cache_follower::ObjectChange, PolicyRule, cluster_roles::ClusterRoles};
 use crate::cache::CachedObject;
 
-/// Roles, and bindings by whom they are for.
+/// Roles, and bindings indexed by subject.
 #[derive(Default)]
 pub(super) struct RbacIndex {
     users: HashMap<Box<str>, SubjectBindings>,
@@ -58,7 +58,7 @@ struct BindingSubject {
 // --- RbacIndex ---
 
 impl RbacIndex {
-    /// Takes in what became of a role.
+    /// Updates a role after a change.
     pub(super) fn change_role(&mut self, (before, after): &ObjectChange) {
         let role = after.as_ref().map(|object| object.tree());
         let Some(object) = after.as_ref().or(before.as_ref()) else {
@@ -85,7 +85,7 @@ impl RbacIndex {
         self.cluster_roles.settle();
     }
 
-    /// Takes in what became of a binding.
+    /// Updates a binding after a change.
     pub(super) fn change_binding(&mut self, (before, after): &ObjectChange) {
         if let Some(object) = before {
             self.remove(&IndexedBinding::read(object));
