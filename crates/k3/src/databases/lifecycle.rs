@@ -236,7 +236,7 @@ fn fill_password(storage: &mut StorageConfig, password: String) {
 }
 
 /// Removes an exited container of k3. A created container may be about to be started by another process.
-async fn remove_stopped(engine: &DockerRuntime, name: &str, mut found: FoundService) -> Result<(), CommandError> {
+async fn remove_stopped(engine: &DockerRuntime, name: &str, mut found: ServiceContainer) -> Result<(), CommandError> {
     let failed = |error| runtime_failure(engine, "remove the exited container of a database", error);
     let waited = timeout(CREATED_TIMEOUT, async {
         while found.state == ServiceContainerState::Created {
@@ -250,12 +250,12 @@ async fn remove_stopped(engine: &DockerRuntime, name: &str, mut found: FoundServ
     });
     // Created long ago and never started: abandoned.
     waited.await.unwrap_or(Ok(())).map_err(failed)?;
-    if found.state == ServiceState::Running {
+    if found.state == ServiceContainerState::Running {
         // Another process is starting it: check again.
         return Ok(());
     }
     tracing::info!("removing the exited database container {name}");
-    engine.remove_service(&found.id).await.map_err(failed)
+    engine.remove_service_container(&found.id).await.map_err(failed)
 }
 
 async fn pull_image_if_missing(engine: &DockerRuntime, image: &str) -> Result<(), CommandError> {
@@ -277,7 +277,7 @@ async fn start_container(
     service: ServiceContainerSpec,
     endpoint: &LocalEndpoint,
 ) -> Result<Option<Box<DatabaseContainer>>, CommandError> {
-    match engine.run_service(&service).await {
+    match engine.run_service_container(&service).await {
         Ok(id) => {
             tracing::info!(
                 "started {} as the container {} for {endpoint} ({}): it stops with this process; its data stays in the volume {}",
@@ -300,7 +300,7 @@ async fn start_container(
 
 fn runtime_failure(engine: &DockerRuntime, what: &str, error: RuntimeError) -> CommandError {
     CommandError::new(
-        format!("cannot {what} ({})", engine.place()),
+        format!("cannot {what} ({})", engine.endpoint()),
         "check the log of the container runtime; or start the database yourself, and use --database-autostart=false",
     )
     .caused_by(error)
@@ -377,11 +377,11 @@ impl DatabaseContainer {
     }
 
     async fn check_running(&self) -> Result<(), CommandError> {
-        let found = self.engine.service(&self.id).await;
+        let found = self.engine.service_container(&self.id).await;
         let found = found.map_err(|error| runtime_failure(&self.engine, "inspect the database", error))?;
         let how = match found.map(|found| found.state) {
-            Some(ServiceState::Running | ServiceState::Made) => return Ok(()),
-            Some(ServiceState::Ended(code)) => format!("exited with {code}"),
+            Some(ServiceContainerState::Running | ServiceContainerState::Created) => return Ok(()),
+            Some(ServiceContainerState::Exited(code)) => format!("exited with {code}"),
             None => "was removed".to_owned(),
         };
         Err(CommandError::new(

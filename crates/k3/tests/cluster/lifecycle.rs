@@ -163,32 +163,18 @@ fn pid(cluster: &ClusterDir, number: usize) -> Pid {
     Pid::from_raw(number).unwrap()
 }
 
-<<<<<<< HEAD:crates/k3/tests/cluster/life.rs
-/// What Docker answers.
-fn asked<T>(question: impl AsyncFnOnce(&DockerRuntime) -> T) -> T {
-=======
 /// Runs requests on Docker.
-fn with_engine<T>(question: impl AsyncFnOnce(&Engine) -> T) -> T {
->>>>>>> rest:crates/k3/tests/cluster/lifecycle.rs
+fn with_engine<T>(question: impl AsyncFnOnce(&DockerRuntime) -> T) -> T {
     let waits = Builder::new_current_thread().enable_all().build().unwrap();
     waits.block_on(async { question(&DockerRuntime::connect_without_owner(docker()).await.unwrap()).await })
 }
 
-<<<<<<< HEAD:crates/k3/tests/cluster/life.rs
-fn is_there(name: &str) -> bool {
-    asked(async |engine| engine.service_container(name).await.unwrap().is_some())
-}
-
-/// The nodes of a cluster as owners of containers.
-fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<ContainerOwner> {
-=======
 fn exists(name: &str) -> bool {
-    with_engine(async |engine| engine.service(name).await.unwrap().is_some())
+    with_engine(async |engine| engine.service_container(name).await.unwrap().is_some())
 }
 
 /// The container owners of a cluster's nodes.
-fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<Owner> {
->>>>>>> rest:crates/k3/tests/cluster/lifecycle.rs
+fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<ContainerOwner> {
     let directories = (1..).map(|number| cluster.directory().join(format!("node-{number}/data/node")));
     directories
         .zip(names)
@@ -196,21 +182,12 @@ fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<Owner> {
         .collect()
 }
 
-<<<<<<< HEAD:crates/k3/tests/cluster/life.rs
-/// How many pods of a node Docker has.
+/// Counts the pod sandboxes of a node.
 fn sandboxes(owner: &ContainerOwner) -> usize {
     let owner = owner.clone();
-    asked(async |_| {
+    with_engine(async |_| {
         let engine = DockerRuntime::connect(docker(), owner).await.unwrap();
         engine.list_pod_sandboxes().await.unwrap().len()
-=======
-/// Counts the pod sandboxes of a node.
-fn sandboxes(owner: &Owner) -> usize {
-    let owner = owner.clone();
-    with_engine(async |_| {
-        let engine = Engine::connect(docker(), owner).await.unwrap();
-        engine.sandboxes().await.unwrap().len()
->>>>>>> rest:crates/k3/tests/cluster/lifecycle.rs
     })
 }
 
@@ -230,11 +207,7 @@ impl ForeignContainer {
             labels: [("k3.test/of".to_owned(), name.clone())].into(),
             ..ServiceContainerSpec::default()
         };
-<<<<<<< HEAD:crates/k3/tests/cluster/life.rs
-        asked(async |engine| engine.run_service_container(&service).await.unwrap());
-=======
-        with_engine(async |engine| engine.run_service(&service).await.unwrap());
->>>>>>> rest:crates/k3/tests/cluster/lifecycle.rs
+        with_engine(async |engine| engine.run_service_container(&service).await.unwrap());
         Self(name)
     }
 
@@ -245,17 +218,10 @@ impl ForeignContainer {
 
 impl Drop for ForeignContainer {
     fn drop(&mut self) {
-<<<<<<< HEAD:crates/k3/tests/cluster/life.rs
-        // Best effort: the runtime of tests goes anyway.
-        asked(async |engine| {
-            let _ = engine.remove_service_container(&self.0).await;
-            let _ = engine.remove_volumes_with_label("k3.test/of", &self.0).await;
-=======
         // Best effort: the test runtime is removed anyway.
         with_engine(async |engine| {
-            let _ = engine.remove_service(&self.0).await;
-            let _ = engine.remove_volumes_labelled("k3.test/of", &self.0).await;
->>>>>>> rest:crates/k3/tests/cluster/lifecycle.rs
+            let _ = engine.remove_service_container(&self.0).await;
+            let _ = engine.remove_volumes_with_label("k3.test/of", &self.0).await;
         });
     }
 }

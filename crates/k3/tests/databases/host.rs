@@ -19,13 +19,8 @@ const INSTANCE: &str = "k3.io/database-instance";
 pub(crate) struct DatabaseTest {
     socket: PathBuf,
     runtime: &'static str,
-<<<<<<< HEAD:crates/k3/tests/databases/machine.rs
-    pub(crate) engine: DockerRuntime,
-    /// What names of containers end with: others use the same runtime.
-=======
     pub(crate) engine: DockerRuntime,
     /// Suffix of container names, because other tests use the same runtime.
->>>>>>> rest:crates/k3/tests/databases/host.rs
     pub(crate) instance: String,
     /// A free port; the next one is free too.
     pub(crate) port: u16,
