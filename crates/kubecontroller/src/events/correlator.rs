@@ -13,7 +13,7 @@ use super::{
 };
 
 /// The number of entries per cache.
-// upstream: staging/src/k8s.io/client-go/tools/record/events_cache.go CorrelatorOptions; the defaults are the same
+// upstream: staging/src/k8s.io/client-go/tools/record/events_cache.go populateDefaults; the same defaults
 const MAX_CACHE_ENTRIES: usize = 4096;
 /// The burst of the token bucket per source and object.
 const BURST: f64 = 25.0;

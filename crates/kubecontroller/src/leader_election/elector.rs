@@ -148,7 +148,7 @@ impl LeaderElector {
         jitter: &mut Jitter,
     ) -> Option<LeaderTerm> {
         loop {
-            // An attempt is never cancelled midway: it may have acquired the lease, and then nobody would lead until it expires.
+            // An attempt is never cancelled midway: it may have acquired the lease, and then no candidate would lead until it expires.
             let limit = self.options.renew_deadline;
             match stop.until_expired(timeout(limit, self.attempt(seen))).await? {
                 Ok(Ok(Some(term))) if stop.is_stopped() => {

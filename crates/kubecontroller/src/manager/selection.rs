@@ -28,9 +28,9 @@ impl ControllerSelection {
 
     /// Parses a list in which `*` enables all, `x` enables `x` and `-x` disables it. Controllers without a match do not run.
     // upstream: staging/src/k8s.io/controller-manager/app/helper.go IsControllerEnabled
-    pub fn parse(words: &[String]) -> Result<Self, String> {
+    pub fn parse(names: &[String]) -> Result<Self, String> {
         let mut rules = Vec::new();
-        for word in words {
+        for word in names {
             let (name, runs) = match word.strip_prefix('-') {
                 Some(name) => (name, false),
                 None => (word.as_str(), true),

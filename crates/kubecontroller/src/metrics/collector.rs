@@ -37,7 +37,7 @@ enum CollectedValue<'v> {
 
 // --- the names ---
 
-// upstream: staging/src/k8s.io/component-base/metrics/prometheus/workqueue/metrics.go WorkqueueMetricsProvider; same help texts
+// upstream: staging/src/k8s.io/component-base/metrics/prometheus/workqueue/metrics.go prometheusMetricsProvider; same help texts
 const WORKQUEUE_METRICS: &[NamedMetric<QueueSnapshot>] = &[
     NamedMetric {
         name: "workqueue_depth",
@@ -247,12 +247,12 @@ fn encode_metrics<T>(
     metrics: &[NamedMetric<T>],
     all: &[(&String, T)],
 ) -> fmt::Result {
-    for family in metrics.iter().filter(|_| !all.is_empty()) {
-        let kind = (family.value)(&all[0].1).metric_type();
-        let mut samples = encoder.encode_descriptor(family.name, family.help, None, kind)?;
+    for metric in metrics.iter().filter(|_| !all.is_empty()) {
+        let kind = (metric.value)(&all[0].1).metric_type();
+        let mut samples = encoder.encode_descriptor(metric.name, metric.help, None, kind)?;
         for (name, shown) in all {
             let labels = [(label, name.as_str())];
-            (family.value)(shown).encode(samples.encode_family(&labels)?)?;
+            (metric.value)(shown).encode(samples.encode_family(&labels)?)?;
         }
     }
     Ok(())

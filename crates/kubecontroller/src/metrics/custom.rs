@@ -156,11 +156,11 @@ impl CustomMetrics {
     fn change(&self, desc: &MetricDesc, labels: &[&str], change: impl FnOnce(&mut MetricValue)) {
         debug_assert_eq!(labels.len(), desc.labels.len(), "the labels of {}", desc.name);
         let mut metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
-        let family = metrics.entry(desc.name).or_insert_with(|| DeclaredMetric {
+        let metric = metrics.entry(desc.name).or_insert_with(|| DeclaredMetric {
             desc: *desc,
             samples: Vec::new(),
         });
-        let samples = &mut family.samples;
+        let samples = &mut metric.samples;
         let is_it = |(known, _): &(Box<[Box<str>]>, MetricValue)| {
             known.iter().map(|value| &**value).eq(labels.iter().copied())
         };

@@ -169,7 +169,7 @@ impl<R> Phase<R> {
         self
     }
 
-    /// Sets the phase that follows a fatal failure. Two phases must not share one, because a reset could not tell where to
+    /// Sets the phase that follows a fatal failure. Two phases must not share one, because a reset could not know where to
     /// return. A phase without an error phase is retried forever.
     #[must_use]
     pub fn on_error(mut self, phase: impl Into<String>) -> Self {

@@ -180,7 +180,7 @@ fn validate_error_phases<R>(machine: &StateMachine<R>, list: &mut Vec<String>) {
     }
     for (to, from) in origins.into_iter().filter(|(_, from)| from.len() > 1) {
         list.push(format!(
-            "phases {from:?} share the error phase {to:?}: a reset could not tell which one failed"
+            "phases {from:?} share the error phase {to:?}: a reset would not know where to return"
         ));
     }
 }

@@ -165,7 +165,7 @@ async fn reentered_phase_starts_with_empty_state() {
 }
 
 #[test]
-fn build_reports_all_mistakes_at_once() {
+fn build_reports_all_errors_at_once() {
     let log = CallLog::default();
     let ok = || script(&log, "x", [done]);
     let nameless = || function(|_: HandlerContext<Migration>| async { done() });
