@@ -54,7 +54,7 @@ enum SplitterState {
 enum StringState {
     #[default]
     Outside,
-    Inside,
+    Quoted,
     /// After a backslash in a string.
     Escape,
 }
@@ -96,15 +96,15 @@ impl ListItemSplitter {
         for (at, &byte) in bytes.iter().enumerate() {
             self.envelope.push(byte);
             match self.string_state {
-                StringState::Escape => self.string_state = StringState::Inside,
-                StringState::Inside => match byte {
+                StringState::Escape => self.string_state = StringState::Quoted,
+                StringState::Quoted => match byte {
                     b'"' => self.string_state = StringState::Outside,
                     b'\\' => self.string_state = StringState::Escape,
                     _ => {}
                 },
                 StringState::Outside => match byte {
                     b'"' => {
-                        self.string_state = StringState::Inside;
+                        self.string_state = StringState::Quoted;
                         self.string_start = self.envelope.len() - 1;
                     }
                     b'[' if self.depth == 1 && self.is_items_field => {
@@ -172,7 +172,7 @@ impl ListItemSplitter {
             at += 1;
             match self.string_state {
                 StringState::Outside => match byte {
-                    b'"' => self.string_state = StringState::Inside,
+                    b'"' => self.string_state = StringState::Quoted,
                     b'{' | b'[' => self.depth += 1,
                     // A scalar item has no closing bracket: it ends before the separator.
                     b',' | b']' if self.depth == ITEM_DEPTH => return (at - 1, true),
@@ -184,13 +184,13 @@ impl ListItemSplitter {
                     }
                     _ => {}
                 },
-                StringState::Inside => match byte {
+                StringState::Quoted => match byte {
                     b'"' => self.string_state = StringState::Outside,
                     b'\\' => self.string_state = StringState::Escape,
                     // Most bytes of a list are in strings, so they are skipped eight at a time.
                     _ => at += skip_plain_bytes(&bytes[at..]),
                 },
-                StringState::Escape => self.string_state = StringState::Inside,
+                StringState::Escape => self.string_state = StringState::Quoted,
             }
         }
         (bytes.len(), false)

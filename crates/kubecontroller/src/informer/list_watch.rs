@@ -62,7 +62,7 @@ pub enum WatchEvent<T: ?Sized> {
 /// Why a [`ListWatch`] stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListWatchError {
-    /// The server no longer has the changes after this version (410 Gone), so the informer relists.
+    /// The server no longer has the changes after this version (HTTP status 410), so the informer relists.
     #[error("the resource version has expired: {0}")]
     Expired(String),
     /// The server responded with an error status.

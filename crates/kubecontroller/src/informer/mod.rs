@@ -10,7 +10,7 @@
 //!   of them on an empty map yields the contents of the store.
 //! - Changes that were missed while the connection was down are recovered by a relist. An object that was deleted meanwhile
 //!   arrives as [`Delta::Deleted`] with its last known state (client-go's `DeletedFinalStateUnknown`). An object that was
-//!   deleted and recreated under the same name arrives as a deletion and an addition. State never goes backwards: an event
+//!   deleted and recreated under the same name arrives as a deletion and an addition. State never moves backwards: an event
 //!   that is older than the store is dropped.
 //! - A handler that is added late first receives every object in the store, then every later change: no gap, no duplicate.
 //! - Lists are decoded item by item while they arrive. A whole list response is never held in memory.

@@ -18,7 +18,7 @@ pub struct InformerOptions<T> {
     /// informer falls back to a plain list.
     pub streaming: bool,
     /// Whether the initial list must include every write before it (`resourceVersion` unset). Otherwise the server may answer
-    /// from its watch cache, which is cheaper. Relists are always consistent, so that state never goes backwards.
+    /// from its watch cache, which is cheaper. Relists are always consistent, so that state never moves backwards.
     pub consistent: bool,
     /// How long a list may make no progress before it is aborted and retried.
     pub list_timeout: Duration,

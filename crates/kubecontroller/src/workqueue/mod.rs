@@ -6,7 +6,7 @@
 //! Guarantees:
 //! - A key is in the queue at most once and is processed by one worker at a time. Any number of additions while it is being
 //!   processed cause exactly one more run.
-//! - Higher priorities come first. Within a priority the lanes take turns; within a lane the order is first in, first out.
+//! - Higher priorities are handed out first. Within a priority the lanes take turns; within a lane the order is first in, first out.
 //! - A key that failed waits for its backoff, which doubles with each failure in a row. An addition runs it at once; if it fails
 //!   again before the backoff has expired, the backoff does not grow.
 //! - A closed queue accepts no keys, hands out the keys that are ready, and then ends.
@@ -133,7 +133,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let now = self.queue_time(Instant::now());
         let mut locked = self.lock();
         let wakeup = locked.state.add(hashed, priority, now);
-        locked.unlock_and_wake(wakeup);
+        locked.unlock_and_notify(wakeup);
     }
 
     /// Adds a key after a delay. If the key becomes ready earlier anyway, nothing changes.
@@ -143,7 +143,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let now = self.queue_time(Instant::now());
         let mut locked = self.lock();
         let wakeup = locked.state.add_at(hashed, 0, now.plus(after), now);
-        locked.unlock_and_wake(wakeup);
+        locked.unlock_and_notify(wakeup);
     }
 
     /// Waits for the next key. Returns `None` once the queue is closed and empty.
@@ -213,7 +213,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let mut locked = self.lock();
         let (failure, wakeup) = locked.state.finish(slot, completion, now);
         let is_drained = locked.has_drained_for_waiter();
-        locked.unlock_and_wake(wakeup);
+        locked.unlock_and_notify(wakeup);
         self.notify_drained(is_drained);
         failure
     }
@@ -258,13 +258,13 @@ impl<K: Clone + Eq + Hash> LockedQueue<K> {
     }
 }
 
-/// Wakes a waiter after the lock is released: the waiter takes the lock first thing.
-trait UnlockAndWake {
-    fn unlock_and_wake(self, wakeup: Wakeup);
+/// Wakes a waiter after the lock is released, because the waiter takes the lock at once.
+trait UnlockAndNotify {
+    fn unlock_and_notify(self, wakeup: Wakeup);
 }
 
-impl<K: Clone + Eq + Hash> UnlockAndWake for MutexGuard<'_, LockedQueue<K>> {
-    fn unlock_and_wake(mut self, wakeup: Wakeup) {
+impl<K: Clone + Eq + Hash> UnlockAndNotify for MutexGuard<'_, LockedQueue<K>> {
+    fn unlock_and_notify(mut self, wakeup: Wakeup) {
         let waker = self.waiters.take_waker(wakeup);
         drop(self);
         waker.into_iter().for_each(Waker::wake);

@@ -37,7 +37,7 @@ pub(super) struct QueueState<K> {
     adds: u64,
     retries: u64,
     /// The latest time that a caller has passed. Callers read the clock before they take the lock, so times may arrive out of
-    /// order. If time went back, a key that was added "now" would look as if it were delayed.
+    /// order. If time moved back, a key that was added "now" would look as if it were delayed.
     latest: QueueTime,
 }
 

@@ -57,7 +57,7 @@ async fn additions_during_processing_cause_one_more_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn higher_priorities_come_first_and_raise_queued_keys() {
+async fn higher_priorities_are_handed_out_first_and_raise_queued_keys() {
     let queue = queue();
     for key in ["a", "b", "c"] {
         queue.add(key);

@@ -150,7 +150,7 @@ async fn resync_sends_every_object_periodically_if_enabled() {
 async fn objects_are_transformed_before_they_are_stored() {
     let server = FakeServer::new();
     server.set("a", "1");
-    let options = InformerOptions::default().transform(|thing: &mut TestObject| thing.fields.data.clear());
+    let options = InformerOptions::default().transform(|object: &mut TestObject| object.fields.data.clear());
     let (_informers, informer) = informer(&server, options);
     let observer = Observer::new(&informer);
     informer.wait_for_sync().await;
