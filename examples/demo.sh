@@ -1,16 +1,16 @@
 #!/bin/sh
-# The whole of k3 in a minute: makes a cluster on this machine, runs it, applies a Deployment, shows that its containers run,
-# and removes everything again.
+# Shows k3 in one minute: creates a cluster on this machine, starts it, applies a Deployment, shows its containers, and removes
+# everything.
 #
-#   examples/demo.sh                          with the k3, kubectl and docker of this machine
+#   examples/demo.sh                          with k3, kubectl and docker from PATH
 #   NODES=3 IMAGE=nginx:1.27 examples/demo.sh with three nodes and another image
 #
-# Variables, with what they are by default:
-#   K3=k3 KUBECTL=kubectl DOCKER=docker       the programs
-#   IMAGE=nginx:alpine                        what runs
-#   NODES=1 DIR=.k3-demo                      how many nodes, and where their files are
-#   RUNTIME= RUNTIME_ENDPOINT=                what runs containers and its socket; empty: the first that answers
-#   API_PORT=6443 NODE_PORT=10250             the first ports that are used
+# Variables and their defaults:
+#   K3=k3 KUBECTL=kubectl DOCKER=docker       the commands
+#   IMAGE=nginx:alpine                        the image of the Deployment
+#   NODES=1 DIR=.k3-demo                      number of nodes, and the directory of their files
+#   RUNTIME= RUNTIME_ENDPOINT=                container runtime and its socket; empty: the first that responds
+#   API_PORT=6443 NODE_PORT=10250             the first ports to use
 set -eu
 
 K3=${K3:-k3} KUBECTL=${KUBECTL:-kubectl} DOCKER=${DOCKER:-docker}
@@ -20,14 +20,14 @@ API_PORT=${API_PORT:-6443} NODE_PORT=${NODE_PORT:-10250}
 
 step() { printf '\n== %s\n' "$*"; }
 
-step "make a cluster with $NODES node(s)"
+step "create a cluster with $NODES node(s)"
 "$K3" cluster create --dir "$DIR" --nodes "$NODES" --api-port "$API_PORT" --node-port "$NODE_PORT" \
     ${RUNTIME:+--runtime "$RUNTIME"} ${RUNTIME_ENDPOINT:+--runtime-endpoint "$RUNTIME_ENDPOINT"}
-# Whatever happens from here on, nothing is left.
+# From here on, every exit removes the cluster.
 trap '"$K3" cluster clear --dir "$DIR" --force' EXIT
 trap 'exit 1' HUP INT TERM
 
-step "run it"
+step "start it"
 "$K3" cluster start --dir "$DIR"
 KUBECONFIG=$DIR/node-1/data/admin.kubeconfig
 export KUBECONFIG
@@ -54,11 +54,11 @@ spec:
         imagePullPolicy: IfNotPresent
 YAML
 
-step "wait until it runs"
+step "wait for the rollout"
 "$KUBECTL" rollout status deployment/nginx --timeout=180s
 "$KUBECTL" get pods -o wide
 
-step "see its containers"
+step "list its containers"
 for pod in $("$KUBECTL" get pods -l app=nginx -o name); do
     name=k8s_default_${pod#pod/}_nginx
     # DOCKER may have arguments.

@@ -1,17 +1,17 @@
-//! Errors with what is behind them.
+//! Error messages with their sources.
 
 use std::error::Error;
 
-/// The message, and those of its causes as far as they say more.
+/// The message of an error, followed by those of its sources that it does not contain already.
 pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
+    let mut source = error.source();
+    while let Some(error) = source {
+        let message = error.to_string();
+        if !text.contains(&message) {
+            text = format!("{text}: {message}");
         }
-        cause = error.source();
+        source = error.source();
     }
     text
 }

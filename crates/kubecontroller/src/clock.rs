@@ -1,13 +1,13 @@
-//! The time of day.
+//! The wall clock.
 //!
-//! Waiting is tokio's business, and tests pause its clock. What is written into objects, and compared with what others
-//! wrote, comes from here, so that a test can say what time it is and make the clock jump.
+//! Delays use tokio's clock, which tests can pause. Timestamps that are written into objects or compared with those of other
+//! writers come from a [`Clock`], so that a test can set the time and make it jump.
 
 use std::{fmt, sync::Arc};
 
 use k8s_openapi::jiff::Timestamp;
 
-/// Tells the time of day. Clones tell the same.
+/// A source of wall clock time. Clones return the same time.
 #[derive(Clone)]
 pub struct Clock {
     now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
@@ -16,17 +16,17 @@ pub struct Clock {
 // --- Clock ---
 
 impl Clock {
-    /// The clock of the machine.
+    /// The clock of the system.
     pub fn system() -> Self {
         Clock::new(Timestamp::now)
     }
 
-    /// A clock that a test, or a simulation, drives.
+    /// A clock that calls a function, for tests and simulations.
     pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Clock { now: Arc::new(now) }
     }
 
-    /// The time of day.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         (self.now)()
     }

@@ -1,7 +1,7 @@
-//! Writing where others write too.
+//! Retries after write conflicts.
 //!
-//! A write that is based on an old version is refused with a conflict. The answer is to look again and decide again, not to
-//! write the same thing again; and not for ever, for a reconcile that fails is tried again anyway.
+//! An update that is based on an old resource version fails with 409 Conflict. The remedy is to read the object again and to decide
+//! again, not to repeat the same write. The number of attempts is small, because a failed reconcile is retried anyway.
 
 use std::{
     fmt::Debug,
@@ -15,17 +15,17 @@ use kube::{Api, api::PostParams};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::sleep;
 
-/// How often and how fast conflicts are tried again.
+/// How often and with which delay conflicting writes are retried.
 #[derive(Clone)]
 pub struct ConflictRetry {
-    tries: u32,
-    pause: Duration,
-    /// From 0 to 1.
+    max_attempts: u32,
+    min_delay: Duration,
+    /// Returns numbers from 0 to 1.
     random: Arc<dyn Fn() -> f64 + Send + Sync>,
 }
 
-/// Does something again, with a fresh look, as long as it is refused because others wrote meanwhile: five times in all, a few
-/// milliseconds apart. `attempt` reads what it is about to write.
+/// Runs `attempt` again while it fails with a conflict: client-go's `RetryOnConflict`. There are at most five attempts, 10 to 20 ms
+/// apart. `attempt` must read the object that it writes.
 ///
 /// ```
 /// # async fn show(api: kube::Api<k8s_openapi::api::core::v1::ConfigMap>) -> Result<(), kube::Error> {
@@ -40,6 +40,7 @@ pub struct ConflictRetry {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "RetryOnConflict")]
 pub async fn retry_on_conflict<T, F, Fut>(attempt: F) -> Result<T, kube::Error>
 where
     F: FnMut() -> Fut,
@@ -48,7 +49,7 @@ where
     ConflictRetry::default().retry(attempt).await
 }
 
-/// Reads an object, changes it and writes it, again if others wrote meanwhile. What the change leaves as it is is not written.
+/// Reads an object, changes it and writes it, with retries on conflict. An object that `change` leaves unchanged is not written.
 pub async fn update<K>(api: &Api<K>, name: &str, mut change: impl FnMut(&mut K)) -> Result<K, kube::Error>
 where
     K: kube::Resource + Clone + Debug + Serialize + DeserializeOwned + PartialEq,
@@ -62,82 +63,83 @@ where
         }
         api.replace(name, &PostParams::default(), &after).await
     };
-    let conflicts = ConflictRetry::default();
-    let mut tries = 0;
+    // Not `ConflictRetry::retry`: the future of an async closure borrows from the closure, which `FnMut() -> Fut` cannot express.
+    let retry = ConflictRetry::default();
+    let mut attempts = 0;
     loop {
-        tries += 1;
+        attempts += 1;
         match attempt().await {
-            Err(error) if is_conflict(&error) && tries < conflicts.tries => conflicts.pause().await,
+            Err(error) if is_conflict(&error) && attempts < retry.max_attempts => retry.delay().await,
             result => return result,
         }
     }
 }
 
-/// Whether a write was refused because others wrote meanwhile.
+/// Whether a write failed because the object has changed since it was read.
 pub fn is_conflict(error: &kube::Error) -> bool {
-    // `AlreadyExists` has the same code, and a fresh look at the same decision would not help it.
+    // `AlreadyExists` has the same code, but reading again does not resolve it.
     matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason != "AlreadyExists")
 }
 
 // --- ConflictRetry ---
 
 impl Default for ConflictRetry {
-    /// Five tries, 10 ms and up to as much again apart.
+    /// Five attempts, 10 to 20 ms apart.
     fn default() -> Self {
         ConflictRetry {
-            tries: 5,
-            pause: Duration::from_millis(10),
+            max_attempts: 5,
+            min_delay: Duration::from_millis(10),
             random: Arc::new(random),
         }
     }
 }
 
 impl ConflictRetry {
-    /// How often something is tried in all. At least once.
+    /// The number of attempts, including the first one.
     #[must_use]
-    pub fn tries(mut self, tries: u32) -> Self {
-        self.tries = tries;
+    pub fn max_attempts(mut self, max_attempts: u32) -> Self {
+        self.max_attempts = max_attempts;
         self
     }
 
-    /// How far the tries are apart at least; at most twice that.
+    /// The minimum delay between two attempts. The delay is chosen at random between this and its double.
     #[must_use]
-    pub fn backoff(mut self, pause: Duration) -> Self {
-        self.pause = pause;
+    pub fn min_delay(mut self, min_delay: Duration) -> Self {
+        self.min_delay = min_delay;
         self
     }
 
-    /// Where the part of the pauses comes from that is left to chance: numbers from 0 to 1.
+    /// The source of randomness for the delays: numbers from 0 to 1. For tests.
     #[must_use]
     pub fn random(mut self, random: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
         self.random = Arc::new(random);
         self
     }
 
-    /// Does something, again as long as others wrote meanwhile and tries are left.
+    /// Runs `attempt` again while it fails with a conflict and attempts are left.
     pub async fn retry<T, F, Fut>(&self, mut attempt: F) -> Result<T, kube::Error>
     where
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T, kube::Error>>,
     {
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
-            tries += 1;
+            attempts += 1;
             match attempt().await {
-                Err(error) if is_conflict(&error) && tries < self.tries => self.pause().await,
+                Err(error) if is_conflict(&error) && attempts < self.max_attempts => self.delay().await,
                 result => return result,
             }
         }
     }
 
-    /// Two who were refused together should not come back together.
-    async fn pause(&self) {
-        let more = (self.random)().clamp(0.0, 1.0);
-        sleep(self.pause + self.pause.mul_f64(more)).await;
+    /// The delay is random: two writers that conflicted with each other must not retry in step.
+    async fn delay(&self) {
+        let jitter = (self.random)().clamp(0.0, 1.0);
+        sleep(self.min_delay + self.min_delay.mul_f64(jitter)).await;
     }
 }
 
-/// A number from 0 to 1. Every hasher is seeded afresh.
+/// A random number from 0 to 1. Hashers are seeded at random.
 fn random() -> f64 {
     let bits = u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default();
     f64::from(bits) / f64::from(u32::MAX)
@@ -154,12 +156,12 @@ mod tests {
     use super::{ConflictRetry, update};
     use crate::testing::FakeApi;
 
-    fn refused(code: u16, reason: &str) -> kube::Error {
+    fn api_error(code: u16, reason: &str) -> kube::Error {
         kube::Error::Api(Status::failure("no", reason).with_code(code).boxed())
     }
 
     #[tokio::test]
-    async fn of_two_writers_one_looks_again_and_both_succeed() {
+    async fn update_reads_again_after_a_conflict() {
         let api = FakeApi::new();
         let map: ConfigMap =
             serde_json::from_str(r#"{"metadata": {"name": "web", "namespace": "shop"}}"#).unwrap();
@@ -170,27 +172,29 @@ mod tests {
                 .get_or_insert_default()
                 .insert(name.to_owned(), "yes".to_owned());
         };
-        let mut looks = 0;
+        let mut calls = 0;
         let change = |map: &mut ConfigMap| {
-            looks += 1;
-            if looks == 1 {
+            calls += 1;
+            if calls == 1 {
                 api.edit("shop", "web", |map| set(map, "theirs"));
             }
             set(map, "ours");
         };
         let written = update(&maps, "web", change).await.unwrap();
-        assert_eq!((looks, written.data.unwrap_or_default().len()), (2, 2));
-        // What is right already is not written.
+        assert_eq!((calls, written.data.unwrap_or_default().len()), (2, 2));
+        // An unchanged object is not written.
         let before = api.version();
         update(&maps, "web", |map| set(map, "ours")).await.unwrap();
         assert_eq!(api.version(), before);
     }
 
-    async fn tries(conflicts: u32, error: impl Fn() -> kube::Error) -> (u32, bool, Duration) {
-        let (tries, begin) = (Cell::new(0), Instant::now());
+    /// Fails `conflicts` times. Returns the number of attempts, whether the last one succeeded, and the elapsed time.
+    async fn run_attempts(conflicts: u32, error: impl Fn() -> kube::Error) -> (u32, bool, Duration) {
+        let attempts = Cell::new(0);
+        let begin = Instant::now();
         let attempt = || {
-            tries.set(tries.get() + 1);
-            let result = if tries.get() > conflicts {
+            attempts.set(attempts.get() + 1);
+            let result = if attempts.get() > conflicts {
                 Ok(())
             } else {
                 Err(error())
@@ -198,24 +202,24 @@ mod tests {
             std::future::ready(result)
         };
         let result = ConflictRetry::default().random(|| 0.5).retry(attempt).await;
-        (tries.get(), result.is_ok(), begin.elapsed())
+        (attempts.get(), result.is_ok(), begin.elapsed())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_conflict_is_tried_again_with_a_pause_but_not_for_ever() {
-        let conflict = || refused(409, "Conflict");
-        let pause = Duration::from_millis(15);
-        assert_eq!(tries(0, conflict).await, (1, true, Duration::ZERO));
-        assert_eq!(tries(2, conflict).await, (3, true, pause * 2));
-        assert_eq!(tries(4, conflict).await, (5, true, pause * 4));
-        assert_eq!(tries(5, conflict).await, (5, false, pause * 4));
+    async fn conflicts_are_retried_with_a_delay_at_most_five_times() {
+        let conflict = || api_error(409, "Conflict");
+        let delay = Duration::from_millis(15);
+        assert_eq!(run_attempts(0, conflict).await, (1, true, Duration::ZERO));
+        assert_eq!(run_attempts(2, conflict).await, (3, true, delay * 2));
+        assert_eq!(run_attempts(4, conflict).await, (5, true, delay * 4));
+        assert_eq!(run_attempts(5, conflict).await, (5, false, delay * 4));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn other_errors_are_not_tried_again() {
+    async fn other_errors_are_not_retried() {
         for (code, reason) in [(409, "AlreadyExists"), (404, "NotFound"), (500, "InternalError")] {
             assert_eq!(
-                tries(1, || refused(code, reason)).await,
+                run_attempts(1, || api_error(code, reason)).await,
                 (1, false, Duration::ZERO)
             );
         }

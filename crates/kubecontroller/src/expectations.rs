@@ -1,10 +1,13 @@
-//! What a controller has done and not yet seen.
+//! Expectations: writes whose results the informer has not delivered yet.
 //!
-//! A controller that creates five pods and is run again before its informer has seen them would create five more. So it says
-//! what it expects, counts what it sees, and does nothing that depends on the number until it has seen all of it. ControllerExpectations
-//! are given up after five minutes: an event that was lost must not stop a controller for ever.
+//! A controller that creates five pods and runs again before its informer has received them would create five more. Therefore it
+//! records how many creations and deletions it expects, its event handlers count those that they observe, and it does not scale
+//! until the expectations are satisfied. Expectations expire after five minutes, so that an event that never arrives does not block
+//! the controller for ever.
 //!
-//! Deletions are expected by uid: an object that is seen going, and later gone, was deleted once.
+//! Deletions are expected by uid, because one deletion is observed twice: when the object starts to terminate and when it is
+//! removed.
+// upstream: pkg/controller/controller_utils.go UIDTrackingControllerExpectations
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -16,21 +19,23 @@ use tokio::time::Instant;
 
 use crate::Key;
 
-/// For how long something is expected.
-const LONGEST: Duration = Duration::from_mins(5);
+// upstream: pkg/controller/controller_utils.go isExpired
+const EXPECTATIONS_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// What is expected, by the key of the object for which it was done.
+/// The expectations of a controller, by the key of the object that it reconciles.
+// upstream: pkg/controller/controller_utils.go ControllerExpectations
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use kubecontroller::{Key, expectations::ControllerExpectations};
 ///
-/// let (expected, set) = (ControllerExpectations::default(), Key::new("shop", "web"));
-/// expected.set_expectations(&set, 1, ["uid-of-a-pod"]);
-/// assert!(!expected.are_satisfied(&set));
-/// expected.creation_observed(&set);
-/// expected.deletion_observed(&set, "uid-of-a-pod");
-/// assert!(expected.are_satisfied(&set));
+/// let expectations = ControllerExpectations::default();
+/// let replica_set = Key::new("shop", "web");
+/// expectations.set_expectations(&replica_set, 1, ["uid-of-a-pod"]);
+/// assert!(!expectations.are_satisfied(&replica_set));
+/// expectations.creation_observed(&replica_set);
+/// expectations.deletion_observed(&replica_set, "uid-of-a-pod");
+/// assert!(expectations.are_satisfied(&replica_set));
 /// # }
 /// ```
 #[derive(Debug, Default)]
@@ -40,16 +45,17 @@ pub struct ControllerExpectations {
 
 #[derive(Debug)]
 struct PendingExpectation {
-    /// Below zero where more was seen than expected.
+    /// Negative if more creations were observed than expected.
     creations: i64,
     deletions: HashSet<Box<str>>,
-    since: Instant,
+    set_at: Instant,
 }
 
 // --- ControllerExpectations ---
 
 impl ControllerExpectations {
-    /// So many creations, and the deletion of those, are about to be asked for. What was expected before is forgotten.
+    /// Expects this many creations and the deletions of these uids. Replaces earlier expectations of the key. Call it before the
+    /// requests are sent: their events may arrive before the responses.
     pub fn set_expectations<'u>(
         &self,
         key: &Key,
@@ -59,57 +65,58 @@ impl ControllerExpectations {
         let expected = PendingExpectation {
             creations: i64::try_from(creations).unwrap_or(i64::MAX),
             deletions: deletions.into_iter().map(Box::from).collect(),
-            since: Instant::now(),
+            set_at: Instant::now(),
         };
         self.keys().insert(key.clone(), expected);
     }
 
-    /// So many creations are about to be asked for.
+    /// Expects this many creations. Replaces earlier expectations of the key.
     pub fn expect_creations(&self, key: &Key, creations: usize) {
         self.set_expectations(key, creations, []);
     }
 
-    /// The deletion of those is about to be asked for.
+    /// Expects the deletions of these uids. Replaces earlier expectations of the key.
     pub fn expect_deletions<'u>(&self, key: &Key, uids: impl IntoIterator<Item = &'u str>) {
         self.set_expectations(key, 0, uids);
     }
 
-    /// One more creation is about to be asked for, beside what is expected already.
+    /// Adds to the expected creations of a key that has expectations.
     pub fn raise_expectations(&self, key: &Key, creations: usize) {
         if let Some(expected) = self.keys().get_mut(key) {
             expected.creations += i64::try_from(creations).unwrap_or(i64::MAX);
         }
     }
 
-    /// A creation was seen, or could not be asked for.
+    /// Counts a creation that was observed, or that failed and will not be observed.
     pub fn creation_observed(&self, key: &Key) {
         self.lower_expectations(key, 1);
     }
 
-    /// So many creations could not be asked for.
+    /// Subtracts creations that failed and will not be observed.
     pub fn lower_expectations(&self, key: &Key, creations: usize) {
         if let Some(expected) = self.keys().get_mut(key) {
             expected.creations -= i64::try_from(creations).unwrap_or(i64::MAX);
         }
     }
 
-    /// A deletion was seen, or could not be asked for. An object that is going counts as deleted.
+    /// Counts a deletion that was observed, or that failed and will not be observed. A terminating object counts as deleted.
     pub fn deletion_observed(&self, key: &Key, uid: &str) {
         if let Some(expected) = self.keys().get_mut(key) {
             expected.deletions.remove(uid);
         }
     }
 
-    /// Whether nothing is missing, or what is missing has been for so long that it will not come.
+    /// Whether everything expected was observed, or the expectations have expired.
+    #[doc(alias = "SatisfiedExpectations")]
     pub fn are_satisfied(&self, key: &Key) -> bool {
         let keys = self.keys();
         keys.get(key).is_none_or(|expected| {
-            let is_complete = expected.creations <= 0 && expected.deletions.is_empty();
-            is_complete || expected.since.elapsed() > LONGEST
+            let is_fulfilled = expected.creations <= 0 && expected.deletions.is_empty();
+            is_fulfilled || expected.set_at.elapsed() > EXPECTATIONS_TIMEOUT
         })
     }
 
-    /// How many creations, and the deletion of whom, are still expected.
+    /// The number of creations and the uids of deletions that are still expected.
     pub fn pending(&self, key: &Key) -> (usize, Vec<String>) {
         let keys = self.keys();
         keys.get(key).map_or_else(Default::default, |expected| {
@@ -121,7 +128,7 @@ impl ControllerExpectations {
         })
     }
 
-    /// The object is gone, and nothing is expected for it.
+    /// Removes the expectations of an object that was deleted.
     pub fn delete_expectations(&self, key: &Key) {
         self.keys().remove(key);
     }
@@ -137,16 +144,17 @@ mod tests {
 
     use tokio::time::advance;
 
-    use super::{ControllerExpectations, LONGEST};
+    use super::{ControllerExpectations, EXPECTATIONS_TIMEOUT};
     use crate::Key;
 
-    fn set() -> Key {
+    fn replica_set() -> Key {
         Key::new("shop", "web")
     }
 
     #[tokio::test(start_paused = true)]
-    async fn expectations_are_met_when_all_was_seen() {
-        let (expected, set) = (ControllerExpectations::default(), set());
+    async fn satisfied_when_everything_is_observed() {
+        let expected = ControllerExpectations::default();
+        let set = replica_set();
         assert!(expected.are_satisfied(&set));
         expected.set_expectations(&set, 2, ["a", "b"]);
         expected.creation_observed(&set);
@@ -159,18 +167,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_deletion_that_is_seen_twice_counts_once() {
-        let (expected, set) = (ControllerExpectations::default(), set());
+    async fn a_deletion_observed_twice_counts_once() {
+        let expected = ControllerExpectations::default();
+        let set = replica_set();
         expected.expect_deletions(&set, ["a", "b"]);
         expected.deletion_observed(&set, "a");
         expected.deletion_observed(&set, "a");
-        expected.deletion_observed(&set, "somebody else");
+        expected.deletion_observed(&set, "unexpected");
         assert!(!expected.are_satisfied(&set));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn more_than_was_expected_is_enough() {
-        let (expected, set) = (ControllerExpectations::default(), set());
+    async fn surplus_creations_offset_later_expectations() {
+        let expected = ControllerExpectations::default();
+        let set = replica_set();
         expected.expect_creations(&set, 1);
         expected.creation_observed(&set);
         expected.creation_observed(&set);
@@ -182,10 +192,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_does_not_come_is_given_up() {
-        let (expected, set) = (ControllerExpectations::default(), set());
+    async fn expectations_expire_and_can_be_deleted() {
+        let expected = ControllerExpectations::default();
+        let set = replica_set();
         expected.expect_creations(&set, 1);
-        advance(LONGEST).await;
+        advance(EXPECTATIONS_TIMEOUT).await;
         assert!(!expected.are_satisfied(&set));
         advance(Duration::from_millis(1)).await;
         assert!(expected.are_satisfied(&set));

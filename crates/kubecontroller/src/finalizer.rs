@@ -1,7 +1,7 @@
-//! Cleaning up before an object may go.
+//! Finalizers: cleanup before an object is removed.
 //!
-//! Promises: nothing is applied before the finalizer is written, so whatever was made is cleaned up; the finalizer is removed
-//! when the cleanup has succeeded, and never before. A cleanup that fails is tried again, and must do no harm then.
+//! Guarantees: [`Apply`](FinalizerEvent::Apply) runs only after the finalizer is written, so whatever it creates is cleaned up. The
+//! finalizer is removed only after the cleanup has succeeded. A cleanup that fails is retried, so it must be idempotent.
 
 use std::{fmt::Debug, future::Future, sync::Arc};
 
@@ -17,19 +17,19 @@ use crate::{
     object::Object,
 };
 
-/// What is to be done for an object that has the finalizer.
+/// What a reconciler has to do for an object that has the finalizer.
 #[derive(Debug)]
 pub enum FinalizerEvent<T> {
-    /// It is to be what it should be.
+    /// Bring the object to its desired state.
     Apply(Arc<T>),
-    /// It is going: everything that was made for it is to go first.
+    /// The object is terminating: remove everything that was created for it.
     Cleanup(Arc<T>),
 }
 
-/// Reconciles an object that needs a cleanup at its end.
+/// Reconciles an object with a finalizer.
 ///
-/// An object without the finalizer gets it, and is reconciled when that was seen. [`FinalizerEvent::Cleanup`] that ends with
-/// [`Outcome::Done`] lets the object go; any other outcome keeps it until a later one does.
+/// If the object does not have the finalizer, it is added; the resulting event causes the next reconcile. When
+/// [`FinalizerEvent::Cleanup`] returns [`Outcome::Done`], the finalizer is removed; any other outcome keeps it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -37,10 +37,10 @@ pub enum FinalizerEvent<T> {
 /// use kubecontroller::{controller::{Error, Outcome}, finalizer::{self, FinalizerEvent}};
 ///
 /// # async fn show(api: &kube::Api<ConfigMap>, map: Arc<ConfigMap>) -> Result<Outcome, Error> {
-/// finalizer::reconcile(api, "example.com/cleanup", map, |call| async move {
-///     match call {
-///         FinalizerEvent::Apply(map) => println!("make what {:?} needs", map.metadata.name),
-///         FinalizerEvent::Cleanup(map) => println!("remove what was made for {:?}", map.metadata.name),
+/// finalizer::reconcile(api, "example.com/cleanup", map, |event| async move {
+///     match event {
+///         FinalizerEvent::Apply(map) => println!("create what {:?} needs", map.metadata.name),
+///         FinalizerEvent::Cleanup(map) => println!("delete what was created for {:?}", map.metadata.name),
 ///     }
 ///     Ok(Outcome::Done)
 /// })
@@ -51,7 +51,7 @@ pub async fn reconcile<K, T, F, Fut>(
     api: &Api<K>,
     finalizer: &str,
     object: Arc<T>,
-    act: F,
+    handle: F,
 ) -> Result<Outcome, Error>
 where
     K: Clone + DeserializeOwned + Debug,
@@ -60,13 +60,13 @@ where
     Fut: Future<Output = Result<Outcome, Error>>,
 {
     match (has_finalizer(&*object, finalizer), object.is_terminating()) {
-        (true, false) => act(FinalizerEvent::Apply(object)).await,
+        (true, false) => handle(FinalizerEvent::Apply(object)).await,
         (false, false) => {
             add_finalizer(api, &*object, finalizer).await?;
             Ok(Outcome::Done)
         }
         (true, true) => {
-            let outcome = act(FinalizerEvent::Cleanup(Arc::clone(&object))).await?;
+            let outcome = handle(FinalizerEvent::Cleanup(Arc::clone(&object))).await?;
             if outcome == Outcome::Done {
                 remove_finalizer(api, &*object, finalizer).await?;
             }
@@ -81,8 +81,8 @@ pub fn has_finalizer<T: Object>(object: &T, finalizer: &str) -> bool {
     object.finalizers().any(|known| known == finalizer)
 }
 
-/// Adds a finalizer to an object that has not got it. Refused if the object's finalizers are no longer those that are known:
-/// then its next event brings the next try.
+/// Adds a finalizer if the object does not have it. Fails if the finalizers of the object have changed since it was read; the
+/// event of that change causes the next reconcile.
 pub async fn add_finalizer<K, T>(api: &Api<K>, object: &T, finalizer: &str) -> Result<(), kube::Error>
 where
     K: Clone + DeserializeOwned + Debug,
@@ -91,21 +91,21 @@ where
     if has_finalizer(object, finalizer) {
         return Ok(());
     }
-    let known: Vec<_> = object.finalizers().collect();
-    let (test, add) = if known.is_empty() {
-        // A list that is not there is tested as null. Without the test one that somebody else just made would be lost.
+    let finalizers: Vec<_> = object.finalizers().collect();
+    let (test, add) = if finalizers.is_empty() {
+        // A missing list compares equal to null. Without the test, a list that was added meanwhile would be overwritten.
         let test = json!({"op": "test", "path": "/metadata/finalizers", "value": null});
         let add = json!({"op": "add", "path": "/metadata/finalizers", "value": [finalizer]});
         (test, add)
     } else {
-        let test = json!({"op": "test", "path": "/metadata/finalizers", "value": known});
+        let test = json!({"op": "test", "path": "/metadata/finalizers", "value": finalizers});
         let add = json!({"op": "add", "path": "/metadata/finalizers/-", "value": finalizer});
         (test, add)
     };
-    patch(api, object, json!([same_object(object), test, add])).await
+    patch(api, object, json!([test_uid(object), test, add])).await
 }
 
-/// Removes a finalizer. An object that is gone has none.
+/// Removes a finalizer. Succeeds if the object no longer exists.
 pub async fn remove_finalizer<K, T>(api: &Api<K>, object: &T, finalizer: &str) -> Result<(), kube::Error>
 where
     K: Clone + DeserializeOwned + Debug,
@@ -115,18 +115,18 @@ where
         return Ok(());
     };
     let path = format!("/metadata/finalizers/{position}");
-    // Positions move when others remove theirs: the test keeps us from removing somebody else's.
+    // Positions shift when other finalizers are removed. The test keeps this from removing another one.
     let test = json!({"op": "test", "path": path, "value": finalizer});
     let remove = json!({"op": "remove", "path": path});
-    let removed = patch(api, object, json!([same_object(object), test, remove])).await;
+    let removed = patch(api, object, json!([test_uid(object), test, remove])).await;
     match removed {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         removed => removed,
     }
 }
 
-/// Not another object that has the name by now.
-fn same_object<T: Object>(object: &T) -> Value {
+/// Fails the patch if the object was deleted and recreated under the same name.
+fn test_uid<T: Object>(object: &T) -> Value {
     json!({"op": "test", "path": "/metadata/uid", "value": object.uid()})
 }
 
@@ -163,7 +163,7 @@ mod tests {
 
     const OURS: &str = "example.com/cleanup";
 
-    fn world(finalizers: &[&str]) -> (FakeApi, Api<ConfigMap>) {
+    fn api_with_object(finalizers: &[&str]) -> (FakeApi, Api<ConfigMap>) {
         let api = FakeApi::new();
         let map = json!({"metadata": {"name": "web", "namespace": "shop", "finalizers": finalizers}});
         let mut map: ConfigMap = serde_json::from_value(map).unwrap();
@@ -181,16 +181,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_applied_before_the_finalizer_and_nothing_goes_before_the_cleanup() {
-        let (api, maps) = world(&[]);
+    async fn applies_after_adding_the_finalizer_and_removes_it_after_cleanup() {
+        let (api, maps) = api_with_object(&[]);
         let [applied, cleaned] = [0, 1].map(|_| AtomicUsize::new(0));
-        let (is_broken, is_slow) = (AtomicBool::new(true), AtomicBool::new(true));
+        let is_failing = AtomicBool::new(true);
+        let is_slow = AtomicBool::new(true);
         let run = async || {
             let map = Arc::new(maps.get("web").await?);
-            let act = async |call| {
-                match call {
+            let handle = async |event| {
+                match event {
                     FinalizerEvent::Apply(_) => applied.fetch_add(1, SeqCst),
-                    FinalizerEvent::Cleanup(_) if is_broken.load(SeqCst) => {
+                    FinalizerEvent::Cleanup(_) if is_failing.load(SeqCst) => {
                         return Err(Error::transient("not yet"));
                     }
                     FinalizerEvent::Cleanup(_) if is_slow.load(SeqCst) => {
@@ -200,7 +201,7 @@ mod tests {
                 };
                 Ok::<_, Error>(Outcome::Done)
             };
-            reconcile(&maps, OURS, map, act).await
+            reconcile(&maps, OURS, map, handle).await
         };
         run().await.unwrap();
         assert_eq!(
@@ -213,7 +214,7 @@ mod tests {
         maps.delete("web", &DeleteParams::default()).await.unwrap();
         assert!(run().await.is_err());
         assert_eq!(finalizers(&api), [OURS]);
-        is_broken.store(false, SeqCst);
+        is_failing.store(false, SeqCst);
         assert_eq!(
             run().await.unwrap(),
             Outcome::requeue_after(Duration::from_secs(1))
@@ -229,12 +230,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn finalizers_of_others_stay() {
-        let (api, maps) = world(&["other/a", "other/b"]);
+    async fn keeps_other_finalizers() {
+        let (api, maps) = api_with_object(&["other/a", "other/b"]);
         let map = maps.get("web").await.unwrap();
         add_finalizer(&maps, &map, OURS).await.unwrap();
         assert_eq!(finalizers(&api), ["other/a", "other/b", OURS]);
-        // What is known is old by now: neither somebody else's nor our own is lost.
+        // `map` is outdated by now. Neither another finalizer nor ours is lost.
         assert!(add_finalizer(&maps, &map, "example.com/second").await.is_err());
         let map = maps.get("web").await.unwrap();
         api.edit::<ConfigMap>("shop", "web", |map| {
@@ -249,8 +250,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_object_that_is_gone_has_no_finalizer_and_its_successor_is_left_alone() {
-        let (api, maps) = world(&[OURS]);
+    async fn removing_from_a_deleted_object_succeeds_and_a_recreated_one_is_untouched() {
+        let (api, maps) = api_with_object(&[OURS]);
         let map = maps.get("web").await.unwrap();
         api.remove::<ConfigMap>("shop", "web");
         remove_finalizer(&maps, &map, OURS).await.unwrap();

@@ -1,4 +1,4 @@
-//! The name of an object within its kind.
+//! The key of an object within its kind.
 
 use std::{
     fmt,
@@ -7,33 +7,36 @@ use std::{
     sync::Arc,
 };
 
-/// Namespace and name of an object; the namespace is empty for cluster-wide objects. Cheap to clone.
+/// Namespace and name of an object: what controllers put into work queues, and what controller-runtime calls `NamespacedName`. The
+/// namespace of a cluster-scoped object is empty. Cloning copies a pointer.
+#[doc(alias = "NamespacedName")]
+#[doc(alias = "ObjectName")]
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// `namespace/name`, or just the name.
+    /// `namespace/name`, or the name of a cluster-scoped object.
     text: Arc<str>,
 }
 
-/// A text that is not the key of an object.
+/// A text is not a key.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a key: want NAME or NAMESPACE/NAME")]
+#[error("invalid key {0:?}: expected NAME or NAMESPACE/NAME")]
 pub struct ParseKeyError(String);
 
 // --- Key ---
 
 impl Key {
-    /// The key of an object in a namespace; of a cluster-wide one if that is empty.
+    /// The key of an object. An empty namespace makes it the key of a cluster-scoped object.
     pub fn new(namespace: &str, name: &str) -> Self {
         let text = if namespace.is_empty() {
             Arc::from(name)
         } else {
-            // Most names are short: a text on the stack would be no faster, for the allocation is the one that stays.
+            // One allocation, which the `Arc` then copies: building the text on the stack first is no faster.
             Arc::from(format!("{namespace}/{name}"))
         };
         Key { text }
     }
 
-    /// The namespace; empty for cluster-wide objects.
+    /// The namespace; empty for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
         self.text.split_once('/').map_or("", |(namespace, _)| namespace)
     }
@@ -43,7 +46,7 @@ impl Key {
         self.text.split_once('/').map_or(&*self.text, |(_, name)| name)
     }
 
-    /// `namespace/name`, or just the name.
+    /// `namespace/name`, or the name of a cluster-scoped object.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -84,7 +87,7 @@ mod tests {
     use super::Key;
 
     #[test]
-    fn a_key_is_a_name_with_or_without_a_namespace() {
+    fn parses_names_with_and_without_a_namespace() {
         let key: Key = "shop/web".parse().unwrap();
         assert_eq!(key, Key::new("shop", "web"));
         assert_eq!((key.namespace(), key.name()), ("shop", "web"));

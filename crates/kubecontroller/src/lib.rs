@@ -2,30 +2,28 @@
 //!
 #![doc = include_str!("../README.md")]
 //!
-//! # Chapters
+//! # Modules
 //!
-//! Each module begins with what it promises. In the order in which one needs them:
+//! 1. [`manager`]: the program. [`App`] provides flags, logging and signal handling; a [`Setup`](manager::Setup) adds
+//!    controllers. A crate that calls [`register!`] only has to be linked.
+//! 2. [`informer`] and [`store`]: the objects of a kind in memory, found by [`Key`], index or [`selector`]. [`object`] defines
+//!    how much of each object is stored.
+//! 3. [`controller`]: sources, predicates, reconcilers, and how errors are retried.
+//! 4. [`owner`], [`finalizer`], [`conflict`], [`expectations`]: common tasks of reconcilers.
+//! 5. [`phase`]: reconcilers that are declared as state machines.
+//! 6. `testing` (a feature): a fake API server with fault injection, to test controllers without a cluster.
+//! 7. [`leader_election`], [`events`], [`metrics`]: operation with several replicas, and observability.
+//! 8. [`workqueue`]: the queue of the controllers, for use on its own.
 //!
-//! 1. [`manager`]: a program. [`App`] has flags, a log and signals; a [`Setup`](manager::Setup) brings a controller; linking a
-//!    crate that calls [`register!`] is enough to have it.
-//! 2. [`informer`] and [`store`]: what the program knows. Objects of a kind in memory, found by [`Key`] and by indexes;
-//!    [`object`] says what is kept of each, [`selector`] which are meant.
-//! 3. [`controller`]: what it does about it. Changes become keys, keys become reconciles; what an error means, when a key
-//!    comes again, which changes matter.
-//! 4. [`owner`], [`finalizer`], [`conflict`], [`expectations`]: what reconcilers do again and again.
-//! 5. [`phase`]: reconcilers that bring objects from one phase to the next, declared as state machines.
-//! 6. `testing` (with the feature of that name): how to try all of it without a cluster, and with faults.
-//! 7. [`leader_election`], [`events`], [`metrics`]: running it: one leader of several replicas, what users and operators are told.
-//! 8. [`workqueue`]: the machine room, for who wants the queue without the rest.
+//! # Principles
 //!
-//! # Rules of the house
-//!
-//! - A reconciler looks, and does not trust why it was called. It is called again after whatever happens, also after a crash
-//!   between any two of its writes.
-//! - Waiting is an [`Outcome`](controller::Outcome), never a sleep: a worker that sleeps works for nobody.
-//! - What is read from a store may be a moment old. Where that matters, say what was written
-//!   ([`Request::record_write`](controller::Request::record_write)), or what is expected ([`expectations`]).
-//! - Time is passed in: waiting is tokio's, the time of day is a [`Clock`]'s. A test pauses the one and sets the other.
+//! - Reconcilers are level-triggered and idempotent. They act on the current state and not on the event that caused the call, and
+//!   they may be called again after a crash between any two writes.
+//! - A reconciler that has to wait returns an [`Outcome`](controller::Outcome). It does not sleep: a sleeping worker processes no
+//!   other key.
+//! - Stores are eventually consistent. Where a stale read would do harm, record writes with
+//!   [`Request::record_write`](controller::Request::record_write) or use [`expectations`].
+//! - Time is injected. Delays use tokio's clock, which tests pause; timestamps use a [`Clock`], which tests set.
 
 mod causes;
 mod clock;

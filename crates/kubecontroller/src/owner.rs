@@ -1,7 +1,7 @@
-//! Owners: who an object was made for, and who looks after it.
+//! Owner references, adoption and release.
 //!
-//! An object has at most one owner that controls it. Owners are in the namespace of what they own, or in none; the garbage
-//! collector would take anything else for an orphan and delete it.
+//! An object has at most one controller: the owner reference with `controller: true`. An owner must be in the namespace of the
+//! object or cluster-scoped. The garbage collector treats any other owner as absent and deletes the object.
 
 use std::{fmt::Debug, future::Future, sync::Arc};
 
@@ -16,71 +16,73 @@ use serde_json::{Value, json};
 
 use crate::object::Object;
 
-/// Why an object cannot be owned.
+/// Why an owner reference cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerReferenceError {
-    /// Somebody else controls it.
+    /// Another owner controls the object: controller-runtime's `AlreadyOwnedError`.
     #[error("{child} cannot be controlled by {owner}: {controller} controls it already")]
     AlreadyOwned {
         /// The object.
         child: String,
-        /// Who controls it.
+        /// The current controller.
         controller: String,
-        /// Who wanted to.
+        /// The owner that was to control it.
         owner: String,
     },
-    /// What is in a namespace cannot own what is in none.
-    #[error("{child} is in no namespace and cannot be owned by {owner}, which is in one")]
+    /// A namespaced object cannot own a cluster-scoped one.
+    #[error("{child} is cluster-scoped and cannot be owned by {owner}, which is namespaced")]
     ClusterScopedChild {
         /// The object.
         child: String,
-        /// Who wanted to own it.
+        /// The owner.
         owner: String,
     },
-    /// Owners are in the namespace of what they own.
+    /// An owner must be in the namespace of the object.
     #[error("{child} cannot be owned by {owner}, which is in another namespace")]
     CrossNamespace {
         /// The object.
         child: String,
-        /// Who wanted to own it.
+        /// The owner.
         owner: String,
     },
-    /// An owner that was not created yet has no uid.
-    #[error("{owner} cannot own anything: it has no name or no uid")]
+    /// The owner has no name or no uid, because it was not created yet.
+    #[error("{owner} cannot own other objects: it has no name or no uid")]
     MissingUid {
-        /// Who wanted to own something.
+        /// The owner.
         owner: String,
     },
 }
 
-/// What is to become of an object that a controller may look after.
+/// What a controller does with an object that it may own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimDecision {
-    /// It is the controller's, and stays.
+    /// The controller owns the object, and its selector matches.
     Keep,
-    /// It has no controller, and the selector matches: it becomes the controller's.
+    /// The object has no controller, and the selector matches: set the owner reference.
     Adopt,
-    /// It is the controller's, but the selector no longer matches: it is let go.
+    /// The controller owns the object, but its selector no longer matches: remove the owner reference.
     Release,
-    /// It is none of the controller's business.
+    /// Another controller owns the object, or neither owner nor selector match.
     Ignore,
 }
 
-/// Who claims objects.
+/// Adopts and releases objects for a controller, such as a `ReplicaSet` for its pods.
+// upstream: pkg/controller/controller_ref_manager.go BaseControllerRefManager
 #[derive(Clone, Debug, PartialEq)]
 pub struct BaseControllerRefManager {
-    /// How objects refer to it.
+    /// The owner reference to the controller.
     pub reference: OwnerReference,
-    /// Its namespace; empty if it is in none.
+    /// The namespace of the controller; empty if it is cluster-scoped.
     pub namespace: String,
-    /// Whether it is going: then it takes nothing and lets nothing go.
+    /// Whether the controller is terminating. Then it neither adopts nor releases.
     pub is_terminating: bool,
 }
 
-// --- references ---
+// --- owner references ---
 
-/// How objects refer to the one that controls them.
+/// The owner reference to a controller (`metav1.NewControllerRef`).
+#[doc(alias = "NewControllerRef")]
 pub fn controller_reference<O>(owner: &O) -> Result<OwnerReference, OwnerReferenceError>
 where
     O: Resource<DynamicType = ()>,
@@ -96,7 +98,8 @@ where
     })
 }
 
-/// Makes `owner` the one that controls `child`, which is about to be written. A reference that is there already is renewed.
+/// Makes `owner` the controller of `child`, which is not written yet: controller-runtime's `SetControllerReference`. An existing
+/// reference to `owner` is replaced.
 ///
 /// ```
 /// use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod};
@@ -109,12 +112,13 @@ where
 /// set_controller_reference(&set, &mut pod).unwrap();
 /// assert_eq!(pod.metadata.owner_references.unwrap()[0].kind, "ReplicaSet");
 /// ```
+#[doc(alias = "SetControllerReference")]
 pub fn set_controller_reference<O, C>(owner: &O, child: &mut C) -> Result<(), OwnerReferenceError>
 where
     O: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
 {
-    check_places(owner, child)?;
+    check_namespaces(owner, child)?;
     let reference = controller_reference(owner)?;
     let controller = child.meta().owner_references.iter().flatten();
     let other = controller
@@ -127,37 +131,39 @@ where
             owner: name_of(owner),
         });
     }
-    put(reference, child);
+    upsert_reference(reference, child);
     Ok(())
 }
 
-/// Makes `owner` one of the owners of `child`, which goes when all of them are gone.
+/// Makes `owner` one of the owners of `child`, without making it the controller: controller-runtime's `SetOwnerReference`. `child`
+/// is garbage collected when its last owner is deleted.
+#[doc(alias = "SetOwnerReference")]
 pub fn set_owner_reference<O, C>(owner: &O, child: &mut C) -> Result<(), OwnerReferenceError>
 where
     O: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
 {
-    check_places(owner, child)?;
+    check_namespaces(owner, child)?;
     let reference = owner
         .owner_ref(&())
         .ok_or_else(|| OwnerReferenceError::MissingUid {
             owner: name_of(owner),
         })?;
-    put(reference, child);
+    upsert_reference(reference, child);
     Ok(())
 }
 
-fn check_places<O, C>(owner: &O, child: &C) -> Result<(), OwnerReferenceError>
+fn check_namespaces<O, C>(owner: &O, child: &C) -> Result<(), OwnerReferenceError>
 where
     O: Resource<DynamicType = ()>,
     C: Resource<DynamicType = ()>,
 {
-    let places = (
+    let namespaces = (
         owner.meta().namespace.as_deref(),
         child.meta().namespace.as_deref(),
     );
     let names = || (name_of(child), name_of(owner));
-    match places {
+    match namespaces {
         (None | Some(""), _) => Ok(()),
         (Some(_), None | Some("")) => {
             let (child, owner) = names();
@@ -171,7 +177,7 @@ where
     }
 }
 
-fn put<C: Resource<DynamicType = ()>>(reference: OwnerReference, child: &mut C) {
+fn upsert_reference<C: Resource<DynamicType = ()>>(reference: OwnerReference, child: &mut C) {
     let group_of = |api_version: &str| {
         api_version
             .split_once('/')
@@ -204,10 +210,10 @@ fn name_of<K: Resource<DynamicType = ()>>(object: &K) -> String {
     }
 }
 
-// --- claims ---
+// --- BaseControllerRefManager ---
 
 impl BaseControllerRefManager {
-    /// An object that controls others.
+    /// A manager for the objects of a controller.
     pub fn new<O: Resource<DynamicType = ()>>(owner: &O) -> Result<Self, OwnerReferenceError> {
         Ok(BaseControllerRefManager {
             reference: controller_reference(owner)?,
@@ -216,11 +222,12 @@ impl BaseControllerRefManager {
         })
     }
 
-    /// What is to become of an object, which the controller's selector matches or not.
+    /// Decides what to do with an object. `is_match` is whether the selector of the controller matches it.
+    // upstream: pkg/controller/controller_ref_manager.go ClaimObject
     pub fn decide<T: Object>(&self, object: &T, is_match: bool) -> ClaimDecision {
         let Some(controller) = object.controller() else {
-            let is_elsewhere = !self.namespace.is_empty() && self.namespace != object.namespace();
-            let may_adopt = is_match && !self.is_terminating && !object.is_terminating() && !is_elsewhere;
+            let is_foreign = !self.namespace.is_empty() && self.namespace != object.namespace();
+            let may_adopt = is_match && !self.is_terminating && !object.is_terminating() && !is_foreign;
             return if may_adopt {
                 ClaimDecision::Adopt
             } else {
@@ -235,11 +242,12 @@ impl BaseControllerRefManager {
         }
     }
 
-    /// Adopts and releases objects, and gives those that are the controller's then.
+    /// Adopts and releases objects. Returns the objects that the controller then owns.
     ///
-    /// Before the first adoption `may_adopt` is asked, once: it should read the controller from the API and tell whether it is
-    /// still there, with the same uid, and not going. What is in the store may be older than its end, and an object must not be
-    /// given to an owner that is gone.
+    /// `may_adopt` is called once, before the first adoption. It should read the controller from the API server and return whether
+    /// it still exists with the same uid and is not terminating (client-go's `RecheckDeletionTimestamp`). The store may be behind,
+    /// and an object must not be given to a deleted owner: the garbage collector would delete it.
+    // upstream: pkg/controller/controller_ref_manager.go CanAdopt
     pub async fn claim_objects<K, T, F, Fut>(
         &self,
         api: &Api<K>,
@@ -253,38 +261,42 @@ impl BaseControllerRefManager {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<bool, kube::Error>>,
     {
-        let (mut mine, mut orphans, mut strangers) = (Vec::new(), Vec::new(), Vec::new());
+        let mut owned = Vec::new();
+        let mut to_adopt = Vec::new();
+        let mut to_release = Vec::new();
         for object in objects {
             match self.decide(&*object, matches(&object)) {
-                ClaimDecision::Keep => mine.push(object),
-                ClaimDecision::Adopt => orphans.push(object),
-                ClaimDecision::Release => strangers.push(object),
+                ClaimDecision::Keep => owned.push(object),
+                ClaimDecision::Adopt => to_adopt.push(object),
+                ClaimDecision::Release => to_release.push(object),
                 ClaimDecision::Ignore => {}
             }
         }
-        for released in join_all(strangers.iter().map(|object| self.release(api, &**object))).await {
+        for released in join_all(to_release.iter().map(|object| self.release(api, &**object))).await {
             released?;
         }
-        if !orphans.is_empty() && may_adopt().await? {
-            let adopted = join_all(orphans.iter().map(|object| self.adopt(api, &**object))).await;
-            for (object, is_adopted) in orphans.into_iter().zip(adopted) {
+        if !to_adopt.is_empty() && may_adopt().await? {
+            let adopted = join_all(to_adopt.iter().map(|object| self.adopt(api, &**object))).await;
+            for (object, is_adopted) in to_adopt.into_iter().zip(adopted) {
                 if is_adopted? {
-                    mine.push(object);
+                    owned.push(object);
                 }
             }
         }
-        Ok(mine)
+        Ok(owned)
     }
 
-    /// Makes the controller the owner of an object that has none. Says whether the object was still there.
+    /// Adds the owner reference of the controller. Returns false if the object no longer exists.
+    // upstream: pkg/controller/controller_ref_manager.go AdoptPod
     pub async fn adopt<K, T>(&self, api: &Api<K>, object: &T) -> Result<bool, kube::Error>
     where
         K: Clone + DeserializeOwned + Debug,
         T: Object,
     {
         let owners: Vec<_> = object.owners().map(|owner| owner.uid).collect();
-        let mut operations = vec![same_object(object)];
+        let mut operations = vec![test_uid(object)];
         if owners.is_empty() {
+            // Fails if an owner was added meanwhile, instead of overwriting it.
             operations.push(json!({"op": "test", "path": "/metadata/ownerReferences", "value": null}));
             operations
                 .push(json!({"op": "add", "path": "/metadata/ownerReferences", "value": [self.reference]}));
@@ -295,7 +307,8 @@ impl BaseControllerRefManager {
         patch(api, object, operations).await
     }
 
-    /// Lets an object go. One that is gone, or another one by now, is let go already.
+    /// Removes the owner reference of the controller. Succeeds if the object no longer exists.
+    // upstream: pkg/controller/controller_ref_manager.go ReleasePod
     pub async fn release<K, T>(&self, api: &Api<K>, object: &T) -> Result<(), kube::Error>
     where
         K: Clone + DeserializeOwned + Debug,
@@ -307,17 +320,17 @@ impl BaseControllerRefManager {
         };
         let path = format!("/metadata/ownerReferences/{position}");
         let test = json!({"op": "test", "path": format!("{path}/uid"), "value": self.reference.uid});
-        let operations = vec![same_object(object), test, json!({"op": "remove", "path": path})];
+        let operations = vec![test_uid(object), test, json!({"op": "remove", "path": path})];
         patch(api, object, operations).await.map(|_| ())
     }
 }
 
-/// Not another object that has the name by now.
-fn same_object<T: Object>(object: &T) -> Value {
+/// Fails the patch if the object was deleted and recreated under the same name.
+fn test_uid<T: Object>(object: &T) -> Value {
     json!({"op": "test", "path": "/metadata/uid", "value": object.uid()})
 }
 
-/// Says whether the object was still there.
+/// Returns false if the object no longer exists.
 async fn patch<K, T>(api: &Api<K>, object: &T, operations: Vec<Value>) -> Result<bool, kube::Error>
 where
     K: Clone + DeserializeOwned + Debug,
@@ -383,12 +396,12 @@ mod tests {
             (references[1].api_version.as_str(), references[1].kind.as_str()),
             ("apps/v1", "ReplicaSet")
         );
-        let mistake = set_controller_reference(&set("c"), &mut child).unwrap_err();
-        let words =
+        let error = set_controller_reference(&set("c"), &mut child).unwrap_err();
+        let message =
             "Pod shop/pod cannot be controlled by ReplicaSet shop/c: ReplicaSet a controls it already";
-        assert_eq!(mistake.to_string(), words);
+        assert_eq!(error.to_string(), message);
         assert_eq!(owners(&child).len(), 2);
-        // An owner that is to control the object is promoted, not listed twice.
+        // Making an existing owner the controller replaces its reference.
         let mut child = pod("pod", &json!({}));
         set_owner_reference(&set("a"), &mut child).unwrap();
         set_controller_reference(&set("a"), &mut child).unwrap();
@@ -396,60 +409,57 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_in_the_namespace_of_what_they_own_or_in_none() {
-        let elsewhere: ReplicaSet = object(&json!({"name": "a", "namespace": "blog", "uid": "1"}));
+    fn rejects_owners_in_other_namespaces() {
+        let foreign: ReplicaSet = object(&json!({"name": "a", "namespace": "blog", "uid": "1"}));
         let mut child = pod("pod", &json!({}));
-        let mistake = set_controller_reference(&elsewhere, &mut child).unwrap_err();
+        let error = set_controller_reference(&foreign, &mut child).unwrap_err();
         assert!(
-            matches!(mistake, OwnerReferenceError::CrossNamespace { .. }),
-            "{mistake}"
+            matches!(error, OwnerReferenceError::CrossNamespace { .. }),
+            "{error}"
         );
         let mut node: Node = object(&json!({"name": "n1"}));
-        let mistake = set_controller_reference(&set("a"), &mut node).unwrap_err();
+        let error = set_controller_reference(&set("a"), &mut node).unwrap_err();
         assert!(
-            matches!(mistake, OwnerReferenceError::ClusterScopedChild { .. }),
-            "{mistake}"
+            matches!(error, OwnerReferenceError::ClusterScopedChild { .. }),
+            "{error}"
         );
-        let cluster_wide: Namespace = object(&json!({"name": "shop", "uid": "1"}));
-        set_controller_reference(&cluster_wide, &mut child).unwrap();
-        set_owner_reference(&cluster_wide, &mut node).unwrap();
-        let nameless: ConfigMap = object(&json!({"name": "a", "namespace": "shop"}));
-        let mistake = set_owner_reference(&nameless, &mut child).unwrap_err();
-        assert!(
-            matches!(mistake, OwnerReferenceError::MissingUid { .. }),
-            "{mistake}"
-        );
+        let cluster_scoped: Namespace = object(&json!({"name": "shop", "uid": "1"}));
+        set_controller_reference(&cluster_scoped, &mut child).unwrap();
+        set_owner_reference(&cluster_scoped, &mut node).unwrap();
+        let without_uid: ConfigMap = object(&json!({"name": "a", "namespace": "shop"}));
+        let error = set_owner_reference(&without_uid, &mut child).unwrap_err();
+        assert!(matches!(error, OwnerReferenceError::MissingUid { .. }), "{error}");
     }
 
     #[test]
-    fn what_becomes_of_an_object_depends_on_owner_selector_and_who_is_going() {
-        let claimant = BaseControllerRefManager::new(&set("a")).unwrap();
-        let going = BaseControllerRefManager {
+    fn decides_by_controller_selector_namespace_and_deletion() {
+        let live = BaseControllerRefManager::new(&set("a")).unwrap();
+        let terminating = BaseControllerRefManager {
             is_terminating: true,
-            ..claimant.clone()
+            ..live.clone()
         };
         let owner = |name: &str| json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": format!("uid-{name}"), "controller": true}]);
         let mine = pod("pod", &json!({"ownerReferences": owner("a")}));
         let theirs = pod("pod", &json!({"ownerReferences": owner("b")}));
         let orphan = pod("pod", &json!({}));
-        let going_orphan = pod("pod", &json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
-        let far_orphan = pod("pod", &json!({"namespace": "blog"}));
-        for (claimant, object, is_match, claim) in [
-            (&claimant, &mine, true, ClaimDecision::Keep),
-            (&claimant, &mine, false, ClaimDecision::Release),
-            (&going, &mine, true, ClaimDecision::Keep),
-            (&going, &mine, false, ClaimDecision::Ignore),
-            (&claimant, &theirs, true, ClaimDecision::Ignore),
-            (&claimant, &theirs, false, ClaimDecision::Ignore),
-            (&claimant, &orphan, true, ClaimDecision::Adopt),
-            (&claimant, &orphan, false, ClaimDecision::Ignore),
-            (&going, &orphan, true, ClaimDecision::Ignore),
-            (&claimant, &going_orphan, true, ClaimDecision::Ignore),
-            (&claimant, &far_orphan, true, ClaimDecision::Ignore),
+        let terminating_orphan = pod("pod", &json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
+        let foreign_orphan = pod("pod", &json!({"namespace": "blog"}));
+        for (manager, object, is_match, decision) in [
+            (&live, &mine, true, ClaimDecision::Keep),
+            (&live, &mine, false, ClaimDecision::Release),
+            (&terminating, &mine, true, ClaimDecision::Keep),
+            (&terminating, &mine, false, ClaimDecision::Ignore),
+            (&live, &theirs, true, ClaimDecision::Ignore),
+            (&live, &theirs, false, ClaimDecision::Ignore),
+            (&live, &orphan, true, ClaimDecision::Adopt),
+            (&live, &orphan, false, ClaimDecision::Ignore),
+            (&terminating, &orphan, true, ClaimDecision::Ignore),
+            (&live, &terminating_orphan, true, ClaimDecision::Ignore),
+            (&live, &foreign_orphan, true, ClaimDecision::Ignore),
         ] {
             assert_eq!(
-                claimant.decide(object, is_match),
-                claim,
+                manager.decide(object, is_match),
+                decision,
                 "{:?} {is_match}",
                 object.metadata
             );
@@ -457,53 +467,55 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn claims_are_written() {
+    async fn claim_objects_adopts_and_releases() {
         let api = FakeApi::new();
         let pods: Api<Pod> = Api::namespaced(api.client(), "shop");
-        let claimant = BaseControllerRefManager::new(&set("a")).unwrap();
+        let manager = BaseControllerRefManager::new(&set("a")).unwrap();
         let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "c"});
-        let ours = serde_json::to_value(&claimant.reference).unwrap();
+        let ours = serde_json::to_value(&manager.reference).unwrap();
         let all = [
             pod("bare", &json!({})),
             pod("owned", &json!({"ownerReferences": [other]})),
             pod("kept", &json!({"ownerReferences": [ours]})),
             pod(
-                "left",
+                "released",
                 &json!({"ownerReferences": [other, ours], "labels": {"app": "db"}}),
             ),
             pod("foreign", &json!({"labels": {"app": "db"}})),
-            pod("gone", &json!({"uid": "1"})),
+            pod("deleted", &json!({"uid": "1"})),
         ];
         let all: Vec<_> = all.iter().map(|pod| Arc::new(api.put(pod))).collect();
-        api.remove::<Pod>("shop", "gone");
+        api.remove::<Pod>("shop", "deleted");
         let is_web = |pod: &Pod| pod.label("app") == Some("web");
 
-        let asked = Cell::new(0);
-        let may = |answer: bool| {
-            asked.set(asked.get() + 1);
+        let checks = Cell::new(0);
+        let may_adopt = |answer: bool| {
+            checks.set(checks.get() + 1);
             std::future::ready(Ok(answer))
         };
-        let mine = claimant
-            .claim_objects(&pods, all.clone(), is_web, || may(false))
+        let owned = manager
+            .claim_objects(&pods, all.clone(), is_web, || may_adopt(false))
             .await
             .unwrap();
-        assert_eq!((mine.len(), asked.get()), (1, 1));
-        let mine = claimant.claim_objects(&pods, all, is_web, || may(true)).await;
-        // The one that was released meanwhile is not released twice: that is an answer of the API, and tried again.
-        assert!(mine.is_err());
+        assert_eq!((owned.len(), checks.get()), (1, 1));
+        let result = manager
+            .claim_objects(&pods, all, is_web, || may_adopt(true))
+            .await;
+        // `all` still has the pod that the first call released. Releasing it again fails its test, and the caller retries.
+        assert!(result.is_err());
         let all: Vec<_> = api.list::<Pod>().into_iter().map(Arc::new).collect();
-        let mine = claimant
-            .claim_objects(&pods, all, is_web, || may(true))
+        let owned = manager
+            .claim_objects(&pods, all, is_web, || may_adopt(true))
             .await
             .unwrap();
-        let mut names: Vec<_> = mine.iter().map(|pod| pod.name().to_owned()).collect();
+        let mut names: Vec<_> = owned.iter().map(|pod| pod.name().to_owned()).collect();
         names.sort();
         assert_eq!(
-            (names, asked.get()),
+            (names, checks.get()),
             (vec!["bare".into(), "kept".into(), "owned".into()], 2)
         );
-        let left: Pod = api.get("shop", "left").unwrap();
-        assert_eq!(owners(&left), [("c", false)]);
+        let released: Pod = api.get("shop", "released").unwrap();
+        assert_eq!(owners(&released), [("c", false)]);
         let owned: Pod = api.get("shop", "owned").unwrap();
         assert_eq!(owners(&owned), [("c", false), ("a", true)]);
         let bare: Pod = api.get("shop", "bare").unwrap();

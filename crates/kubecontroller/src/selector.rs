@@ -1,12 +1,12 @@
-//! Which labels are meant.
+//! Label selectors.
 //!
-//! The grammar is that of `kubectl -l`: `app=web,tier!=db,stage in (a, b),stage notin (c),owner,!owner,size>3,size<9`.
+//! The syntax is that of `kubectl -l`: `app=web,tier!=db,stage in (a, b),stage notin (c),owner,!owner,size>3,size<9`.
 
 use std::{fmt, str::FromStr};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-/// Requirements that must all hold. The empty selector selects everything.
+/// A label selector. All requirements must hold; the empty selector matches everything.
 ///
 /// ```
 /// use kubecontroller::selector::Selector;
@@ -17,29 +17,29 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
-    requirements: Vec<Requirement>,
+    requirements: Vec<LabelRequirement>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
+struct LabelRequirement {
     label: String,
-    test: Test,
+    condition: LabelCondition,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Test {
+enum LabelCondition {
     In(Vec<String>),
-    /// Also holds where the label is not there.
+    /// Also holds if the label does not exist.
     NotIn(Vec<String>),
     Exists,
-    Missing,
-    Above(i64),
-    Below(i64),
+    DoesNotExist,
+    GreaterThan(i64),
+    LessThan(i64),
 }
 
-/// Why a text is not a selector.
+/// A text is not a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{requirement:?} is not a requirement on labels: {problem}")]
+#[error("invalid label requirement {requirement:?}: {problem}")]
 pub struct ParseSelectorError {
     requirement: String,
     problem: &'static str,
@@ -48,13 +48,13 @@ pub struct ParseSelectorError {
 // --- Selector ---
 
 impl Selector {
-    /// Whether all requirements hold for an object whose labels can be asked for by name.
+    /// Whether the selector matches an object. `label` returns the value of a label of the object.
     pub fn matches<'l>(&self, mut label: impl FnMut(&str) -> Option<&'l str>) -> bool {
         let mut requirements = self.requirements.iter();
-        requirements.all(|requirement| requirement.test.holds(label(&requirement.label)))
+        requirements.all(|requirement| requirement.condition.holds(label(&requirement.label)))
     }
 
-    /// Whether it selects everything.
+    /// Whether the selector matches everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
@@ -72,39 +72,42 @@ impl FromStr for Selector {
     }
 }
 
-/// The selector of an object such as a `ReplicaSet`.
+/// The selector of an object such as a `ReplicaSet` (`metav1.LabelSelectorAsSelector`).
 impl TryFrom<&LabelSelector> for Selector {
     type Error = ParseSelectorError;
 
     fn try_from(selector: &LabelSelector) -> Result<Self, ParseSelectorError> {
         let equal = selector.match_labels.iter().flatten();
         let equal = equal.map(|(label, value)| {
-            Ok(Requirement {
+            Ok(LabelRequirement {
                 label: label.clone(),
-                test: Test::In(vec![value.clone()]),
+                condition: LabelCondition::In(vec![value.clone()]),
             })
         });
         let others = selector.match_expressions.iter().flatten().map(|expression| {
             let values = expression.values.clone().unwrap_or_default();
-            let test = match expression.operator.as_str() {
-                "In" if !values.is_empty() => Test::In(values),
-                "NotIn" if !values.is_empty() => Test::NotIn(values),
-                "Exists" if values.is_empty() => Test::Exists,
-                "DoesNotExist" if values.is_empty() => Test::Missing,
-                "In" | "NotIn" => return Err(bad(&expression.key, "In and NotIn need values")),
+            let condition = match expression.operator.as_str() {
+                "In" if !values.is_empty() => LabelCondition::In(values),
+                "NotIn" if !values.is_empty() => LabelCondition::NotIn(values),
+                "Exists" if values.is_empty() => LabelCondition::Exists,
+                "DoesNotExist" if values.is_empty() => LabelCondition::DoesNotExist,
+                "In" | "NotIn" => return Err(parse_error(&expression.key, "In and NotIn require values")),
                 "Exists" | "DoesNotExist" => {
-                    return Err(bad(&expression.key, "Exists and DoesNotExist take no values"));
+                    return Err(parse_error(
+                        &expression.key,
+                        "Exists and DoesNotExist take no values",
+                    ));
                 }
                 _ => {
-                    return Err(bad(
+                    return Err(parse_error(
                         &expression.key,
                         "the operator is not In, NotIn, Exists or DoesNotExist",
                     ));
                 }
             };
-            Ok(Requirement {
+            Ok(LabelRequirement {
                 label: expression.key.clone(),
-                test,
+                condition,
             })
         });
         Ok(Selector {
@@ -115,45 +118,45 @@ impl TryFrom<&LabelSelector> for Selector {
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, Requirement { label, test }) in self.requirements.iter().enumerate() {
+        for (position, LabelRequirement { label, condition }) in self.requirements.iter().enumerate() {
             if position > 0 {
                 f.write_str(",")?;
             }
-            match test {
-                Test::In(values) if values.len() == 1 => write!(f, "{label}={}", values[0]),
-                Test::NotIn(values) if values.len() == 1 => write!(f, "{label}!={}", values[0]),
-                Test::In(values) => write!(f, "{label} in ({})", values.join(",")),
-                Test::NotIn(values) => write!(f, "{label} notin ({})", values.join(",")),
-                Test::Exists => f.write_str(label),
-                Test::Missing => write!(f, "!{label}"),
-                Test::Above(bound) => write!(f, "{label}>{bound}"),
-                Test::Below(bound) => write!(f, "{label}<{bound}"),
+            match condition {
+                LabelCondition::In(values) if values.len() == 1 => write!(f, "{label}={}", values[0]),
+                LabelCondition::NotIn(values) if values.len() == 1 => write!(f, "{label}!={}", values[0]),
+                LabelCondition::In(values) => write!(f, "{label} in ({})", values.join(",")),
+                LabelCondition::NotIn(values) => write!(f, "{label} notin ({})", values.join(",")),
+                LabelCondition::Exists => f.write_str(label),
+                LabelCondition::DoesNotExist => write!(f, "!{label}"),
+                LabelCondition::GreaterThan(bound) => write!(f, "{label}>{bound}"),
+                LabelCondition::LessThan(bound) => write!(f, "{label}<{bound}"),
             }?;
         }
         Ok(())
     }
 }
 
-// --- Test ---
+// --- LabelCondition ---
 
-impl Test {
+impl LabelCondition {
     fn holds(&self, value: Option<&str>) -> bool {
         let is_one_of = |values: &[String]| value.is_some_and(|value| values.iter().any(|one| one == value));
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match self {
-            Test::In(values) => is_one_of(values),
-            Test::NotIn(values) => !is_one_of(values),
-            Test::Exists => value.is_some(),
-            Test::Missing => value.is_none(),
-            Test::Above(bound) => number().is_some_and(|number| number > *bound),
-            Test::Below(bound) => number().is_some_and(|number| number < *bound),
+            LabelCondition::In(values) => is_one_of(values),
+            LabelCondition::NotIn(values) => !is_one_of(values),
+            LabelCondition::Exists => value.is_some(),
+            LabelCondition::DoesNotExist => value.is_none(),
+            LabelCondition::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
+            LabelCondition::LessThan(bound) => number().is_some_and(|number| number < *bound),
         }
     }
 }
 
-// --- reading ---
+// --- parsing ---
 
-/// The parts between commas that are not in brackets.
+/// Splits at commas outside parentheses.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
     text.split(move |letter| {
@@ -166,70 +169,66 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn parse(text: &str) -> Result<Requirement, ParseSelectorError> {
-    let (label, test) = parse_parts(text).map_err(|problem| bad(text, problem))?;
-    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
-    if label.is_empty() || !label.chars().all(is_letter) {
-        return Err(bad(text, "it needs the name of a label"));
+fn parse(text: &str) -> Result<LabelRequirement, ParseSelectorError> {
+    let (label, condition) = parse_requirement(text).map_err(|problem| parse_error(text, problem))?;
+    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
+    if label.is_empty() || !label.chars().all(is_allowed) {
+        return Err(parse_error(text, "the label name is missing or invalid"));
     }
-    Ok(Requirement {
+    Ok(LabelRequirement {
         label: label.to_owned(),
-        test,
+        condition,
     })
 }
 
-fn parse_parts(text: &str) -> Result<(&str, Test), &'static str> {
+fn parse_requirement(text: &str) -> Result<(&str, LabelCondition), &'static str> {
     if let Some(label) = text.strip_prefix('!') {
-        return Ok((label.trim(), Test::Missing));
+        return Ok((label.trim(), LabelCondition::DoesNotExist));
     }
     if let Some((label, values)) = text.split_once('(') {
         let values = values
             .trim_end()
             .strip_suffix(')')
-            .ok_or("a bracket is not closed")?;
+            .ok_or("a parenthesis is not closed")?;
         let values: Vec<_> = values.split(',').map(|value| value.trim().to_owned()).collect();
-        let (label, word) = label
+        let (label, operator) = label
             .trim_end()
             .rsplit_once(char::is_whitespace)
             .unwrap_or((label, ""));
-        return match word {
-            "in" => Ok((label.trim(), Test::In(values))),
-            "notin" => Ok((label.trim(), Test::NotIn(values))),
-            _ => Err("values in brackets come after `in` or `notin`"),
+        return match operator {
+            "in" => Ok((label.trim(), LabelCondition::In(values))),
+            "notin" => Ok((label.trim(), LabelCondition::NotIn(values))),
+            _ => Err("expected `in` or `notin` before the values in parentheses"),
         };
     }
-    let number = |text: &str| {
-        text.trim()
-            .parse()
-            .map_err(|_| "it compares with something that is not a number")
-    };
-    for (sign, test) in [("!=", false), ("==", true), ("=", true)] {
+    let number = |text: &str| text.trim().parse().map_err(|_| "the bound is not a number");
+    for (sign, is_equal) in [("!=", false), ("==", true), ("=", true)] {
         if let Some((label, value)) = text.split_once(sign) {
             let value = value.trim();
             if value.contains(['=', '!', '<', '>', '(', ')']) || value.contains(char::is_whitespace) {
-                return Err("its value is not that of a label");
+                return Err("the label value is invalid");
             }
             let values = vec![value.to_owned()];
             return Ok((
                 label.trim(),
-                if test {
-                    Test::In(values)
+                if is_equal {
+                    LabelCondition::In(values)
                 } else {
-                    Test::NotIn(values)
+                    LabelCondition::NotIn(values)
                 },
             ));
         }
     }
     if let Some((label, bound)) = text.split_once('>') {
-        return Ok((label.trim(), Test::Above(number(bound)?)));
+        return Ok((label.trim(), LabelCondition::GreaterThan(number(bound)?)));
     }
     if let Some((label, bound)) = text.split_once('<') {
-        return Ok((label.trim(), Test::Below(number(bound)?)));
+        return Ok((label.trim(), LabelCondition::LessThan(number(bound)?)));
     }
-    Ok((text, Test::Exists))
+    Ok((text, LabelCondition::Exists))
 }
 
-fn bad(requirement: &str, problem: &'static str) -> ParseSelectorError {
+fn parse_error(requirement: &str, problem: &'static str) -> ParseSelectorError {
     ParseSelectorError {
         requirement: requirement.to_owned(),
         problem,
@@ -279,22 +278,22 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn rejects_invalid_selectors() {
         for (text, problem) in [
-            ("=web", "name of a label"),
-            ("app=web tier=db", "value"),
-            ("app in web", "name of a label"),
+            ("=web", "label name"),
+            ("app=web tier=db", "label value"),
+            ("app in web", "label name"),
             ("app is (web)", "`in` or `notin`"),
             ("app in (web", "not closed"),
             ("size>many", "not a number"),
         ] {
-            let mistake = text.parse::<Selector>().unwrap_err().to_string();
-            assert!(mistake.contains(problem) && mistake.contains(text), "{mistake}");
+            let error = text.parse::<Selector>().unwrap_err().to_string();
+            assert!(error.contains(problem) && error.contains(text), "{error}");
         }
     }
 
     #[test]
-    fn selectors_of_objects_are_the_same() {
+    fn converts_label_selectors_of_objects() {
         let expression = |key: &str, operator: &str, values: &[&str]| LabelSelectorRequirement {
             key: key.to_owned(),
             operator: operator.to_owned(),

@@ -1,3 +1,3 @@
-//! Locks. The model of the queue (`testing/queue-model`) puts those of a model checker in their place.
+//! Locks of the work queue. `testing/queue-model` replaces this module with the locks of a model checker.
 
 pub(crate) use std::sync::{Mutex, MutexGuard};

@@ -1,8 +1,8 @@
-//! What a whole program promises: its exit codes, its log, how it takes signals.
+//! Exit codes, log output and signal handling of a whole program.
 //!
-//! The program is this test binary, started again with a variable that makes one of its tests behave as a program.
+//! The program is this test binary, started again with an environment variable that makes one of its tests behave as the program.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::{
     convert::Infallible,
@@ -36,9 +36,9 @@ use tokio::{
 
 const ARGS: &str = "KUBECONTROLLER_TEST_PROGRAM";
 
-struct Maps;
+struct TestSetup;
 
-impl Setup for Maps {
+impl Setup for TestSetup {
     fn name(&self) -> &'static str {
         "maps"
     }
@@ -80,11 +80,11 @@ impl Setup for Maps {
 kubecontroller::register! {
     name: "maps",
     metadata: ResourceMetadata::new("configmaps", "ConfigMap", "v1").description("Looks at maps").prefix("cm"),
-    make: || Maps,
+    make: || TestSetup,
     settings: &[ControllerSetting { key: "maps.mood", help: "How it feels", default: "good" }],
 }
 
-/// Not a test but the program, when it is started as one.
+/// Not a test: the program, if the variable is set.
 #[test]
 fn the_program() {
     let Ok(args) = std::env::var(ARGS) else { return };
@@ -98,7 +98,7 @@ fn the_program() {
     std::process::exit(i32::from(number.expect("there are no other codes")));
 }
 
-/// The program while it runs.
+/// A running program.
 struct Program {
     child: Child,
     lines: mpsc::Receiver<String>,
@@ -125,8 +125,8 @@ impl Program {
         Program { child, lines, seen }
     }
 
-    /// Waits for a line that has this in it.
-    fn says(&mut self, what: &str) {
+    /// Waits for a log line that contains this text.
+    fn wait_for_log(&mut self, what: &str) {
         loop {
             let line = self.lines.recv_timeout(Duration::from_mins(1));
             let line = line.unwrap_or_else(|_| panic!("no {what} in {:#?}", self.seen));
@@ -142,7 +142,7 @@ impl Program {
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
 
-    /// How it ended, and all that it said.
+    /// Waits for the end. Returns the exit code, stdout and the log.
     fn end(mut self) -> (Option<i32>, String, String) {
         let mut out = String::new();
         self.child
@@ -164,7 +164,7 @@ impl Drop for Program {
     }
 }
 
-/// An API in memory, behind a port.
+/// Serves a fake API on a port.
 async fn serve(api: &FakeApi) -> (String, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -206,18 +206,18 @@ fn position(log: &str, what: &str) -> usize {
     log.find(what).unwrap_or_else(|| panic!("no {what:?} in\n{log}"))
 }
 
-/// Runs what waits for the program beside the API.
-async fn aside<T: Send + 'static>(wait: impl FnOnce() -> T + Send + 'static) -> T {
+/// Runs blocking code beside the API server.
+async fn run_blocking<T: Send + 'static>(wait: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(wait).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_stops_it_in_order() {
+async fn a_signal_stops_the_program_in_order() {
     for name in ["-INT", "-TERM", "-QUIT"] {
         let (address, _serving) = serve(&cluster()).await;
         let mut program = Program::start(&["--master", &address, "--leader-elect"]);
-        let (code, _, log) = aside(move || {
-            program.says("default/one");
+        let (code, _, log) = run_blocking(move || {
+            program.wait_for_log("default/one");
             program.signal(name);
             program.end()
         })
@@ -237,13 +237,13 @@ async fn a_signal_stops_it_in_order() {
             "stopping servers",
             "stopped",
         ];
-        let places: Vec<_> = order.iter().map(|what| position(&log, what)).collect();
-        assert!(places.is_sorted(), "{places:?}\n{log}");
+        let positions: Vec<_> = order.iter().map(|what| position(&log, what)).collect();
+        assert!(positions.is_sorted(), "{positions:?}\n{log}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_signal_ends_it_at_once() {
+async fn a_second_signal_ends_the_program_at_once() {
     let (address, _serving) = serve(&cluster()).await;
     let mut program = Program::start(&[
         "--master",
@@ -251,10 +251,10 @@ async fn a_second_signal_ends_it_at_once() {
         "--maps.mood=stubborn",
         "--graceful-shutdown-timeout=1h",
     ]);
-    let (code, _, log) = aside(move || {
-        program.says("default/one");
+    let (code, _, log) = run_blocking(move || {
+        program.wait_for_log("default/one");
         program.signal("-TERM");
-        program.says("stopping leader tasks");
+        program.wait_for_log("stopping leader tasks");
         program.signal("-INT");
         program.end()
     })
@@ -263,7 +263,7 @@ async fn a_second_signal_ends_it_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_drops_what_does_not_end_by_the_deadline() {
+async fn tasks_that_miss_the_shutdown_deadline_are_dropped() {
     let (address, _serving) = serve(&cluster()).await;
     let mut program = Program::start(&[
         "--master",
@@ -271,8 +271,8 @@ async fn a_stop_drops_what_does_not_end_by_the_deadline() {
         "--maps.mood=stubborn",
         "--graceful-shutdown-timeout=200ms",
     ]);
-    let (code, _, log) = aside(move || {
-        program.says("default/one");
+    let (code, _, log) = run_blocking(move || {
+        program.wait_for_log("default/one");
         program.signal("-TERM");
         program.end()
     })
@@ -285,7 +285,7 @@ async fn a_stop_drops_what_does_not_end_by_the_deadline() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_is_as_chatty_as_it_is_told_also_while_it_runs() {
+async fn the_log_level_can_be_changed_while_running() {
     let (address, _serving) = serve(&cluster()).await;
     let free = TcpListener::bind("127.0.0.1:0")
         .await
@@ -295,8 +295,8 @@ async fn the_log_is_as_chatty_as_it_is_told_also_while_it_runs() {
         .to_string();
     let health = format!("--health-probe-bind-address={free}");
     let mut program = Program::start(&["--master", &address, &health, "--log-format=json"]);
-    let mut program = aside(move || {
-        program.says("default/one");
+    let mut program = run_blocking(move || {
+        program.wait_for_log("default/one");
         program
     })
     .await;
@@ -309,14 +309,14 @@ async fn the_log_is_as_chatty_as_it_is_told_also_while_it_runs() {
         let mut stream = tokio::net::TcpStream::connect(&free).await.ok()?;
         let request = "PUT /debug/log-level HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\ndebug";
         stream.write_all(request.as_bytes()).await.ok()?;
-        // Who goes away before the answer may not be heard at all.
+        // The server may drop the request if the client disconnects before the response.
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).await.ok()?;
         answer.starts_with(b"HTTP/1.1 20").then_some(())
     })
     .await;
-    let (_, _, log) = aside(move || {
-        program.says("\"message\":\"tick\"");
+    let (_, _, log) = run_blocking(move || {
+        program.wait_for_log("\"message\":\"tick\"");
         program.signal("-TERM");
         program.end()
     })
@@ -330,18 +330,18 @@ async fn the_log_is_as_chatty_as_it_is_told_also_while_it_runs() {
     }
 
     let mut program = Program::start(&["--master", &address, "-v"]);
-    aside(move || program.says(" tick")).await;
+    run_blocking(move || program.wait_for_log(" tick")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_told_wrong_exits_with_2_before_anything_connects_and_failures_with_1() {
+async fn usage_errors_exit_with_2_before_connecting_and_failures_with_1() {
     let api = cluster();
     let (address, _serving) = serve(&api).await;
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("app.yaml");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("app.yaml");
     std::fs::write(&file, "workers: 2\nlog:\n  levle: debug\n").unwrap();
     let file = file.to_str().unwrap();
-    for (args, code, says) in [
+    for (args, code, message) in [
         (&["--wrokers=3"][..], 2, "--wrokers"),
         (
             &["--workers=x"],
@@ -374,13 +374,13 @@ async fn what_is_told_wrong_exits_with_2_before_anything_connects_and_failures_w
         let args: Vec<_> = args.iter().copied().chain(["--master", &address]).collect();
         let (got, _, log) = Program::start(&args).end();
         assert_eq!(got, Some(code), "{args:?}: {log}");
-        assert!(log.contains(says), "{args:?}: {log}");
+        assert!(log.contains(message), "{args:?}: {log}");
     }
     assert!(api.requests().is_empty(), "{:?}", api.requests());
 }
 
 #[test]
-fn it_lists_what_is_linked_and_explains_itself() {
+fn lists_linked_controllers_and_prints_help() {
     let (code, out, _) = Program::start(&["--list"]).end();
     assert_eq!(code, Some(0));
     assert!(out.contains("maps\tconfigmaps\tLooks at maps\n"), "{out}");
@@ -397,13 +397,13 @@ fn it_lists_what_is_linked_and_explains_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_disabled_is_left_alone_and_said_so() {
+async fn a_disabled_controller_is_logged_and_sends_no_request() {
     let api = cluster();
     let (address, _serving) = serve(&api).await;
     let mut program = Program::start(&["--master", &address, "--controllers=*,-configmaps"]);
-    let (code, _, _) = aside(move || {
-        program.says("disabled controller=\"maps\" resource=\"configmaps\" why=\"by configuration\"");
-        program.says("informers are synced");
+    let (code, _, _) = run_blocking(move || {
+        program.wait_for_log("disabled controller=\"maps\" resource=\"configmaps\" why=\"by configuration\"");
+        program.wait_for_log("informers are synced");
         program.signal("-TERM");
         program.end()
     })

@@ -1,10 +1,10 @@
-//! The kind `At`.
+//! The custom resource `At`.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A command, and the time to run it.
+/// A command and the time at which to run it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "demo.wukong.com",
@@ -18,32 +18,32 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct AtSpec {
-    /// When, in UTC: `2030-01-02T15:04:05Z`.
+    /// The time in UTC, e.g. `2030-01-02T15:04:05Z`.
     pub schedule: String,
-    /// What: words, split at spaces.
+    /// The command and its arguments, separated by spaces.
     pub command: String,
 }
 
-/// How far it is.
+/// The observed state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AtStatus {
     /// The phase.
     pub phase: AtPhase,
-    /// What is wrong; empty if nothing is.
+    /// The error in the spec, if any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// The phases, in order.
+/// The phases of an `At`, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum AtPhase {
-    /// It is not yet time.
+    /// Waiting for the scheduled time.
     #[default]
     Pending,
-    /// It is time; the pod is made.
+    /// Creating the pod.
     Running,
-    /// The pod was made.
+    /// The pod was created.
     Done,
 }

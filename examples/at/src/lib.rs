@@ -1,7 +1,7 @@
-//! Runs a command at a time.
+//! Runs a command at a given time.
 //!
-//! An `At` says when and what. At that second a pod with the command is made, which the `At` owns; then it is done. A
-//! schedule that is no time is an error, and stays one until somebody mends it.
+//! An `At` contains a command and a time. At that second its controller creates a pod that runs the command and is owned by the
+//! `At`. An invalid schedule is a permanent error until the spec changes.
 
 mod api;
 mod reconciler;
@@ -10,7 +10,7 @@ mod setup;
 
 pub use self::{
     api::{At, AtPhase, AtSpec, AtStatus},
-    reconciler::{Ats, pod},
-    schedule::{BadSchedule, schedule},
+    reconciler::{AtReconciler, pod},
+    schedule::{ParseScheduleError, parse_schedule},
     setup::AtSetup,
 };

@@ -1,4 +1,4 @@
-//! Runs a command at a time.
+//! Runs a command at a given time.
 
 use std::process::ExitCode;
 

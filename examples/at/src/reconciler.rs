@@ -1,4 +1,4 @@
-//! Looks at the clock, and makes the pod when it is time.
+//! Creates the pod at the scheduled time.
 
 use std::time::Duration;
 
@@ -13,35 +13,35 @@ use kubecontroller::{
 };
 use serde_json::json;
 
-use crate::{At, AtPhase, AtStatus, schedule};
+use crate::{At, AtPhase, AtStatus, parse_schedule};
 
 /// Reconciles `At`s.
 #[derive(Clone)]
-pub struct Ats {
+pub struct AtReconciler {
     client: Client,
     clock: Clock,
 }
 
-// --- Ats ---
+// --- AtReconciler ---
 
-impl Ats {
-    /// With that client, by that clock.
+impl AtReconciler {
+    /// Creates a reconciler. Tests pass a clock that they control.
     pub fn new(client: Client, clock: Clock) -> Self {
-        Ats { client, clock }
+        AtReconciler { client, clock }
     }
 
-    /// Brings an `At` as far as the time allows.
+    /// Advances an `At` through its phases.
     pub async fn reconcile(&self, at: &At) -> Result<Outcome, Error> {
         let status = at.status.clone().unwrap_or_default();
         if status.phase == AtPhase::Done || at.metadata.deletion_timestamp.is_some() {
             return Ok(Outcome::Done);
         }
-        let when = match schedule(&at.spec.schedule) {
+        let when = match parse_schedule(&at.spec.schedule) {
             Ok(when) => when,
-            Err(bad) => {
-                self.write(at, AtPhase::Pending, &bad.to_string()).await?;
-                // No use in trying again: only a change of the object helps.
-                return Err(Error::permanent(bad));
+            Err(error) => {
+                self.write(at, AtPhase::Pending, &error.to_string()).await?;
+                // A retry cannot succeed before the spec changes.
+                return Err(Error::permanent(error));
             }
         };
         let now = self.clock.now();
@@ -56,14 +56,14 @@ impl Ats {
         Ok(Outcome::Done)
     }
 
-    /// Makes the pod. One that is there already, from a try that died before it could say so, is as good.
+    /// Creates the pod. It may exist already if an earlier try crashed before it wrote the status.
     async fn run(&self, at: &At) -> Result<(), Error> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &at.namespace().unwrap_or_default());
         let pod = pod(at)?;
         match pods.create(&PostParams::default(), &pod).await {
-            Err(kube::Error::Api(refusal)) if refusal.is_already_exists() => {
-                let there = pods.get(&pod.name_any()).await?;
-                let is_ours = there
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                let existing = pods.get(&pod.name_any()).await?;
+                let is_ours = existing
                     .owner_references()
                     .iter()
                     .any(|owner| Some(&owner.uid) == at.uid().as_ref());
@@ -71,7 +71,7 @@ impl Ats {
                     Ok(())
                 } else {
                     Err(Error::transient(format!(
-                        "the pod {} is somebody else's",
+                        "pod {} exists and has another owner; delete or rename it",
                         pod.name_any()
                     )))
                 }
@@ -90,7 +90,7 @@ impl Ats {
             return Ok(());
         }
         let ats: Api<At> = Api::namespaced(self.client.clone(), &at.namespace().unwrap_or_default());
-        // A merge keeps what it does not name: an empty message is named, so that an old one goes.
+        // A merge patch keeps absent fields, so an empty message must be present to clear an earlier one.
         let patch = Patch::Merge(json!({"status": {"phase": phase, "message": message}}));
         ats.patch_status(&at.name_any(), &PatchParams::default(), &patch)
             .await?;
@@ -98,7 +98,7 @@ impl Ats {
     }
 }
 
-/// The pod of an `At`: its command in a small image, gone when the `At` is.
+/// The pod of an `At`, which the garbage collector deletes together with the `At`.
 pub fn pod(at: &At) -> Result<Pod, Error> {
     let name = at.name_any();
     let owner = at

@@ -1,4 +1,4 @@
-//! How `At`s become part of a manager.
+//! Adds the controller to a manager.
 
 use kube::CustomResourceExt;
 use kubecontroller::{
@@ -8,7 +8,7 @@ use kubecontroller::{
 };
 use tracing::info;
 
-use crate::{At, Ats};
+use crate::{At, AtReconciler};
 
 /// The controller of `At`s. Linking this crate registers it.
 pub struct AtSetup;
@@ -24,13 +24,13 @@ impl Setup for AtSetup {
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
         let informer = manager.informers().typed::<At>(InformerScope::default());
-        let ats = Ats::new(manager.client().clone(), manager.clock().clone());
+        let ats = AtReconciler::new(manager.client().clone(), manager.clock().clone());
         let reconciler = reconcile_object_fn(informer.store(), move |seen| {
             let ats = ats.clone();
             async move {
                 match seen {
                     CacheLookup::Found(at) => ats.reconcile(&at).await,
-                    // Its pod goes with it: the garbage collector sees to that.
+                    // The garbage collector deletes the pod.
                     CacheLookup::NotFound(_) => Ok(Outcome::Done),
                 }
             }
@@ -42,7 +42,7 @@ impl Setup for AtSetup {
 
     async fn after_sync(&self, manager: &Manager) -> Result<(), BoxError> {
         let informer = manager.informers().typed::<At>(InformerScope::default());
-        info!(ats = informer.store().len(), "known");
+        info!(ats = informer.store().len(), "cache synced");
         Ok(())
     }
 }
@@ -50,7 +50,7 @@ impl Setup for AtSetup {
 kubecontroller::register! {
     name: "at",
     metadata: ResourceMetadata::new("ats", "At", "demo.wukong.com/v1")
-        .description("runs a command at a time")
+        .description("runs a command at a given time")
         .catalog("demo")
         .prefix("at"),
     make: || AtSetup,

@@ -1,5 +1,5 @@
-//! An `At`, from its creation to its pod.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
+//! Tests of the `At` controller.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::{
     sync::{
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use at::{At, AtPhase, AtSpec, Ats};
+use at::{At, AtPhase, AtReconciler, AtSpec};
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kubecontroller::{
     Clock,
@@ -17,18 +17,18 @@ use kubecontroller::{
     testing::{FakeApi, Fault, RequestMatcher},
 };
 
-/// An API with an `At`, and a clock that the test sets.
-struct Scene {
+/// A fake API with an `At`, and a clock that the test sets.
+struct TestCluster {
     api: FakeApi,
-    ats: Ats,
+    ats: AtReconciler,
     now: Arc<AtomicI64>,
 }
 
-impl Scene {
+impl TestCluster {
     fn new(schedule: &str) -> Self {
         let now = Arc::new(AtomicI64::new(0));
-        let told = now.clone();
-        let clock = Clock::new(move || Timestamp::from_second(told.load(Ordering::Relaxed)).unwrap());
+        let seconds = now.clone();
+        let clock = Clock::new(move || Timestamp::from_second(seconds.load(Ordering::Relaxed)).unwrap());
         let api = FakeApi::with_clock(clock.clone());
         let spec = AtSpec {
             schedule: schedule.to_owned(),
@@ -37,8 +37,8 @@ impl Scene {
         let mut at = At::new("hello", spec);
         at.metadata.namespace = Some("default".to_owned());
         api.put(&at);
-        let ats = Ats::new(api.client(), clock);
-        Scene { api, ats, now }
+        let ats = AtReconciler::new(api.client(), clock);
+        TestCluster { api, ats, now }
     }
 
     fn at(&self) -> At {
@@ -55,8 +55,8 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn the_pod_is_made_at_that_second_and_not_before() {
-    let scene = Scene::new("1970-01-01T00:00:20Z");
+async fn creates_pod_at_scheduled_second() {
+    let scene = TestCluster::new("1970-01-01T00:00:20Z");
     let outcome = scene.ats.reconcile(&scene.at()).await.unwrap();
     assert_eq!(outcome, Outcome::RequeueAfter(Duration::from_secs(20)));
     scene.now.store(19, Ordering::Relaxed);
@@ -84,8 +84,8 @@ async fn the_pod_is_made_at_that_second_and_not_before() {
 }
 
 #[tokio::test]
-async fn a_schedule_that_is_no_time_is_an_error_and_says_so() {
-    let scene = Scene::new("tomorrow");
+async fn invalid_schedule_is_permanent_error_in_status() {
+    let scene = TestCluster::new("tomorrow");
     let error = scene.ats.reconcile(&scene.at()).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Permanent);
     assert!(scene.at().status.unwrap().message.contains("tomorrow"));
@@ -93,9 +93,9 @@ async fn a_schedule_that_is_no_time_is_an_error_and_says_so() {
 }
 
 #[tokio::test]
-async fn whatever_write_fails_there_is_one_pod_in_the_end() {
-    for (nth, fault) in (0..3).flat_map(|nth| [(nth, Fault::Status(503)), (nth, Fault::Lost)]) {
-        let scene = Scene::new("1970-01-01T00:00:00Z");
+async fn creates_one_pod_whichever_write_fails() {
+    for (nth, fault) in (0..3).flat_map(|nth| [(nth, Fault::Status(503)), (nth, Fault::LostResponse)]) {
+        let scene = TestCluster::new("1970-01-01T00:00:00Z");
         scene
             .api
             .faults()
@@ -109,17 +109,17 @@ async fn whatever_write_fails_there_is_one_pod_in_the_end() {
         );
         let writes = scene.api.writes().len();
         scene.ats.reconcile(&scene.at()).await.unwrap();
-        assert_eq!(scene.api.writes().len(), writes, "what is done is left alone");
+        assert_eq!(scene.api.writes().len(), writes, "a finished At is not written");
     }
 }
 
 #[tokio::test]
-async fn the_pod_of_somebody_else_is_not_taken_for_ours() {
-    let scene = Scene::new("1970-01-01T00:00:00Z");
+async fn does_not_adopt_pod_of_another_owner() {
+    let scene = TestCluster::new("1970-01-01T00:00:00Z");
     let mut other = at::pod(&scene.at()).unwrap();
     other.metadata.owner_references = None;
     scene.api.put(&other);
     let error = scene.ats.reconcile(&scene.at()).await.unwrap_err();
-    assert!(error.to_string().contains("somebody else's"), "{error}");
+    assert!(error.to_string().contains("another owner"), "{error}");
     assert_eq!(scene.phase(), AtPhase::Running);
 }

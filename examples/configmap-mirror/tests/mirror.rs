@@ -1,8 +1,8 @@
-//! Copies come, follow and go.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
+//! Tests of the config map mirror.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 #[path = "../src/main.rs"]
-#[expect(dead_code, reason = "the program is not run here")]
+#[expect(dead_code, reason = "the test does not call main")]
 mod program;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -24,7 +24,7 @@ fn source(to: &str, colour: &str) -> ConfigMap {
     serde_json::from_value(map).unwrap()
 }
 
-/// The namespaces with copies, and what the copies say.
+/// The copies as `namespace=colour`.
 fn copies(api: &FakeApi) -> Vec<String> {
     let maps = api
         .list::<ConfigMap>()
@@ -40,20 +40,21 @@ fn copies(api: &FakeApi) -> Vec<String> {
     .collect()
 }
 
-/// Waits until the copies are these.
-async fn until(api: &FakeApi, wanted: &[&str]) {
+/// Waits until the copies are as expected.
+async fn until(api: &FakeApi, expected: &[&str]) {
     eventually(|| async {
         let seen = copies(api);
-        if seen == wanted { Ok(()) } else { Err(seen) }
+        if seen == expected { Ok(()) } else { Err(seen) }
     })
     .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn copies_come_follow_and_go() {
+async fn creates_updates_and_deletes_copies() {
     let api = FakeApi::new();
     api.put(&source("a,b", "blue"));
-    let (stop, mut tasks) = (Stop::new(), JoinSet::new());
+    let stop = Stop::new();
+    let mut tasks = JoinSet::new();
     tasks.spawn(App::new("mirror").register(program::setup).run(
         Config::default(),
         api.client(),
@@ -62,7 +63,7 @@ async fn copies_come_follow_and_go() {
     until(&api, &["a=blue", "b=blue"]).await;
     api.put(&source("b,c", "red"));
     until(&api, &["b=red", "c=red"]).await;
-    // Somebody deletes a copy: it comes back.
+    // A deleted copy is created again.
     api.remove::<ConfigMap>("b", "settings");
     until(&api, &["b=red", "c=red"]).await;
     api.remove::<ConfigMap>("default", "settings");
@@ -72,13 +73,14 @@ async fn copies_come_follow_and_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_copy_is_left_alone() {
+async fn does_not_overwrite_other_config_maps() {
     let api = FakeApi::new();
     let mut other = source("", "green");
     other.metadata.namespace = Some("a".to_owned());
     api.put(&other);
     api.put(&source("a,b", "blue"));
-    let (stop, mut tasks) = (Stop::new(), JoinSet::new());
+    let stop = Stop::new();
+    let mut tasks = JoinSet::new();
     tasks.spawn(App::new("mirror").register(program::setup).run(
         Config::default(),
         api.client(),

@@ -1,10 +1,10 @@
-//! The first example of the framework's README is this program.
+//! The first example in the README of kubecontroller must be this program.
 
 const PROGRAM: &str = include_str!("../src/main.rs");
 const README: &str = include_str!("../../../crates/kubecontroller/README.md");
 
 #[test]
-fn the_readme_shows_this_program() {
+fn readme_contains_the_program() {
     let code = README
         .split("```")
         .find_map(|part| part.strip_prefix("rust,no_run\n"))
@@ -13,6 +13,6 @@ fn the_readme_shows_this_program() {
 }
 
 #[test]
-fn a_first_program_is_short() {
+fn program_has_less_than_60_lines() {
     assert!(PROGRAM.lines().count() < 60);
 }

@@ -1,11 +1,11 @@
-//! The kind `Dummy`.
+//! The custom resource `Dummy`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Data, and how long to wait before it is copied.
+/// Data, and the delay after which it is copied to the status.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "demo.wukong.com",
@@ -18,25 +18,25 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DummySpec {
-    /// How many seconds to wait.
+    /// The delay in seconds.
     #[serde(default)]
     pub transition_defer: u32,
-    /// What to copy.
+    /// The data to copy.
     #[serde(default)]
     pub data: String,
 }
 
-/// How far it is.
+/// The observed state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DummyStatus {
-    /// What was copied last.
+    /// The data that was copied last.
     pub data: String,
-    /// The generation of the spec that is waited for, or was copied.
+    /// The generation of the spec that is being delayed or was copied.
     pub observed_generation: i64,
-    /// When the wait for it began.
+    /// When the delay started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<MicroTime>,
-    /// Whether it was copied.
+    /// Whether the data was copied.
     pub copied: bool,
 }

@@ -1,7 +1,7 @@
-//! Copies data after a while.
+//! Copies data after a delay.
 //!
-//! A `Dummy` says what and how long to wait. Waiting takes no worker: when it began stands in the status, and the key comes
-//! back when it is over. A change of the spec begins the wait again.
+//! A `Dummy` contains data and a delay. The delay does not block a worker: its start is stored in the status, and the key is
+//! requeued for its end. A change of the spec restarts the delay.
 
 mod api;
 mod reconciler;
@@ -9,6 +9,6 @@ mod setup;
 
 pub use self::{
     api::{Dummy, DummySpec, DummyStatus},
-    reconciler::Dummies,
+    reconciler::DummyReconciler,
     setup::DummySetup,
 };

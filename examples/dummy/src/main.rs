@@ -1,4 +1,4 @@
-//! Copies data after a while.
+//! Copies data after a delay.
 
 use std::process::ExitCode;
 

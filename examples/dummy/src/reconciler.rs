@@ -1,4 +1,4 @@
-//! Waits, then copies.
+//! Copies the data after the delay.
 
 use std::time::Duration;
 
@@ -17,20 +17,20 @@ use crate::{Dummy, DummyStatus};
 
 /// Reconciles `Dummy`s.
 #[derive(Clone)]
-pub struct Dummies {
+pub struct DummyReconciler {
     client: Client,
     clock: Clock,
 }
 
-// --- Dummies ---
+// --- DummyReconciler ---
 
-impl Dummies {
-    /// With that client, by that clock.
+impl DummyReconciler {
+    /// Creates a reconciler. Tests pass a clock that they control.
     pub fn new(client: Client, clock: Clock) -> Self {
-        Dummies { client, clock }
+        DummyReconciler { client, clock }
     }
 
-    /// Brings a `Dummy` as far as the time allows.
+    /// Starts the delay, or copies the data when the delay is over.
     pub async fn reconcile(&self, dummy: &Dummy) -> Result<Outcome, Error> {
         let generation = dummy.metadata.generation.unwrap_or_default();
         let now = self.clock.now();
@@ -58,7 +58,7 @@ impl Dummies {
         if is_over {
             return Ok(Outcome::Done);
         }
-        // Nobody waits here: the worker goes on with other keys, and this one comes back.
+        // The worker continues with other keys; this key is requeued.
         Ok(Outcome::RequeueAfter(Duration::try_from(
             over.duration_since(now),
         )?))

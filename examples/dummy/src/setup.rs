@@ -1,4 +1,4 @@
-//! How `Dummy`s become part of a manager.
+//! Adds the controller to a manager.
 
 use kube::CustomResourceExt;
 use kubecontroller::{
@@ -7,7 +7,7 @@ use kubecontroller::{
     manager::{BoxError, Manager, ResourceMetadata, Setup},
 };
 
-use crate::{Dummies, Dummy};
+use crate::{Dummy, DummyReconciler};
 
 /// The controller of `Dummy`s. Linking this crate registers it.
 pub struct DummySetup;
@@ -23,7 +23,7 @@ impl Setup for DummySetup {
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
         let informer = manager.informers().typed::<Dummy>(InformerScope::default());
-        let dummies = Dummies::new(manager.client().clone(), manager.clock().clone());
+        let dummies = DummyReconciler::new(manager.client().clone(), manager.clock().clone());
         let reconciler = reconcile_object_fn(informer.store(), move |seen| {
             let dummies = dummies.clone();
             async move {
@@ -42,7 +42,7 @@ impl Setup for DummySetup {
 kubecontroller::register! {
     name: "dummy",
     metadata: ResourceMetadata::new("dummies", "Dummy", "demo.wukong.com/v1")
-        .description("copies data after a while")
+        .description("copies data after a delay")
         .catalog("demo")
         .prefix("dum"),
     make: || DummySetup,

@@ -1,4 +1,4 @@
-//! A `Dummy`, from its creation to its copy.
+//! Tests of the `Dummy` controller.
 
 use std::{
     sync::{
@@ -8,17 +8,17 @@ use std::{
     time::Duration,
 };
 
-use dummy::{Dummies, Dummy, DummySpec};
+use dummy::{Dummy, DummyReconciler, DummySpec};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{Clock, controller::Outcome, testing::FakeApi};
 
 #[tokio::test]
-async fn data_is_copied_when_the_wait_is_over_and_a_change_begins_another() {
+async fn copies_data_after_delay_and_restarts_delay_after_change() {
     let now = Arc::new(AtomicI64::new(100));
-    let told = now.clone();
-    let clock = Clock::new(move || Timestamp::from_second(told.load(Ordering::Relaxed)).unwrap());
+    let seconds = now.clone();
+    let clock = Clock::new(move || Timestamp::from_second(seconds.load(Ordering::Relaxed)).unwrap());
     let api = FakeApi::with_clock(clock.clone());
-    let dummies = Dummies::new(api.client(), clock);
+    let dummies = DummyReconciler::new(api.client(), clock);
     let spec = DummySpec {
         transition_defer: 5,
         data: "one".to_owned(),
@@ -26,36 +26,36 @@ async fn data_is_copied_when_the_wait_is_over_and_a_change_begins_another() {
     let mut dummy = Dummy::new("d", spec);
     dummy.metadata.namespace = Some("default".to_owned());
     api.put(&dummy);
-    let there = || api.get::<Dummy>("default", "d").unwrap();
-    let copied = || there().status.unwrap().data;
+    let stored = || api.get::<Dummy>("default", "d").unwrap();
+    let copied = || stored().status.unwrap().data;
 
     assert_eq!(
-        dummies.reconcile(&there()).await.unwrap(),
+        dummies.reconcile(&stored()).await.unwrap(),
         Outcome::RequeueAfter(Duration::from_secs(5))
     );
     now.store(103, Ordering::Relaxed);
     assert_eq!(
-        dummies.reconcile(&there()).await.unwrap(),
+        dummies.reconcile(&stored()).await.unwrap(),
         Outcome::RequeueAfter(Duration::from_secs(2))
     );
     assert_eq!(copied(), "");
     now.store(105, Ordering::Relaxed);
-    assert_eq!(dummies.reconcile(&there()).await.unwrap(), Outcome::Done);
+    assert_eq!(dummies.reconcile(&stored()).await.unwrap(), Outcome::Done);
     assert_eq!(copied(), "one");
     let writes = api.writes().len();
-    assert_eq!(dummies.reconcile(&there()).await.unwrap(), Outcome::Done);
-    assert_eq!(api.writes().len(), writes, "what was copied is left alone");
+    assert_eq!(dummies.reconcile(&stored()).await.unwrap(), Outcome::Done);
+    assert_eq!(api.writes().len(), writes, "a copied Dummy is not written");
 
     api.edit::<Dummy>("default", "d", |dummy| {
         dummy.spec.data = "two".to_owned();
         dummy.metadata.generation = Some(2);
     });
     assert_eq!(
-        dummies.reconcile(&there()).await.unwrap(),
+        dummies.reconcile(&stored()).await.unwrap(),
         Outcome::RequeueAfter(Duration::from_secs(5))
     );
     assert_eq!(copied(), "one");
     now.store(110, Ordering::Relaxed);
-    dummies.reconcile(&there()).await.unwrap();
+    dummies.reconcile(&stored()).await.unwrap();
     assert_eq!(copied(), "two");
 }

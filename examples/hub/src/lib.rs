@@ -1,7 +1,7 @@
 //! One program that links the other examples.
 //!
-//! Linking is all: each of them registers itself. `enabled`, `controllers` and `resource-filter.<resource>` of the
-//! configuration say which of them run, and on what.
+//! Each example registers itself when it is linked. The settings `enabled`, `controllers` and `resource-filter.<resource>`
+//! select the controllers that run, and their objects.
 
 use at as _;
 use dummy as _;
@@ -9,7 +9,7 @@ use kubecontroller::App;
 use redismigration as _;
 use workflow as _;
 
-/// The program.
+/// The program with all linked controllers.
 pub fn app() -> App {
     App::new("hub").linked()
 }

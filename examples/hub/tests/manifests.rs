@@ -1,11 +1,11 @@
-//! The manifests beside the examples are what their types say.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
+//! The manifests of the examples must match their types.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::{fs, path::Path, process::Command};
 
 use serde::de::DeserializeOwned;
 
-/// The examples that have kinds, by name.
+/// The examples with custom resources, sorted by name.
 const EXAMPLES: [&str; 4] = ["at", "dummy", "redismigration", "workflow"];
 
 fn manifest(example: &str, file: &str) -> String {
@@ -27,18 +27,18 @@ fn sample<K: DeserializeOwned + kube::Resource<DynamicType = ()>>(example: &str)
     serde_saphyr::from_str(&text).unwrap()
 }
 
-/// After a change of a type: `cargo run -p NAME -- --print-crds > examples/NAME/manifests/crd.yaml`
+/// To update a CRD: `cargo run -p NAME -- --print-crds > examples/NAME/manifests/crd.yaml`
 #[test]
-fn definitions_are_those_of_the_types() {
+fn crds_match_types() {
     let output = Command::new(env!("CARGO_BIN_EXE_hub"))
         .arg("--print-crds")
         .output()
         .unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
-    let kept: String = EXAMPLES.map(|example| manifest(example, "crd.yaml")).concat();
+    let stored: String = EXAMPLES.map(|example| manifest(example, "crd.yaml")).concat();
     assert!(
-        printed == kept,
-        "print the definitions again: see above this test"
+        printed == stored,
+        "the CRD manifests are outdated: see the comment above this test"
     );
     for (example, document) in EXAMPLES.iter().zip(printed.split("---\n").skip(1)) {
         let definition: serde_json::Value = serde_saphyr::from_str(document).unwrap();
@@ -47,8 +47,8 @@ fn definitions_are_those_of_the_types() {
 }
 
 #[test]
-fn samples_are_of_their_kinds() {
-    at::schedule(&sample::<at::At>("at").spec.schedule).unwrap();
+fn samples_can_be_parsed() {
+    at::parse_schedule(&sample::<at::At>("at").spec.schedule).unwrap();
     assert_eq!(sample::<dummy::Dummy>("dummy").spec.transition_defer, 3);
     assert_eq!(
         sample::<redismigration::RedisMigration>("redismigration")
@@ -60,7 +60,7 @@ fn samples_are_of_their_kinds() {
 }
 
 #[test]
-fn the_settings_of_the_sample_are_taken() {
+fn sample_configuration_is_valid() {
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/hub.yaml");
     let mut command = Command::new(env!("CARGO_BIN_EXE_hub"));
     let output = command
@@ -69,9 +69,9 @@ fn the_settings_of_the_sample_are_taken() {
         .arg("--kubeconfig=/nowhere/at/all")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains("/nowhere/at/all") && !said.contains("hub.yaml"),
-        "only the cluster is missing: {said}"
+        stderr.contains("/nowhere/at/all") && !stderr.contains("hub.yaml"),
+        "the only error must be the missing kubeconfig: {stderr}"
     );
 }

@@ -1,11 +1,11 @@
-//! The kind `RedisMigration`.
+//! The custom resource `RedisMigration`.
 
 use kube::CustomResource;
 use kubecontroller::phase::PhaseStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// From where to where.
+/// Source and destination of a migration.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "database.cloud.tencent.com",
@@ -21,36 +21,36 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RedisMigrationSpec {
-    /// The instance that is copied.
+    /// The id of the source instance.
     #[serde(default)]
     pub source: String,
-    /// The instance that it is copied to.
+    /// The id of the destination instance.
     #[serde(default)]
     pub dest: String,
 }
 
-/// What is known of both ends, and how far the machine is.
+/// The observed state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RedisMigrationStatus {
-    /// The source, once it was found.
+    /// The source instance, once it was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_status: Option<InstanceStatus>,
-    /// The destination, once it was found.
+    /// The destination instance, once it was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dest_status: Option<InstanceStatus>,
-    /// The machine's part.
+    /// The state of the state machine.
     #[serde(flatten)]
     pub phases: PhaseStatus,
 }
 
-/// What is known of an instance.
+/// An instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceStatus {
-    /// Its id, as the spec names it.
+    /// The id, as in the spec.
     pub id: String,
-    /// Its name.
+    /// The display name.
     pub name: String,
 }
 

@@ -1,7 +1,7 @@
-//! A migration from one Redis to another, as a phase machine.
+//! A migration from one Redis instance to another, as a state machine.
 //!
-//! `Init` looks up both ends, `Migrate` moves the data, which here takes a while and nothing else; the end is `Success` or
-//! `Fail`. The machine is in `machine.rs`; everything else is said by its declaration.
+//! `Init` looks up both instances; `Migrate` stands for the transfer of data and only waits; the terminal phases are `Success`,
+//! `Fail` and `MigrateFail`. The state machine is in `machine.rs`.
 
 mod api;
 mod machine;

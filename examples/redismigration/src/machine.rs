@@ -1,17 +1,18 @@
-//! The machine.
+//! The state machine.
 
 use std::time::Duration;
 
 use kubecontroller::phase::{
-    Context, Machine, MachineErrors, Phase, PhaseError, Step, StepResult, function, parallel,
+    HandlerContext, Phase, PhaseError, StateMachine, StateMachineValidationError, Step, StepResult, function,
+    parallel,
 };
 
 use crate::{InstanceStatus, RedisMigration};
 
-/// What can be set.
+/// The settings of the handlers.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How long a migration takes. Default: 30 s.
+    /// The duration of a migration. Default: 30 s.
     pub wait: Duration,
 }
 
@@ -23,24 +24,24 @@ impl Default for Settings {
     }
 }
 
-/// `Init`, then `Migrate`, then `Success`; or `Fail`, whatever goes wrong.
-pub fn machine() -> Result<Machine<RedisMigration>, MachineErrors> {
+/// The phases `Init` and `Migrate`, followed by `Success`, `Fail` or `MigrateFail`.
+pub fn machine() -> Result<StateMachine<RedisMigration>, StateMachineValidationError> {
     let init = parallel([
-        function(source).desc("find the source"),
-        function(dest).desc("find the destination"),
+        function(source).desc("look up the source"),
+        function(dest).desc("look up the destination"),
     ]);
-    Machine::builder("redismigration")
+    StateMachine::builder("redismigration")
         .phase(
             "Init",
             Phase::run(init)
-                .desc("look up both ends")
+                .desc("look up both instances")
                 .then("Migrate")
                 .on_error("Fail"),
         )
         .phase(
             "Migrate",
             Phase::run(function(migrate))
-                .desc("move the data")
+                .desc("migrate the data")
                 .then("Success")
                 .on_error("MigrateFail"),
         )
@@ -51,21 +52,21 @@ pub fn machine() -> Result<Machine<RedisMigration>, MachineErrors> {
         .build()
 }
 
-async fn source(context: Context<RedisMigration>) -> StepResult<RedisMigration> {
+async fn source(context: HandlerContext<RedisMigration>) -> StepResult<RedisMigration> {
     let found = instance("source", &context.resource().spec.source)?;
     Ok(Step::done().change(move |migration: &mut RedisMigration| {
         migration.status.get_or_insert_default().source_status = Some(found.clone());
     }))
 }
 
-async fn dest(context: Context<RedisMigration>) -> StepResult<RedisMigration> {
+async fn dest(context: HandlerContext<RedisMigration>) -> StepResult<RedisMigration> {
     let found = instance("dest", &context.resource().spec.dest)?;
     Ok(Step::done().change(move |migration: &mut RedisMigration| {
         migration.status.get_or_insert_default().dest_status = Some(found.clone());
     }))
 }
 
-/// Looks an instance up. A real one would ask whoever runs it.
+/// Looks up an instance. A real operator would query the database service.
 fn instance(role: &str, id: &str) -> Result<InstanceStatus, PhaseError> {
     if id.is_empty() {
         return Err(PhaseError::fatal(format!("spec.{role} is missing")));
@@ -76,8 +77,8 @@ fn instance(role: &str, id: &str) -> Result<InstanceStatus, PhaseError> {
     })
 }
 
-/// Moves the data. A real one would look how far it is; this one looks at the clock.
-async fn migrate(context: Context<RedisMigration>) -> StepResult<RedisMigration> {
+/// Migrates the data. A real operator would query the progress; this one waits.
+async fn migrate(context: HandlerContext<RedisMigration>) -> StepResult<RedisMigration> {
     let wait = context.settings::<Settings>()?.wait;
     let now = context.clock().now();
     let began = context.last().start_time.as_ref().map_or(now, |time| time.0);

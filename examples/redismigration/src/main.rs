@@ -1,4 +1,4 @@
-//! Moves the data of one Redis to another.
+//! Migrates data from one Redis instance to another.
 
 use std::process::ExitCode;
 

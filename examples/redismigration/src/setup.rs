@@ -1,4 +1,4 @@
-//! How migrations become part of a manager.
+//! Adds the controller to a manager.
 
 use kube::CustomResourceExt;
 use kubecontroller::{
@@ -38,7 +38,7 @@ impl Setup for RedisMigrationSetup {
             .metrics(manager.metrics());
         let controller = manager
             .controller("redismigration")
-            .for_where(&informer, reconciler.interest())
+            .for_where(&informer, reconciler.predicate())
             .reconciler(reconciler);
         manager.add(controller);
         Ok(())
@@ -48,11 +48,11 @@ impl Setup for RedisMigrationSetup {
 kubecontroller::register! {
     name: "redismigration",
     metadata: ResourceMetadata::new("redismigrations", "RedisMigration", "database.cloud.tencent.com/v1")
-        .description("moves the data of one Redis to another")
+        .description("migrates data from one Redis instance to another")
         .catalog("database")
         .prefix("rm")
         .controller_type(ControllerType::PhaseMachine),
     make: || RedisMigrationSetup,
     crds: || vec![RedisMigration::crd()],
-    settings: &[ControllerSetting { key: "redismigration.wait", help: "How long a migration takes", default: "30s" }],
+    settings: &[ControllerSetting { key: "redismigration.wait", help: "Duration of a migration", default: "30s" }],
 }

@@ -1,5 +1,5 @@
-//! A migration, pass by pass.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
+//! Tests of the state machine.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::{
     sync::{
@@ -17,11 +17,11 @@ use kubecontroller::{
 };
 use redismigration::{RedisMigration, RedisMigrationSpec, Settings, machine};
 
-/// The surroundings of the machine, and a clock that the test sets.
+/// An environment with a clock that the test sets.
 fn environment() -> (MachineEnvironment, Arc<AtomicI64>) {
     let now = Arc::new(AtomicI64::new(100));
-    let told = now.clone();
-    let clock = Clock::new(move || Timestamp::from_second(told.load(Ordering::Relaxed)).unwrap());
+    let seconds = now.clone();
+    let clock = Clock::new(move || Timestamp::from_second(seconds.load(Ordering::Relaxed)).unwrap());
     let environment = MachineEnvironment::new(FakeApi::new().client())
         .clock(clock)
         .with(Settings::default());
@@ -37,7 +37,7 @@ fn migration(source: &str, dest: &str) -> RedisMigration {
 }
 
 #[tokio::test]
-async fn a_migration_takes_its_time_and_succeeds() {
+async fn migration_succeeds_after_wait() {
     let (environment, now) = environment();
     let machine = machine().unwrap();
     let found = machine
@@ -73,7 +73,7 @@ async fn a_migration_takes_its_time_and_succeeds() {
 }
 
 #[tokio::test]
-async fn a_migration_to_nowhere_fails_and_says_why() {
+async fn migration_without_destination_fails() {
     let (environment, _) = environment();
     let machine = machine().unwrap();
     let failed = machine
@@ -89,7 +89,7 @@ async fn a_migration_to_nowhere_fails_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_failed_migration_that_was_mended_can_be_reset() {
+async fn failed_migration_can_be_reset_after_fix() {
     let (environment, _) = environment();
     let machine = machine().unwrap();
     let mut failed = machine

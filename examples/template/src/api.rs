@@ -1,29 +1,29 @@
-//! The kind `Thing`.
+//! The custom resource `Widget`.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What should be.
+/// The desired state.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "example.com",
     version = "v1",
-    kind = "Thing",
-    plural = "things",
+    kind = "Widget",
+    plural = "widgets",
     namespaced,
-    status = "ThingStatus"
+    status = "WidgetStatus"
 )]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ThingSpec {
-    /// What the config map of the thing says.
+pub(crate) struct WidgetSpec {
+    /// The message in the config map.
     pub message: String,
 }
 
-/// What is.
+/// The observed state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ThingStatus {
-    /// The generation of the spec that the config map shows.
+pub(crate) struct WidgetStatus {
+    /// The generation of the spec that the config map contains.
     pub observed_generation: i64,
 }

@@ -1,4 +1,4 @@
-//! Looks after things.
+//! The controller of widgets.
 
 mod api;
 mod reconciler;
@@ -8,5 +8,5 @@ use std::process::ExitCode;
 use kubecontroller::App;
 
 fn main() -> ExitCode {
-    App::new("thing-operator").linked().main()
+    App::new("widget-operator").linked().main()
 }

@@ -1,4 +1,4 @@
-//! Gives every thing its config map.
+//! Creates a config map for every widget.
 
 use std::sync::Arc;
 
@@ -15,30 +15,30 @@ use kubecontroller::{
 };
 use serde_json::json;
 
-use crate::api::Thing;
+use crate::api::Widget;
 
-struct ThingSetup;
+struct WidgetSetup;
 
-impl Setup for ThingSetup {
+impl Setup for WidgetSetup {
     fn name(&self) -> &'static str {
-        "thing"
+        "widget"
     }
 
     fn resource(&self) -> &'static str {
-        "things"
+        "widgets"
     }
 
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
-        let things = manager.informers().typed::<Thing>(InformerScope::default());
+        let widgets = manager.informers().typed::<Widget>(InformerScope::default());
         let maps = manager
             .informers()
             .metadata::<ConfigMap>(InformerScope::default());
         let client = manager.client().clone();
         let controller = manager
-            .controller("thing")
-            .for_(&things)
-            .owns(&maps, "Thing")
-            .reconciler(reconcile_object_fn(things.store(), move |seen| {
+            .controller("widget")
+            .for_(&widgets)
+            .owns(&maps, "Widget")
+            .reconciler(reconcile_object_fn(widgets.store(), move |seen| {
                 reconcile(client.clone(), seen)
             }));
         manager.add(controller);
@@ -47,45 +47,45 @@ impl Setup for ThingSetup {
 }
 
 kubecontroller::register! {
-    name: "thing",
-    metadata: ResourceMetadata::new("things", "Thing", "example.com/v1").description("looks after things"),
-    make: || ThingSetup,
-    crds: || vec![Thing::crd()],
+    name: "widget",
+    metadata: ResourceMetadata::new("widgets", "Widget", "example.com/v1").description("creates config maps for widgets"),
+    make: || WidgetSetup,
+    crds: || vec![Widget::crd()],
 }
 
-/// Compares what is with what should be, and acts on the difference.
-async fn reconcile(client: Client, seen: CacheLookup<Thing>) -> Result<Outcome, Error> {
-    let CacheLookup::Found(thing) = seen else {
-        // What it owned goes with it.
+/// Applies the config map and updates the status.
+async fn reconcile(client: Client, seen: CacheLookup<Widget>) -> Result<Outcome, Error> {
+    let CacheLookup::Found(widget) = seen else {
+        // The garbage collector deletes the config map.
         return Ok(Outcome::Done);
     };
-    let namespace = thing.namespace().unwrap_or_default();
-    let manager = PatchParams::apply("thing-operator").force();
-    let map = config_map(&thing)?;
+    let namespace = widget.namespace().unwrap_or_default();
+    let manager = PatchParams::apply("widget-operator").force();
+    let map = config_map(&widget)?;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
     maps.patch(&map.name_any(), &manager, &Patch::Apply(&map)).await?;
 
-    let generation = thing.metadata.generation.unwrap_or_default();
-    if thing
+    let generation = widget.metadata.generation.unwrap_or_default();
+    if widget
         .status
         .as_ref()
         .is_none_or(|status| status.observed_generation != generation)
     {
-        let things: Api<Thing> = Api::namespaced(client, &namespace);
+        let widgets: Api<Widget> = Api::namespaced(client, &namespace);
         let status = Patch::Merge(json!({"status": {"observedGeneration": generation}}));
-        things
-            .patch_status(&thing.name_any(), &PatchParams::default(), &status)
+        widgets
+            .patch_status(&widget.name_any(), &PatchParams::default(), &status)
             .await?;
     }
     Ok(Outcome::Done)
 }
 
-fn config_map(thing: &Arc<Thing>) -> Result<ConfigMap, Error> {
+fn config_map(widget: &Arc<Widget>) -> Result<ConfigMap, Error> {
     let mut map = ConfigMap::default();
-    map.metadata.name = Some(format!("{}-thing", thing.name_any()));
-    map.metadata.namespace = thing.namespace();
-    map.data = Some([("message".to_owned(), thing.spec.message.clone())].into());
-    set_controller_reference(&**thing, &mut map)?;
+    map.metadata.name = Some(format!("{}-widget", widget.name_any()));
+    map.metadata.namespace = widget.namespace();
+    map.data = Some([("message".to_owned(), widget.spec.message.clone())].into());
+    set_controller_reference(&**widget, &mut map)?;
     Ok(map)
 }
 
@@ -101,32 +101,33 @@ mod tests {
     };
     use tokio::task::JoinSet;
 
-    use crate::api::{Thing, ThingSpec};
+    use crate::api::{Widget, WidgetSpec};
 
     #[tokio::test(start_paused = true)]
-    async fn a_thing_has_its_config_map_whatever_happens_to_it() {
+    async fn config_map_is_created_and_recreated() {
         let api = FakeApi::new();
-        let spec = ThingSpec {
+        let spec = WidgetSpec {
             message: "hello".to_owned(),
         };
-        let mut thing = Thing::new("one", spec);
-        thing.metadata.namespace = Some("default".to_owned());
-        api.put(&thing);
-        let (stop, mut tasks) = (Stop::new(), JoinSet::new());
+        let mut widget = Widget::new("one", spec);
+        widget.metadata.namespace = Some("default".to_owned());
+        api.put(&widget);
+        let stop = Stop::new();
+        let mut tasks = JoinSet::new();
         tasks.spawn(
-            App::new("thing-operator")
+            App::new("widget-operator")
                 .linked()
                 .run(Config::default(), api.client(), stop.clone()),
         );
         let message = || {
-            api.get::<ConfigMap>("default", "one-thing")
+            api.get::<ConfigMap>("default", "one-widget")
                 .and_then(|map| map.data?.remove("message"))
         };
         eventually(|| async { message().filter(|message| message == "hello") }).await;
-        api.remove::<ConfigMap>("default", "one-thing");
+        api.remove::<ConfigMap>("default", "one-widget");
         eventually(|| async { message() }).await;
         eventually(|| async {
-            api.get::<Thing>("default", "one")?
+            api.get::<Widget>("default", "one")?
                 .status
                 .filter(|status| status.observed_generation == 1)
         })

@@ -1,19 +1,19 @@
-//! What a new operator is made of: the files of this folder, with other words.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
+//! Tests that the template can be turned into a new operator by replacing names.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// The words that stand for those of a new operator, longest first: they are replaced in this order.
-const WORDS: [(&str, &str); 6] = [
-    ("thing-operator", "vase-keeper"),
+/// The names to replace, longest first, because they are replaced in this order.
+const REPLACEMENTS: [(&str, &str); 6] = [
+    ("widget-operator", "vase-operator"),
     ("example.com", "flowers.test"),
-    ("things", "vases"),
-    ("Things", "Vases"),
-    ("thing", "vase"),
-    ("Thing", "Vase"),
+    ("widgets", "vases"),
+    ("Widgets", "Vases"),
+    ("widget", "vase"),
+    ("Widget", "Vase"),
 ];
 
-/// The files of a new operator, and what they are made of.
+/// The files of a new operator and their templates.
 const FILES: [(&str, &str); 6] = [
     ("Cargo.toml", "standalone.toml"),
     ("README.md", "README.md"),
@@ -28,30 +28,34 @@ fn own(path: &str) -> String {
 }
 
 fn instance() -> BTreeMap<&'static str, String> {
-    let words = |text: String| WORDS.iter().fold(text, |text, (from, to)| text.replace(from, to));
-    FILES.iter().map(|(to, from)| (*to, words(own(from)))).collect()
+    let rename = |text: String| {
+        REPLACEMENTS
+            .iter()
+            .fold(text, |text, (from, to)| text.replace(from, to))
+    };
+    FILES.iter().map(|(to, from)| (*to, rename(own(from)))).collect()
 }
 
 #[test]
-fn no_word_of_the_template_is_left() {
+fn no_name_of_the_template_remains() {
     for (name, text) in instance() {
-        let left = text.to_lowercase().find("thing").or(text.find("example.com"));
+        let left = text.to_lowercase().find("widget").or(text.find("example.com"));
         assert_eq!(left, None, "{name}");
     }
 }
 
 #[test]
-fn every_source_is_part_of_a_new_operator() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    for file in fs::read_dir(folder).unwrap() {
+fn every_source_file_is_part_of_a_new_operator() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for file in fs::read_dir(directory).unwrap() {
         let name = format!("src/{}", file.unwrap().file_name().to_str().unwrap());
         assert!(FILES.iter().any(|(to, _)| *to == name), "{name}");
     }
 }
 
-/// What stands here is compiled; a project of its own has to be given the same.
+/// The template is compiled with its workspace manifest; a generated project must have the same dependencies.
 #[test]
-fn a_project_of_its_own_depends_on_what_this_one_does() {
+fn generated_manifest_has_the_same_dependencies() {
     let dependencies = |text: &str| -> Vec<(String, String)> {
         let lines = text.lines().skip_while(|line| !line.ends_with("dependencies]"));
         let pairs = lines
@@ -67,13 +71,18 @@ fn a_project_of_its_own_depends_on_what_this_one_does() {
             .map(|(name, _)| name)
             .collect::<Vec<_>>()
     };
-    let (here, alone, root) = (own("Cargo.toml"), own("standalone.toml"), own("../../Cargo.toml"));
+    let here = own("Cargo.toml");
+    let alone = own("standalone.toml");
+    let root = own("../../Cargo.toml");
     assert_eq!(names(&here), names(&alone));
     for (name, rest) in dependencies(&alone)
         .into_iter()
         .filter(|(name, _)| name != "kubecontroller" && name != "tokio")
     {
         let line = format!("{name} {rest}");
-        assert!(root.contains(&line), "the root has another {name} than {line:?}");
+        assert!(
+            root.contains(&line),
+            "the workspace manifest does not contain {line:?}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! How activities are done.
+//! Execution of activities.
 
 use std::{collections::BTreeMap, fmt, process::Stdio, sync::Arc, time::Duration};
 
@@ -6,23 +6,23 @@ use tokio::{process::Command, time::timeout};
 
 use crate::api::{Activity, ActivityKind};
 
-/// A function that is compiled in: from its arguments to what it says, or why it failed.
+/// A compiled-in function: returns its output, or why it failed.
 pub type Function = Arc<dyn Fn(&[String]) -> Result<String, String> + Send + Sync>;
 
-/// Does activities.
+/// Executes activities.
 #[derive(Clone)]
 pub struct Executor {
     functions: BTreeMap<String, Function>,
-    /// Whether programs of this machine may be run.
+    /// Whether shell activities are allowed.
     shell: bool,
-    /// How long a program may take.
+    /// The timeout of a program.
     limit: Duration,
 }
 
 // --- Executor ---
 
 impl Executor {
-    /// One that knows the function `echo`, and runs no programs.
+    /// Creates an executor with the function `echo` and without shell activities.
     pub fn new() -> Self {
         let echo: Function = Arc::new(|args: &[String]| Ok(args.join(" ")));
         Executor {
@@ -32,7 +32,7 @@ impl Executor {
         }
     }
 
-    /// With a function of that name.
+    /// Adds a function.
     #[must_use]
     pub fn function(
         mut self,
@@ -43,24 +43,24 @@ impl Executor {
         self
     }
 
-    /// Whether programs of this machine may be run. Whoever may create workflows may then run anything that the controller
-    /// may.
+    /// Allows or forbids shell activities. If they are allowed, everyone who can create workflows can run any program with the
+    /// privileges of the controller.
     #[must_use]
     pub fn allow_shell(mut self, allow: bool) -> Self {
         self.shell = allow;
         self
     }
 
-    /// Does an activity. Says what it said, or why it failed.
+    /// Executes an activity. Returns its output, or why it failed.
     pub async fn run(&self, activity: &Activity) -> Result<String, String> {
         match activity.kind {
             ActivityKind::Basic => Ok(String::new()),
             ActivityKind::Function => match self.functions.get(&activity.function) {
                 Some(function) => function(&activity.args),
-                None => Err(format!("there is no function {:?}", activity.function)),
+                None => Err(format!("unknown function {:?}", activity.function)),
             },
             ActivityKind::Shell if !self.shell => {
-                Err("programs are not allowed: see `allow-shell` of the settings".to_owned())
+                Err("shell activities are not allowed: set workflow.allow-shell".to_owned())
             }
             ActivityKind::Shell => self.shell(activity).await,
         }
@@ -76,11 +76,11 @@ impl Executor {
         let output = ended
             .map_err(|_| format!("took longer than {:?}", self.limit))?
             .map_err(|error| format!("{}: {error}", activity.path))?;
-        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         if output.status.success() {
-            Ok(said(&output.stdout))
+            Ok(text(&output.stdout))
         } else {
-            Err(format!("{}: {}", output.status, said(&output.stderr)))
+            Err(format!("{}: {}", output.status, text(&output.stderr)))
         }
     }
 }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn programs_run_only_where_they_are_allowed() {
+    async fn shell_activities_run_only_if_allowed() {
         let echo = activity(ActivityKind::Shell, "echo", &["hello"]);
         assert!(
             Executor::new()
@@ -128,8 +128,8 @@ mod tests {
         let allowed = Executor::new().allow_shell(true);
         assert_eq!(allowed.run(&echo).await.unwrap(), "hello");
         let fails = activity(ActivityKind::Shell, "sh", &["-c", "echo why >&2; exit 3"]);
-        let said = allowed.run(&fails).await.unwrap_err();
-        assert!(said.contains('3') && said.ends_with("why"), "{said}");
+        let error = allowed.run(&fails).await.unwrap_err();
+        assert!(error.contains('3') && error.ends_with("why"), "{error}");
     }
 
     #[tokio::test]
@@ -151,7 +151,7 @@ mod tests {
         );
         assert!(
             executor
-                .run(&activity(ActivityKind::Function, "gone", &[]))
+                .run(&activity(ActivityKind::Function, "missing", &[]))
                 .await
                 .is_err()
         );

@@ -1,4 +1,4 @@
-//! The kind `Workflow`.
+//! The custom resource `Workflow`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use kubecontroller::phase::PhaseStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A graph: what there is to do, and what comes before what.
+/// A graph of activities.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "tool.wukong.com",
@@ -22,36 +22,36 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkflowSpec {
-    /// Where it begins and ends. They do nothing.
+    /// Start and end events, which do nothing.
     pub events: Vec<Event>,
-    /// What is done.
+    /// The activities.
     pub activities: Vec<Activity>,
-    /// Where it forks and joins. They do nothing, but a join waits for all that lead to it, as every vertex does.
+    /// Forks and joins, which do nothing. Like every vertex, a join waits for all its predecessors.
     pub gateways: Vec<Gateway>,
-    /// What comes before what.
+    /// The order of the vertices.
     pub edges: Vec<Edge>,
 }
 
-/// A begin or an end.
+/// A start or end event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// What edges call it.
+    /// The name in edges.
     pub name: String,
 }
 
-/// Something to do.
+/// An activity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Activity {
-    /// What edges call it.
+    /// The name in edges.
     pub name: String,
-    /// How it is done.
+    /// The type of the activity.
     #[serde(rename = "type", default)]
     pub kind: ActivityKind,
     /// The program of a shell activity.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// The arguments of the program, or of the function.
+    /// The arguments of the program or the function.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// The function of a function activity.
@@ -59,57 +59,57 @@ pub struct Activity {
     pub function: String,
 }
 
-/// How an activity is done.
+/// The type of an activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ActivityKind {
-    /// It does nothing but take its place.
+    /// Does nothing.
     #[default]
     Basic,
-    /// A program of the machine that runs the controller; refused unless the settings allow it.
+    /// Runs a program on the machine of the controller, if the settings allow it.
     Shell,
-    /// A function that is compiled in, found by its name.
+    /// Calls a compiled-in function by name.
     Function,
 }
 
 /// A fork or a join.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gateway {
-    /// What edges call it.
+    /// The name in edges.
     pub name: String,
 }
 
-/// The first comes before the second.
+/// An edge of the graph: `obj1` precedes `obj2`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Edge {
-    /// The one that comes before.
+    /// The predecessor.
     pub obj1: String,
-    /// The one that comes after.
+    /// The successor.
     pub obj2: String,
 }
 
-/// How far it is.
+/// The observed state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkflowStatus {
-    /// The vertices that were begun.
+    /// The state of the vertices that were started.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub entries: BTreeMap<String, Entry>,
-    /// The machine's part.
+    /// The state of the state machine.
     #[serde(flatten)]
     pub phases: PhaseStatus,
 }
 
-/// How far a vertex is.
+/// The state of a vertex.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// The phase.
     pub phase: EntryPhase,
-    /// What it said, or why it failed.
+    /// The output, or why it failed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The place in the order in which vertices ended; from 1.
+    /// The position in the order of completion, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<u32>,
     /// When it ended.
@@ -120,12 +120,12 @@ pub struct Entry {
 /// The phases of a vertex.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EntryPhase {
-    /// It was begun.
+    /// Started.
     #[default]
     Running,
-    /// It ended well.
+    /// Completed.
     Done,
-    /// It failed.
+    /// Failed.
     Failed,
 }
 

@@ -1,52 +1,52 @@
-//! The graph of a workflow: what may begin when.
+//! The graph of a workflow.
 //!
-//! Promise: a vertex is ready when all that come before it are done, not when the first of them is.
+//! Guarantee: a vertex is ready only when all its predecessors are done.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{Activity, WorkflowSpec};
 
-/// A graph without cycles, whose edges lead from what is there to what is there.
+/// A valid graph: without cycles and without edges to unknown vertices.
 #[derive(Debug)]
 pub struct Graph<'a> {
-    /// Every vertex, and what is done there; nothing for events and gateways.
+    /// The vertices and their activities; none for events and gateways.
     vertices: BTreeMap<&'a str, Option<&'a Activity>>,
-    /// What comes before each vertex.
+    /// The predecessors of each vertex.
     before: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
-/// Why a graph cannot be run.
+/// Why a graph is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadGraph {
-    /// There is nothing in it.
+pub enum GraphError {
+    /// The graph is empty.
     #[error("the workflow has no vertices")]
     Empty,
     /// A vertex has no name.
     #[error("a vertex has no name")]
     Nameless,
-    /// Two vertices share a name.
-    #[error("{0:?} is there twice")]
-    Twice(String),
-    /// An edge leads from, or to, nothing.
-    #[error("the edge {from:?} -> {to:?} names {missing:?}, which is not there")]
-    Missing {
-        /// Its begin.
+    /// Two vertices have the same name.
+    #[error("duplicate vertex {0:?}")]
+    DuplicateVertex(String),
+    /// An edge refers to an unknown vertex.
+    #[error("unknown vertex {missing:?} in edge {from:?} -> {to:?}")]
+    UnknownVertex {
+        /// The predecessor.
         from: String,
-        /// Its end.
+        /// The successor.
         to: String,
-        /// The one of them that is not there.
+        /// The unknown one of the two.
         missing: String,
     },
-    /// Each of these waits for the next, and the last for the first.
-    #[error("a cycle: {}", .0.join(" -> "))]
+    /// A cycle; the last vertex is the first.
+    #[error("cycle: {}", .0.join(" -> "))]
     Cycle(Vec<String>),
 }
 
 // --- Graph ---
 
 impl<'a> Graph<'a> {
-    /// The graph of a spec.
-    pub fn new(spec: &'a WorkflowSpec) -> Result<Self, BadGraph> {
+    /// Builds and validates the graph of a spec.
+    pub fn new(spec: &'a WorkflowSpec) -> Result<Self, GraphError> {
         let events = spec.events.iter().map(|event| (event.name.as_str(), None));
         let activities = spec
             .activities
@@ -56,21 +56,22 @@ impl<'a> Graph<'a> {
         let mut vertices = BTreeMap::new();
         for (name, activity) in events.chain(activities).chain(gateways) {
             if name.is_empty() {
-                return Err(BadGraph::Nameless);
+                return Err(GraphError::Nameless);
             }
             if vertices.insert(name, activity).is_some() {
-                return Err(BadGraph::Twice(name.to_owned()));
+                return Err(GraphError::DuplicateVertex(name.to_owned()));
             }
         }
         if vertices.is_empty() {
-            return Err(BadGraph::Empty);
+            return Err(GraphError::Empty);
         }
         let mut before: BTreeMap<&str, BTreeSet<&str>> =
             vertices.keys().map(|name| (*name, BTreeSet::new())).collect();
         for edge in &spec.edges {
-            let (from, to) = (edge.obj1.as_str(), edge.obj2.as_str());
+            let from = edge.obj1.as_str();
+            let to = edge.obj2.as_str();
             if let Some(missing) = [from, to].into_iter().find(|name| !vertices.contains_key(name)) {
-                return Err(BadGraph::Missing {
+                return Err(GraphError::UnknownVertex {
                     from: from.to_owned(),
                     to: to.to_owned(),
                     missing: missing.to_owned(),
@@ -81,15 +82,15 @@ impl<'a> Graph<'a> {
         let graph = Graph { vertices, before };
         graph
             .cycle()
-            .map_or(Ok(graph), |cycle| Err(BadGraph::Cycle(cycle)))
+            .map_or(Ok(graph), |cycle| Err(GraphError::Cycle(cycle)))
     }
 
-    /// Every vertex, and what is done there; nothing for events and gateways.
+    /// The vertices and their activities; none for events and gateways.
     pub fn vertices(&self) -> impl Iterator<Item = (&'a str, Option<&'a Activity>)> {
         self.vertices.iter().map(|(name, activity)| (*name, *activity))
     }
 
-    /// The vertices that may begin: they are not done, and all that come before them are.
+    /// The vertices that can start: they are not done, but all their predecessors are.
     pub fn ready(&self, is_done: impl Fn(&str) -> bool) -> Vec<(&'a str, Option<&'a Activity>)> {
         let may_begin = |name: &str| {
             self.before
@@ -101,7 +102,7 @@ impl<'a> Graph<'a> {
             .collect()
     }
 
-    /// The vertices of a cycle, each one before the next, if there is one.
+    /// The vertices of a cycle in order, if there is one.
     fn cycle(&self) -> Option<Vec<String>> {
         let mut left: BTreeMap<&str, BTreeSet<&str>> = self.before.clone();
         while let Some(name) = left
@@ -114,7 +115,7 @@ impl<'a> Graph<'a> {
                 before.remove(name);
             }
         }
-        // Every vertex that is left has one before it that is left: going back from any of them runs into a circle.
+        // Every remaining vertex has a remaining predecessor, so following predecessors ends in a cycle.
         let mut path = vec![*left.keys().next()?];
         loop {
             let last = path.last()?;
@@ -122,7 +123,7 @@ impl<'a> Graph<'a> {
             if let Some(start) = path.iter().position(|name| *name == before) {
                 let mut cycle = path.split_off(start);
                 cycle.reverse();
-                // Wherever it was entered, it is told from its first name on.
+                // The cycle starts with its first name in alphabetical order, so that the error is deterministic.
                 let first = cycle.iter().enumerate().min_by_key(|(_, name)| **name)?.0;
                 cycle.rotate_left(first);
                 cycle.push(cycle.first()?);
@@ -135,10 +136,10 @@ impl<'a> Graph<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BadGraph, Graph};
+    use super::{Graph, GraphError};
     use crate::api::WorkflowSpec;
 
-    /// `a>b b>c` and so on; vertices are what the edges name.
+    /// A spec from edges such as `a>b b>c`.
     fn spec(edges: &str) -> WorkflowSpec {
         let edges: Vec<(&str, &str)> = edges
             .split_whitespace()
@@ -153,11 +154,12 @@ mod tests {
         .unwrap()
     }
 
-    /// The waves in which a graph is run, if all of a wave end together.
+    /// The successive sets of ready vertices, if all vertices of a set end together.
     fn waves(edges: &str) -> String {
         let spec = spec(edges);
         let graph = Graph::new(&spec).unwrap();
-        let (mut done, mut waves) = (Vec::new(), Vec::new());
+        let mut done = Vec::new();
+        let mut waves = Vec::new();
         while let ready = graph.ready(|name| done.contains(&name.to_owned()))
             && !ready.is_empty()
         {
@@ -169,29 +171,35 @@ mod tests {
     }
 
     #[test]
-    fn a_join_waits_for_all_that_lead_to_it() {
+    fn join_waits_for_all_predecessors() {
         assert_eq!(waves("a>b b>c"), "a b c");
         assert_eq!(waves("a>b a>c b>d c>d"), "a b,c d");
-        // The short way to `z` is done long before the long one.
+        // The short path to `z` is done long before the long one.
         assert_eq!(waves("a>z a>b b>c c>z"), "a b c z");
     }
 
     #[test]
-    fn a_graph_that_cannot_end_is_refused() {
-        let refusal = |edges: &str| Graph::new(&spec(edges)).unwrap_err().to_string();
-        assert_eq!(refusal("a>a"), "a cycle: a -> a");
-        assert_eq!(refusal("x>a a>b b>c c>a c>y"), "a cycle: a -> b -> c -> a");
+    fn rejects_cycles() {
+        let error = |edges: &str| Graph::new(&spec(edges)).unwrap_err().to_string();
+        assert_eq!(error("a>a"), "cycle: a -> a");
+        assert_eq!(error("x>a a>b b>c c>a c>y"), "cycle: a -> b -> c -> a");
     }
 
     #[test]
-    fn names_are_unique_and_edges_lead_somewhere() {
-        assert_eq!(Graph::new(&WorkflowSpec::default()).unwrap_err(), BadGraph::Empty);
+    fn rejects_duplicate_and_unknown_vertices() {
+        assert_eq!(
+            Graph::new(&WorkflowSpec::default()).unwrap_err(),
+            GraphError::Empty
+        );
         let mut twice = spec("a>b");
         twice.events.push(crate::api::Event { name: "a".to_owned() });
-        assert_eq!(Graph::new(&twice).unwrap_err(), BadGraph::Twice("a".to_owned()));
+        assert_eq!(
+            Graph::new(&twice).unwrap_err(),
+            GraphError::DuplicateVertex("a".to_owned())
+        );
         let mut lost = spec("a>b");
         lost.edges[0].obj2 = "c".to_owned();
-        let said = Graph::new(&lost).unwrap_err().to_string();
-        assert_eq!(said, "the edge \"a\" -> \"c\" names \"c\", which is not there");
+        let error = Graph::new(&lost).unwrap_err().to_string();
+        assert_eq!(error, "unknown vertex \"c\" in edge \"a\" -> \"c\"");
     }
 }

@@ -1,9 +1,9 @@
 //! Runs a graph of activities.
 //!
-//! A `Workflow` is `init` until its graph is known to be one that can end, `execution` while there is something to do, and
-//! `final` when all is done; `rejected` if the graph is bad, and `failed` if an activity is. A vertex begins when all that
-//! come before it are done. Vertices that may begin begin together. One that was begun when the controller died is begun
-//! again: activities have to bear that.
+//! A `Workflow` is in phase `init` until its graph is validated, `execution` while vertices run, and `final` when all are done;
+//! `rejected` if the graph is invalid, and `failed` if an activity fails. A vertex starts when all its predecessors are done;
+//! ready vertices run concurrently. A vertex that was running when the controller crashed runs again, so activities must be
+//! idempotent.
 
 mod activity;
 mod api;
@@ -17,7 +17,7 @@ pub use self::{
         Activity, ActivityKind, Edge, Entry, EntryPhase, Event, Gateway, Workflow, WorkflowSpec,
         WorkflowStatus,
     },
-    graph::{BadGraph, Graph},
+    graph::{Graph, GraphError},
     machine::machine,
     setup::WorkflowSetup,
 };

@@ -1,10 +1,12 @@
-//! The machine.
+//! The state machine.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kubecontroller::phase::{Context, Machine, MachineErrors, Phase, PhaseError, Step, StepResult, function};
+use kubecontroller::phase::{
+    HandlerContext, Phase, PhaseError, StateMachine, StateMachineValidationError, Step, StepResult, function,
+};
 
 use crate::{
     activity::Executor,
@@ -12,13 +14,13 @@ use crate::{
     graph::Graph,
 };
 
-/// `init`, `execution`, `final`; `rejected` for a graph that cannot be run, `failed` for one that was not.
-pub fn machine() -> Result<Machine<Workflow>, MachineErrors> {
-    Machine::builder("workflow")
+/// The phases `init` and `execution`, followed by `final`, `rejected` or `failed`.
+pub fn machine() -> Result<StateMachine<Workflow>, StateMachineValidationError> {
+    StateMachine::builder("workflow")
         .phase(
             "init",
             Phase::run(function(check))
-                .desc("check the graph")
+                .desc("validate the graph")
                 .then("execution")
                 .on_error("rejected"),
         )
@@ -36,13 +38,13 @@ pub fn machine() -> Result<Machine<Workflow>, MachineErrors> {
         .build()
 }
 
-async fn check(context: Context<Workflow>) -> StepResult<Workflow> {
+async fn check(context: HandlerContext<Workflow>) -> StepResult<Workflow> {
     Graph::new(&context.resource().spec).map_err(PhaseError::fatal)?;
     Ok(Step::done())
 }
 
-/// Runs what may begin, all of it at once.
-async fn advance(context: Context<Workflow>) -> StepResult<Workflow> {
+/// Runs all ready vertices concurrently.
+async fn advance(context: HandlerContext<Workflow>) -> StepResult<Workflow> {
     let workflow = context.resource();
     let graph = Graph::new(&workflow.spec).map_err(PhaseError::fatal)?;
     let entries = workflow
@@ -50,7 +52,7 @@ async fn advance(context: Context<Workflow>) -> StepResult<Workflow> {
         .as_ref()
         .map(|status| status.entries.clone())
         .unwrap_or_default();
-    // What ended badly was written in the pass before, next to what ended well meanwhile.
+    // A failure was stored by the previous pass, together with the vertices that succeeded at the same time.
     if let Some((name, entry)) = entries
         .iter()
         .find(|(_, entry)| entry.phase == EntryPhase::Failed)
@@ -86,7 +88,7 @@ async fn advance(context: Context<Workflow>) -> StepResult<Workflow> {
         .map(|(name, result)| {
             order += 1;
             let (phase, reason) = match result {
-                Ok(said) => (EntryPhase::Done, said),
+                Ok(output) => (EntryPhase::Done, output),
                 Err(why) => (EntryPhase::Failed, why),
             };
             let entry = Entry {

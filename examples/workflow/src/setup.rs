@@ -1,4 +1,4 @@
-//! How workflows become part of a manager.
+//! Adds the controller to a manager.
 
 use kube::CustomResourceExt;
 use kubecontroller::{
@@ -34,7 +34,7 @@ impl Setup for WorkflowSetup {
             .metrics(manager.metrics());
         let controller = manager
             .controller("workflow")
-            .for_where(&informer, reconciler.interest())
+            .for_where(&informer, reconciler.predicate())
             .reconciler(reconciler);
         manager.add(controller);
         Ok(())
@@ -52,7 +52,7 @@ kubecontroller::register! {
     crds: || vec![Workflow::crd()],
     settings: &[ControllerSetting {
         key: "workflow.allow-shell",
-        help: "Let workflows run programs of this machine: true or false",
+        help: "Allow shell activities, which run programs on the machine of the controller: true or false",
         default: "false",
     }],
 }

@@ -1,5 +1,5 @@
-//! A workflow, pass by pass.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
+//! Tests of the state machine.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use kubecontroller::{
     phase::{MachineEnvironment, NextPass, Phased},
@@ -7,7 +7,7 @@ use kubecontroller::{
 };
 use workflow::{EntryPhase, Executor, Workflow, machine};
 
-/// Runs a workflow to its end.
+/// Runs a workflow until it stops.
 async fn run(executor: Executor, spec: serde_json::Value) -> Workflow {
     let environment = MachineEnvironment::new(FakeApi::new().client()).with(executor);
     let machine = machine().unwrap();
@@ -19,10 +19,10 @@ async fn run(executor: Executor, spec: serde_json::Value) -> Workflow {
             return workflow;
         }
     }
-    panic!("it does not end: {workflow:?}");
+    panic!("the workflow does not end: {workflow:?}");
 }
 
-/// What ended, in order.
+/// The vertices in the order of completion.
 fn order(workflow: &Workflow) -> Vec<&str> {
     let entries = &workflow.status.as_ref().unwrap().entries;
     let mut ended: Vec<_> = entries
@@ -34,7 +34,7 @@ fn order(workflow: &Workflow) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_join_waits_for_the_longest_way_to_it() {
+async fn join_waits_for_longest_path() {
     let spec = serde_json::json!({
         "events": [{"name": "begin"}, {"name": "end"}],
         "activities": [{"name": "short"}, {"name": "long1"}, {"name": "long2", "type": "function", "function": "echo", "args": ["hi"]}],
@@ -55,7 +55,7 @@ async fn a_join_waits_for_the_longest_way_to_it() {
 }
 
 #[tokio::test]
-async fn a_cycle_is_rejected() {
+async fn cycle_is_rejected() {
     let spec = serde_json::json!({
         "activities": [{"name": "a"}, {"name": "b"}],
         "edges": [{"obj1": "a", "obj2": "b"}, {"obj1": "b", "obj2": "a"}],
@@ -67,12 +67,12 @@ async fn a_cycle_is_rejected() {
             .unwrap()
             .failed_reason(&rejected)
             .unwrap()
-            .contains("a cycle: a -> b -> a")
+            .contains("cycle: a -> b -> a")
     );
 }
 
 #[tokio::test]
-async fn a_failed_activity_ends_it_and_nothing_after_it_begins() {
+async fn failed_activity_fails_the_workflow() {
     let spec = serde_json::json!({
         "activities": [{"name": "bad", "type": "shell", "path": "true"}, {"name": "good"}, {"name": "later"}],
         "edges": [{"obj1": "bad", "obj2": "later"}],

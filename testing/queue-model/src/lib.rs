@@ -1,6 +1,6 @@
-//! The work queue of `kubecontroller`, with the model checker's locks in place of real ones. What is checked is in `tests`.
+//! The work queue of `kubecontroller`, compiled against the locks of the model checker `shuttle`. The tests are in `tests`.
 
-/// As in `kubecontroller`, where they are those of the standard library.
+/// Replaces `kubecontroller`'s module of the same name, which has the locks of the standard library.
 mod sync {
     pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 }

@@ -1,5 +1,5 @@
-//! No worker sleeps while there is a key, in whatever order threads run. A call that gets lost ends in a deadlock, which the
-//! model checker reports with the order that led to it.
+//! Model checks of the work queue: whatever the order of threads, no worker sleeps while a key is ready. A lost wakeup ends in a
+//! deadlock, which the model checker reports with the schedule that led to it.
 
 use std::{
     future::{Future, poll_fn},
@@ -17,15 +17,15 @@ use shuttle::{
     thread,
 };
 
-/// How many orders of threads are tried.
-const ORDERS: usize = 3000;
+/// How many schedules each check tries.
+const SCHEDULES: usize = 3000;
 
-/// Tries orders at random, and orders with few but well-placed interruptions, which find other mistakes.
+/// Tries random schedules, and schedules with few preemptions, which find other errors (probabilistic concurrency testing).
 fn check(model: impl Fn() + Send + Sync + 'static) {
     let model = Arc::new(model);
     let same = Arc::clone(&model);
-    shuttle::check_random(move || model(), ORDERS);
-    shuttle::check_pct(move || same(), ORDERS, 3);
+    shuttle::check_random(move || model(), SCHEDULES);
+    shuttle::check_pct(move || same(), SCHEDULES, 3);
 }
 
 fn queue() -> WorkQueue<u8> {
@@ -58,7 +58,7 @@ fn each_key_wakes_a_worker() {
 }
 
 #[test]
-fn a_key_has_one_worker_and_runs_again_for_what_happened_meanwhile() {
+fn a_key_has_one_worker_and_runs_again_for_later_additions() {
     check(|| {
         let queue = queue();
         let running = Arc::new(AtomicUsize::new(0));
@@ -72,12 +72,12 @@ fn a_key_has_one_worker_and_runs_again_for_what_happened_meanwhile() {
                     block_on(async {
                         let mut seen = 0;
                         let mut next = queue.next();
-                        while let Some(job) = next.await {
+                        while let Some(item) = next.await {
                             assert_eq!(running.fetch_add(1, SeqCst), 0, "no other worker has it");
                             seen = added.load(SeqCst);
                             thread::yield_now();
                             running.fetch_sub(1, SeqCst);
-                            next = job.done_and_next().1;
+                            next = item.done_and_next().1;
                         }
                         seen
                     })
@@ -94,7 +94,7 @@ fn a_key_has_one_worker_and_runs_again_for_what_happened_meanwhile() {
         assert_eq!(
             seen,
             Some(3),
-            "the last event was seen by a run that began after it"
+            "the last addition was seen by a run that started after it"
         );
     });
 }
@@ -107,12 +107,12 @@ fn a_worker_that_stops_waiting_passes_the_wakeup_on() {
             let queue = queue.clone();
             spawn(async move {
                 let mut next = pin!(queue.next());
-                // Falls asleep, and leaves before, while or after it is called.
+                // Starts waiting, and is dropped before, while or after it is woken.
                 let found = poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await;
                 shuttle::future::yield_now().await;
                 match found {
-                    Poll::Ready(Some(job)) => {
-                        job.done();
+                    Poll::Ready(Some(item)) => {
+                        item.done();
                         1
                     }
                     _ => 0,
@@ -123,8 +123,8 @@ fn a_worker_that_stops_waiting_passes_the_wakeup_on() {
             let queue = queue.clone();
             spawn(async move {
                 let mut done = 0;
-                while let Some(job) = queue.next().await {
-                    job.done();
+                while let Some(item) = queue.next().await {
+                    item.done();
                     done += 1;
                 }
                 done
@@ -140,7 +140,7 @@ fn a_worker_that_stops_waiting_passes_the_wakeup_on() {
         adder.join().unwrap();
         block_on(async {
             let first: usize = impatient.await.unwrap();
-            // No worker is woken any more: the keys that are there must have been announced.
+            // Nothing wakes a worker from here on: the wakeups for both keys must have been passed on.
             queue.wait_until_drained().await;
             queue.close();
             assert_eq!(first + patient.await.unwrap(), 2);
@@ -149,7 +149,7 @@ fn a_worker_that_stops_waiting_passes_the_wakeup_on() {
 }
 
 #[test]
-fn everybody_hears_of_the_end() {
+fn close_wakes_all_workers() {
     check(|| {
         let queue = queue();
         let workers: Vec<_> = (0..3)
@@ -157,8 +157,8 @@ fn everybody_hears_of_the_end() {
                 let queue = queue.clone();
                 spawn(async move {
                     let mut next = queue.next();
-                    while let Some(job) = next.await {
-                        next = job.done_and_next().1;
+                    while let Some(item) = next.await {
+                        next = item.done_and_next().1;
                     }
                 })
             })

@@ -1,4 +1,4 @@
-//! Programs of the machine, and the packages they come from.
+//! Programs of the host and the packages that contain them.
 
 use std::{env, path::PathBuf};
 

@@ -211,7 +211,7 @@ impl Supervisor {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         self.orders().to = None;
-        // Best effort: a shell that is gone has nothing left to be waited for.
+        // Best effort: a shell that has exited needs no wait.
         let _ = self.shell.wait();
     }
 }

@@ -129,7 +129,7 @@ async fn uses_scale_of_any_kind() {
         kind: "Fleet".into(),
         plural: "fleets".into(),
     };
-    cluster.api.register_described(&kind, true);
+    cluster.api.register_dynamic(&kind, true);
     let mut fleet = cluster.api.put_value(
         &kind,
         json!({"metadata": {"name": "f", "namespace": "shop"}, "spec": {"replicas": 6}}),

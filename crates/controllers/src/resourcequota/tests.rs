@@ -54,11 +54,11 @@ fn kinds(cluster: &TestCluster) {
         &DEPLOYMENTS,
         &CARTS,
     ] {
-        cluster.api.register_described(&resource.api_resource(), true);
+        cluster.api.register_dynamic(&resource.api_resource(), true);
     }
     cluster
         .api
-        .register_described(&crate::resource::DEVICE_CLASSES.api_resource(), false);
+        .register_dynamic(&crate::resource::DEVICE_CLASSES.api_resource(), false);
 }
 
 /// Of two pods one ends, a secret is deleted; usage is updated before and after.

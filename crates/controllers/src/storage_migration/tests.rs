@@ -26,7 +26,7 @@ fn migration(cluster: &TestCluster, name: &str, group: &str, resource: &str) {
 }
 
 fn objects(cluster: &TestCluster, resource: &Resource, count: usize) {
-    cluster.api.register_described(&resource.api_resource(), true);
+    cluster.api.register_dynamic(&resource.api_resource(), true);
     for number in 0..count {
         let metadata = json!({"name": format!("o{number}"), "namespace": "shop"});
         cluster.put(resource, json!({"metadata": metadata}));

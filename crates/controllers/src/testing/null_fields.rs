@@ -23,6 +23,6 @@ async fn informers_accept_null_in_every_field() {
     );
     let bad = metrics
         .iter()
-        .filter(|informer| informer.unreadable + informer.failures > 0);
+        .filter(|informer| informer.undecodable + informer.failures > 0);
     assert_eq!(bad.collect::<Vec<_>>(), Vec::<&InformerStats>::new());
 }

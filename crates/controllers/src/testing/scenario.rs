@@ -149,7 +149,7 @@ impl Scenario {
         let (expected, writes) = self.run().await;
         assert!(writes > 0, "nothing was written");
         for last in 0..writes {
-            for fault in [Fault::Status(503), Fault::Lost] {
+            for fault in [Fault::Status(503), Fault::LostResponse] {
                 let cluster = TestCluster::new();
                 let faults = cluster.api.faults();
                 faults.on(

@@ -1,4 +1,4 @@
-//! How a controller is described.
+//! The builder of controllers.
 
 use std::{hash::BuildHasher, num::NonZeroUsize, sync::Arc, thread::available_parallelism, time::Duration};
 
@@ -7,10 +7,10 @@ use kube::{Resource, core::ApiResource};
 
 use super::{
     ControllerRunner, KeyFilter, Predicate, Reconciler, Source,
-    error_report::{Reporter, UidOf},
+    error_report::{FailureReporter, UidLookup},
     mapped_source, object_source, owner_source,
-    rate_limit::Pace,
-    source::{KeySettings, LabelsMatch},
+    rate_limit::ReconcileRateLimiter,
+    source::{EnqueueSettings, LabelFilter},
 };
 use crate::{
     Clock, Key,
@@ -21,84 +21,85 @@ use crate::{
     workqueue,
 };
 
-/// What was there before the controller is this urgent: less than anything that happens.
-const INITIAL_PRIORITY: i32 = -100;
-/// For how long the first workers wait for informers.
-const SYNC_LIMIT: Duration = Duration::from_mins(2);
-/// More workers than this have to be asked for.
-const MOST_WORKERS: usize = 4;
+/// The priority of objects that existed before the controller started: lower than that of live changes.
+// The value is controller-runtime's handler.LowPriority.
+const INITIAL_LIST_PRIORITY: i32 = -100;
+const DEFAULT_CACHE_SYNC_TIMEOUT: Duration = Duration::from_mins(2);
+/// The default number of workers does not grow beyond this with the number of cores.
+const MAX_DEFAULT_WORKERS: usize = 4;
 
-/// Describes a controller: where its keys come from and how they are worked on. See the [module](crate::controller) for an example.
+/// Builds a controller from its sources, its options and a reconciler. See the [module](crate::controller) for an example.
 #[must_use = "a controller does nothing until it has a reconciler and is run"]
 pub struct Controller {
     pub(super) name: String,
     pub(super) sources: Vec<Arc<dyn Source>>,
-    pub(super) keys: KeySettings,
-    pub(super) settings: Settings,
+    pub(super) enqueue: EnqueueSettings,
+    pub(super) options: ControllerOptions,
 }
 
-pub(super) struct Settings {
+pub(super) struct ControllerOptions {
     pub(super) workers: NonZeroUsize,
     pub(super) timeout: Option<Duration>,
-    pub(super) pace: Option<Pace>,
+    pub(super) rate_limiter: Option<ReconcileRateLimiter>,
     pub(super) cache_sync_timeout: Duration,
     pub(super) queue: workqueue::WorkQueueOptions<Key>,
     pub(super) metrics: Metrics,
     pub(super) clock: Clock,
-    pub(super) everywhere: bool,
-    pub(super) reporter: Option<Reporter>,
-    pub(super) uid_of: Option<UidOf>,
+    pub(super) runs_without_leadership: bool,
+    pub(super) reporter: Option<FailureReporter>,
+    pub(super) uid_lookup: Option<UidLookup>,
 }
 
 // --- Controller ---
 
 impl Controller {
-    /// A controller of that name: in the log, in figures, in events, and where controllers are switched on and off.
+    /// A controller with a name, which appears in logs, metrics and events, and which enables or disables it (`--controllers`).
     pub fn new(name: &str) -> Self {
         let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let most = NonZeroUsize::new(MOST_WORKERS).unwrap_or(NonZeroUsize::MIN);
+        let max = NonZeroUsize::new(MAX_DEFAULT_WORKERS).unwrap_or(NonZeroUsize::MIN);
         Controller {
             name: name.to_owned(),
             sources: Vec::new(),
-            keys: KeySettings {
+            enqueue: EnqueueSettings {
                 filter: None,
-                labels_match: None,
-                initial: INITIAL_PRIORITY,
-                is_cluster_wide: false,
+                label_filter: None,
+                initial_list_priority: INITIAL_LIST_PRIORITY,
+                is_cluster_scoped: false,
             },
-            settings: Settings {
-                workers: cores.min(most),
+            options: ControllerOptions {
+                workers: cores.min(max),
                 timeout: None,
-                pace: None,
-                cache_sync_timeout: SYNC_LIMIT,
+                rate_limiter: None,
+                cache_sync_timeout: DEFAULT_CACHE_SYNC_TIMEOUT,
                 queue: queue_options(),
                 metrics: Metrics::default(),
                 clock: Clock::system(),
-                everywhere: false,
+                runs_without_leadership: false,
                 reporter: None,
-                uid_of: None,
+                uid_lookup: None,
             },
         }
     }
 
-    /// Reconciles the objects of an informer.
+    /// Reconciles the objects of an informer: controller-runtime's `For`.
+    #[doc(alias = "For")]
     pub fn for_<T: Object>(self, informer: &Informer<T>) -> Self {
-        self.knows(informer).source(object_source(informer))
+        self.with_primary(informer).source(object_source(informer))
     }
 
-    /// The same for changes that matter.
+    /// Like [`for_`](Self::for_), for changes that pass a predicate.
     pub fn for_where<T: Object>(self, informer: &Informer<T>, predicate: impl Into<Predicate<T>>) -> Self {
-        self.knows(informer)
+        self.with_primary(informer)
             .source(object_source(informer).with_predicate(predicate))
     }
 
-    /// Reconciles the owner of that kind that controls an object, when something happens to the object. The kind may be
-    /// written with its group, as in `apps/ReplicaSet`.
+    /// Reconciles the owner that controls a changed object, if the owner is of this kind: controller-runtime's `Owns`. The kind
+    /// may be qualified with its group, as in `apps/ReplicaSet`.
     pub fn owns<T: Object>(self, informer: &Informer<T>, kind: &str) -> Self {
         self.source(owner_source(informer, kind))
     }
 
-    /// The same for changes that matter.
+    /// Like [`owns`](Self::owns), for changes that pass a predicate.
     pub fn owns_where<T: Object>(
         self,
         informer: &Informer<T>,
@@ -108,93 +109,97 @@ impl Controller {
         self.source(owner_source(informer, kind).with_predicate(predicate))
     }
 
-    /// Reconciles whatever a function says is concerned by a change. It runs where the informer runs: it must not take long.
+    /// Reconciles the keys that a function returns for a change: controller-runtime's `Watches` with
+    /// `EnqueueRequestsFromMapFunc`. The function runs in the task of the informer and must not block.
+    #[doc(alias = "EnqueueRequestsFromMapFunc")]
     pub fn watches<T: Object>(
         self,
         informer: &Informer<T>,
-        keys_of: impl Fn(&Delta<T>) -> Vec<Key> + Send + Sync + 'static,
+        map: impl Fn(&Delta<T>) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
-        self.source(mapped_source(informer, keys_of))
+        self.source(mapped_source(informer, map))
     }
 
-    /// The same for changes that matter.
+    /// Like [`watches`](Self::watches), for changes that pass a predicate.
     pub fn watches_where<T: Object>(
         self,
         informer: &Informer<T>,
         predicate: impl Into<Predicate<T>>,
-        keys_of: impl Fn(&Delta<T>) -> Vec<Key> + Send + Sync + 'static,
+        map: impl Fn(&Delta<T>) -> Vec<Key> + Send + Sync + 'static,
     ) -> Self {
-        self.source(mapped_source(informer, keys_of).with_predicate(predicate))
+        self.source(mapped_source(informer, map).with_predicate(predicate))
     }
 
-    /// Reconciles the keys of a source.
+    /// Reconciles the keys that a custom source adds: controller-runtime's `WatchesRawSource`.
     pub fn source(mut self, source: impl Source) -> Self {
         self.sources.push(Arc::new(source));
         self
     }
 
-    /// The objects are in no namespace. Needed where they own objects that are in one.
+    /// The objects that the controller reconciles are cluster-scoped. Required if they own namespaced objects: otherwise
+    /// [`owns`](Self::owns) looks for the owner in the namespace of the owned object.
     pub fn cluster_scoped(mut self) -> Self {
-        self.keys.is_cluster_wide = true;
+        self.enqueue.is_cluster_scoped = true;
         self
     }
 
-    /// Reconciles only what the filter lets pass.
+    /// Reconciles only keys that pass a filter.
     pub fn filter(mut self, filter: KeyFilter) -> Self {
-        self.keys.filter = Some(filter);
+        self.enqueue.filter = Some(filter);
         self
     }
 
-    /// How many reconciles may go on at once. By default as many as there are cores, and no more than 4: each may be a call of
-    /// the API, and after an outage all objects want one.
+    /// How many reconciles may run at once: controller-runtime's `MaxConcurrentReconciles`. The default is the number of cores,
+    /// at most 4: after an outage every object is reconciled, and each worker adds to the load of the API server.
+    #[doc(alias = "MaxConcurrentReconciles")]
     pub fn workers(mut self, workers: usize) -> Self {
-        self.settings.workers = NonZeroUsize::new(workers).unwrap_or(NonZeroUsize::MIN);
+        self.options.workers = NonZeroUsize::new(workers).unwrap_or(NonZeroUsize::MIN);
         self
     }
 
-    /// How long a reconcile may take before it is dropped, which counts as a failure. By default as long as it takes.
+    /// Aborts a reconcile that takes longer, which counts as a failure. The default is no timeout.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.settings.timeout = Some(timeout);
+        self.options.timeout = Some(timeout);
         self
     }
 
-    /// How many reconciles there are per second at most, retries or not; a second's worth of them may come at once. By
-    /// default as many as there are. A rate that is not more than nothing is no limit.
+    /// Limits the rate of all reconciles, retries or not, with a burst of one second. The default is no limit; a rate of zero or
+    /// less is no limit either.
     pub fn rate(mut self, per_second: f64) -> Self {
-        self.settings.pace = (per_second > 0.0).then(|| Pace::new(per_second));
+        self.options.rate_limiter = (per_second > 0.0).then(|| ReconcileRateLimiter::new(per_second));
         self
     }
 
-    /// After how many retries a key that fails is given up, until something happens to it. By default never: what should be
-    /// still should be.
+    /// After how many retries a failing key is dropped until its object changes. The default is never: in a level-driven
+    /// controller the desired state stays the desired state.
     pub fn max_retries(mut self, retries: u32) -> Self {
-        self.settings.queue.max_retries = Some(retries);
+        self.options.queue.max_retries = Some(retries);
         self
     }
 
-    /// Waits until the changes of an object have come to rest for so long, but no longer than `longest` after the first one.
+    /// Waits until an object has not changed for `quiet`, but at most `longest` after the first change.
     pub fn debounce(mut self, quiet: Duration, longest: Duration) -> Self {
-        self.settings.queue.debounce = Some(workqueue::Debounce { quiet, longest });
+        self.options.queue.debounce = Some(workqueue::Debounce { quiet, longest });
         self
     }
 
-    /// Changes the settings of the queue: back-off, bucket, lanes. By default each namespace is a lane.
+    /// Changes the options of the work queue: backoff, rate limit, lanes. By default each namespace is a lane.
     pub fn queue(
         mut self,
         change: impl FnOnce(workqueue::WorkQueueOptions<Key>) -> workqueue::WorkQueueOptions<Key>,
     ) -> Self {
-        self.settings.queue = change(self.settings.queue);
+        self.options.queue = change(self.options.queue);
         self
     }
 
-    /// Tells users by an event when an object, which is a `K`, has failed five times in a row.
+    /// Records a Warning event for an object of kind `K` that failed five times in a row.
     pub fn recorder<K: Resource<DynamicType = ()>>(self, recorder: &EventRecorder) -> Self {
         self.recorder_for(&ApiResource::erase::<K>(&()), recorder)
     }
 
-    /// The same for objects whose kind is not a type.
+    /// Like [`recorder`](Self::recorder), for a kind that is known only at run time.
     pub fn recorder_for(mut self, kind: &ApiResource, recorder: &EventRecorder) -> Self {
-        self.settings.reporter = Some(Reporter {
+        self.options.reporter = Some(FailureReporter {
             recorder: recorder.clone(),
             api_version: kind.api_version.clone(),
             kind: kind.kind.clone(),
@@ -202,62 +207,64 @@ impl Controller {
         self
     }
 
-    /// Where figures are kept.
+    /// Exports metrics of the controller.
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
-        self.settings.metrics = metrics.clone();
+        self.options.metrics = metrics.clone();
         self
     }
 
-    /// The clock by which errors are dated.
+    /// The clock for the timestamps of errors.
     pub fn clock(mut self, clock: &Clock) -> Self {
-        self.settings.clock = clock.clone();
+        self.options.clock = clock.clone();
         self
     }
 
-    /// How urgent it is what was there before; -100 by default. What happens has priority 0.
+    /// The priority of objects from the initial list, from relists without a change and from resyncs. The default is -100; live
+    /// changes have priority 0.
     pub fn initial_list_priority(mut self, priority: i32) -> Self {
-        self.keys.initial = priority;
+        self.enqueue.initial_list_priority = priority;
         self
     }
 
-    /// For how long a start waits for informers before it fails; 2 minutes by default.
+    /// How long the start waits for the informers before it fails with [`CacheSyncTimeout`](super::CacheSyncTimeout). The
+    /// default is 2 minutes.
     pub fn cache_sync_timeout(mut self, limit: Duration) -> Self {
-        self.settings.cache_sync_timeout = limit;
+        self.options.cache_sync_timeout = limit;
         self
     }
 
-    /// It runs whether this process leads or not.
+    /// Runs the controller also in replicas that are not the leader: controller-runtime's `NeedLeaderElection: false`.
     pub fn without_leader_election(mut self) -> Self {
-        self.settings.everywhere = true;
+        self.options.runs_without_leadership = true;
         self
     }
 
-    /// What is run for a key. Gives something to run.
+    /// Completes the controller with its reconciler.
     pub fn reconciler<R: Reconciler>(self, reconciler: R) -> ControllerRunner<R> {
         ControllerRunner::new(self, reconciler)
     }
 
-    /// Enqueuer that other sources speak of are filtered by the labels of their object, and events are about it.
-    fn knows<T: Object>(mut self, informer: &Informer<T>) -> Self {
+    /// Uses the informer of the reconciled objects to filter keys from other sources by labels, and to look up uids for events.
+    fn with_primary<T: Object>(mut self, informer: &Informer<T>) -> Self {
         let store = informer.store().clone();
-        let labels_match: LabelsMatch = Arc::new(move |key, filter| {
+        let label_filter: LabelFilter = Arc::new(move |key, filter| {
             let object = store.get(key);
             filter.admits(key, |name| object.as_ref().and_then(|object| object.label(name)))
         });
-        self.keys.labels_match = Some(labels_match);
+        self.enqueue.label_filter = Some(label_filter);
         let store = informer.store().clone();
-        self.settings.uid_of = Some(Arc::new(move |key| {
+        self.options.uid_lookup = Some(Arc::new(move |key| {
             store.get(key).map(|object| object.uid().to_owned())
         }));
         self
     }
 }
 
-/// A queue in which namespaces take turns.
+/// The default options of a controller's queue: namespaces take turns.
 fn queue_options() -> workqueue::WorkQueueOptions<Key> {
     let hasher = DefaultHashBuilder::default();
     workqueue::WorkQueueOptions {
-        // Not by `lanes_by`, which would copy the namespace.
+        // `lanes_by` would do, but it would clone the namespace for each key.
         lane: Arc::new(move |key: &Key| hasher.hash_one(key.namespace())),
         ..workqueue::WorkQueueOptions::default()
     }

@@ -1,4 +1,4 @@
-//! Why a reconcile failed, and what is to be done about it.
+//! Errors of reconciles and their classes.
 
 use std::{fmt, time::Duration};
 
@@ -6,49 +6,49 @@ use crate::manager::BoxError;
 
 /// Why a reconcile failed.
 ///
-/// Any error becomes one by `?`. What the API answered is classified, also where it is the cause of something else; other
-/// errors are [`ErrorClass::Unknown`], unless the reconciler knows better:
+/// Any error converts with `?`. Errors of the API server are classified, also where they are the source of another error. Other
+/// errors are [`ErrorClass::Unknown`], unless the reconciler classifies them:
 ///
 /// ```
-/// use kubecontroller::controller::{ErrorClass, Error, Outcome};
+/// use kubecontroller::controller::{Error, ErrorClass};
 ///
-/// fn size(text: &str) -> Result<u32, Error> {
+/// fn parse_size(text: &str) -> Result<u32, Error> {
 ///     text.parse().map_err(Error::permanent)
 /// }
-/// assert_eq!(size("many").unwrap_err().class(), ErrorClass::Permanent);
+/// assert_eq!(parse_size("many").unwrap_err().class(), ErrorClass::Permanent);
 /// ```
+#[doc(alias = "TerminalError")]
 pub struct Error {
     class: ErrorClass,
-    /// For how long whoever answered does not want to be asked again.
-    not_before: Option<Duration>,
+    retry_after: Option<Duration>,
     source: BoxError,
 }
 
-/// What is to be done about an error.
+/// How the controller treats an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
-    /// It is expected to go away: others wrote at the same time, or the API is away. Tried again, with growing pauses.
+    /// Expected to resolve itself: a write conflict, or an API server that is unavailable. Retried with backoff, logged at info.
     Transient,
-    /// It stays until the object changes. Not tried again before that.
+    /// Persists until the object changes: controller-runtime's `TerminalError`. Not retried before that.
     Permanent,
-    /// Nobody knows. Tried again, with growing pauses.
+    /// Unclassified. Retried with backoff, logged at error.
     Unknown,
 }
 
 // --- Error ---
 
 impl Error {
-    /// It is expected to go away.
+    /// A [transient](ErrorClass::Transient) error.
     pub fn transient(source: impl Into<BoxError>) -> Self {
         Error::new(ErrorClass::Transient, source.into())
     }
 
-    /// It stays until the object changes: there is no use in trying again.
+    /// A [permanent](ErrorClass::Permanent) error: retrying is pointless until the object changes.
     pub fn permanent(source: impl Into<BoxError>) -> Self {
         Error::new(ErrorClass::Permanent, source.into())
     }
 
-    /// Nobody knows whether it stays.
+    /// An [unclassified](ErrorClass::Unknown) error.
     pub fn unknown(source: impl Into<BoxError>) -> Self {
         Error::new(ErrorClass::Unknown, source.into())
     }
@@ -56,29 +56,29 @@ impl Error {
     fn new(class: ErrorClass, source: BoxError) -> Self {
         Error {
             class,
-            not_before: None,
+            retry_after: None,
             source,
         }
     }
 
-    /// Not to be tried again before a while is over, as when somebody asked to be left alone.
+    /// Sets the minimum delay before the next attempt.
     #[must_use]
     pub fn with_retry_after(mut self, after: Duration) -> Self {
-        self.not_before = Some(after);
+        self.retry_after = Some(after);
         self
     }
 
-    /// What is to be done about it.
+    /// How the controller treats this error.
     pub fn class(&self) -> ErrorClass {
         self.class
     }
 
-    /// How long to wait at least before the next try, if somebody said so.
+    /// The minimum delay before the next attempt. Set from `retryAfterSeconds` if the API server sent it.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.not_before
+        self.retry_after
     }
 
-    /// The error itself.
+    /// The underlying error.
     pub fn source(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
         &*self.source
     }
@@ -86,35 +86,35 @@ impl Error {
 
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Error {
     fn from(error: E) -> Self {
-        let (class, not_before) = classify(&error);
+        let (class, retry_after) = classify(&error);
         Error {
             class,
-            not_before,
+            retry_after,
             source: error.into(),
         }
     }
 }
 
-/// The message, and those of its causes, as far as they say more.
+/// The message, followed by those of the sources that add something.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut said = String::new();
+        let mut last = String::new();
         let mut next: Option<&(dyn std::error::Error + 'static)> = Some(&*self.source);
         while let Some(error) = next {
-            // Of what the API answered its message, not the whole status, which says the same again.
-            let (more, cause) = match error.downcast_ref() {
+            // `kube::Error::Api` prints its message and then the whole Status, which contains the message again.
+            let (message, source) = match error.downcast_ref() {
                 Some(kube::Error::Api(status)) => (status.message.clone(), None),
                 _ => (error.to_string(), error.source()),
             };
-            // Many errors repeat their cause.
-            if said.is_empty() {
-                f.write_str(&more)?;
-                said = more;
-            } else if !said.ends_with(&more) {
-                write!(f, ": {more}")?;
-                said = more;
+            // Many errors print their source themselves.
+            if last.is_empty() {
+                f.write_str(&message)?;
+                last = message;
+            } else if !last.ends_with(&message) {
+                write!(f, ": {message}")?;
+                last = message;
             }
-            next = cause;
+            next = source;
         }
         Ok(())
     }
@@ -126,34 +126,35 @@ impl fmt::Debug for Error {
     }
 }
 
-// --- classes ---
+// --- classification ---
 
-/// The class of an error of the API, wherever it is among the causes.
+/// Classifies by the first error of the API server in the chain of sources.
 fn classify(error: &(dyn std::error::Error + 'static)) -> (ErrorClass, Option<Duration>) {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<kube::Error>() {
-            return classify_answer(error);
+            return classify_api_error(error);
         }
         cause = error.source();
     }
     (ErrorClass::Unknown, None)
 }
 
-fn classify_answer(error: &kube::Error) -> (ErrorClass, Option<Duration>) {
+fn classify_api_error(error: &kube::Error) -> (ErrorClass, Option<Duration>) {
     match error {
         kube::Error::Api(status) => {
-            let asked = status
+            let seconds = status
                 .details
                 .as_ref()
                 .map_or(0, |details| details.retry_after_seconds);
-            let not_before = (asked > 0).then(|| Duration::from_secs(u64::from(asked)));
+            let retry_after = (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)));
+            // 404 and 410 are transient: usually the store was behind and the reconcile referred to an object that is deleted.
             let class = match status.code {
                 404 | 408 | 409 | 410 | 429 | 500..=599 => ErrorClass::Transient,
                 403 if is_expected_rejection(status) => ErrorClass::Transient,
                 _ => ErrorClass::Unknown,
             };
-            (class, not_before)
+            (class, retry_after)
         }
         kube::Error::HyperError(_) | kube::Error::Service(_) | kube::Error::ReadEvents(_) => {
             (ErrorClass::Transient, None)
@@ -163,8 +164,9 @@ fn classify_answer(error: &kube::Error) -> (ErrorClass, Option<Duration>) {
 }
 
 /// Whether admission rejected a write for a reason that resolves itself: an exceeded quota, or a namespace that is terminating.
+// upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go CheckRequest
 fn is_expected_rejection(status: &kube::core::Status) -> bool {
-    // upstream: staging/src/k8s.io/api/core/v1/types.go NamespaceTerminatingCause
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go Admit
     const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let is_terminating = causes
@@ -181,12 +183,12 @@ mod tests {
 
     use super::{Error, ErrorClass};
 
-    fn answer(code: u16) -> kube::Error {
+    fn api_error(code: u16) -> kube::Error {
         kube::Error::Api(Status::failure("no", "Reason").with_code(code).boxed())
     }
 
     #[test]
-    fn what_the_api_answers_is_classified() {
+    fn classifies_errors_of_the_api_server() {
         for (code, class) in [
             (404, ErrorClass::Transient),
             (409, ErrorClass::Transient),
@@ -197,7 +199,7 @@ mod tests {
             (403, ErrorClass::Unknown),
             (422, ErrorClass::Unknown),
         ] {
-            assert_eq!(Error::from(answer(code)).class(), class, "{code}");
+            assert_eq!(Error::from(api_error(code)).class(), class, "{code}");
         }
         let quota =
             Status::failure("pods \"a\" is forbidden: exceeded quota: compute", "Forbidden").with_code(403);
@@ -205,22 +207,22 @@ mod tests {
             Error::from(kube::Error::Api(quota.boxed())).class(),
             ErrorClass::Transient
         );
-        let away = kube::Error::Service("connection refused".into());
-        assert_eq!(Error::from(away).class(), ErrorClass::Transient);
+        let unavailable = kube::Error::Service("connection refused".into());
+        assert_eq!(Error::from(unavailable).class(), ErrorClass::Transient);
     }
 
     #[test]
-    fn an_answer_is_found_among_the_causes() {
+    fn finds_an_api_error_among_the_sources() {
         #[derive(Debug, thiserror::Error)]
         #[error("cannot scale")]
-        struct Cannot(#[source] kube::Error);
-        let error = Error::from(Cannot(answer(409)));
+        struct ScaleError(#[source] kube::Error);
+        let error = Error::from(ScaleError(api_error(409)));
         assert_eq!(error.class(), ErrorClass::Transient);
         assert_eq!(error.to_string(), "cannot scale: no");
     }
 
     #[test]
-    fn who_asks_to_be_left_alone_is() {
+    fn takes_retry_after_from_the_status() {
         let details = serde_json::from_str(r#"{"retryAfterSeconds": 7}"#).unwrap();
         let busy = Status::failure("busy", "TooManyRequests")
             .with_code(429)
@@ -230,12 +232,12 @@ mod tests {
     }
 
     #[test]
-    fn a_reconciler_may_know_better() {
+    fn a_reconciler_can_classify_errors() {
         assert_eq!(Error::from(io::Error::other("?")).class(), ErrorClass::Unknown);
         assert_eq!(
             Error::permanent("a size must be a number").class(),
             ErrorClass::Permanent
         );
-        assert_eq!(Error::transient(answer(422)).class(), ErrorClass::Transient);
+        assert_eq!(Error::transient(api_error(422)).class(), ErrorClass::Transient);
     }
 }

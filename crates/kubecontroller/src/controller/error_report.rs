@@ -1,4 +1,4 @@
-//! What is told of failures.
+//! Recent errors of a controller, and the event for keys that keep failing.
 
 use std::{
     collections::VecDeque,
@@ -13,44 +13,44 @@ use crate::{
     events::{EventRecorder, EventType},
 };
 
-/// So many errors are kept.
-const KEPT: usize = 16;
+/// How many errors are kept.
+const MAX_LAST_ERRORS: usize = 16;
 
 /// An error of a controller.
 #[derive(Clone, Debug)]
 pub struct LastError {
-    /// Which object failed.
+    /// The key whose reconcile failed.
     pub key: Key,
-    /// What is done about it; `None` for panics and time-outs.
+    /// The class of the error; `None` for panics and timeouts.
     pub class: Option<ErrorClass>,
-    /// What was said.
+    /// The message.
     pub message: String,
-    /// How often it has failed in a row.
+    /// Failures in a row, including this one.
     pub failures: u32,
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
 }
 
-/// The last errors of a controller, the newest first.
+/// The last errors of a controller, newest first.
 #[derive(Debug, Default)]
 pub(super) struct LastErrors {
     errors: Mutex<VecDeque<LastError>>,
 }
 
-/// Tells users of keys that fail again and again.
-pub(super) struct Reporter {
+/// Records an event for a key that failed several times in a row.
+pub(super) struct FailureReporter {
     pub(super) recorder: EventRecorder,
     pub(super) api_version: String,
     pub(super) kind: String,
 }
 
-/// The uid of an object, if it is there.
-pub(super) type UidOf = Arc<dyn Fn(&Key) -> Option<String> + Send + Sync>;
+/// Returns the uid of an object, if it exists.
+pub(super) type UidLookup = Arc<dyn Fn(&Key) -> Option<String> + Send + Sync>;
 
-// --- Reporter ---
+// --- FailureReporter ---
 
-impl Reporter {
-    pub(super) fn stuck(&self, key: &Key, uid: Option<String>, failures: u32, message: &str) {
+impl FailureReporter {
+    pub(super) fn report(&self, key: &Key, uid: Option<String>, failures: u32, message: &str) {
         let object = ObjectReference {
             api_version: Some(self.api_version.clone()),
             kind: Some(self.kind.clone()),
@@ -59,7 +59,7 @@ impl Reporter {
             uid,
             ..ObjectReference::default()
         };
-        let note = format!("failed {failures} times in a row, and is tried again: {message}");
+        let note = format!("failed {failures} times in a row, still retrying: {message}");
         self.recorder
             .event(&object, EventType::Warning, "ReconcileFailed", "Reconcile", note);
     }
@@ -70,7 +70,7 @@ impl Reporter {
 impl LastErrors {
     pub(super) fn push(&self, error: LastError) {
         let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
-        errors.truncate(KEPT - 1);
+        errors.truncate(MAX_LAST_ERRORS - 1);
         errors.push_front(error);
     }
 

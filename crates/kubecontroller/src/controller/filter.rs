@@ -1,18 +1,18 @@
-//! Which objects a controller sees.
+//! Restricts a controller to a part of its objects.
 //!
-//! A filter is written in the configuration as clauses with `;` between them, which must all hold:
+//! In the configuration a filter is a list of clauses separated by `;`. All of them must hold:
 //!
 //! | clause | holds for |
 //! | --- | --- |
 //! | `shop/*`, `shop/web-?`, `team-*/*` | objects whose `namespace/name` matches the glob |
-//! | `web-*` | objects of that name, in whatever namespace |
+//! | `web-*` | objects with a matching name, in any namespace |
 //! | `shop/*, blog/*` | objects that match one of several globs |
-//! | `~^team-[0-9]+/` | objects whose `namespace/name` the regular expression finds something in |
+//! | `~^team-[0-9]+/` | objects whose `namespace/name` contains a match of the regular expression |
 //! | `!kube-system/*`, `!~test` | objects that do not match |
-//! | `labels: app=web, tier in (a, b)` | objects whose labels the selector matches |
+//! | `labels: app=web, tier in (a, b)` | objects whose labels match the selector |
 //!
-//! In globs `*` stands for any letters but `/`, `**` for any letters, `?` for one letter but `/`, `[a-z]` for one of those and
-//! `[!a-z]` for one of the others. Cluster-wide objects have no namespace, and no `/`.
+//! In globs `*` matches any characters except `/`, `**` any characters, `?` one character except `/`, `[a-z]` one character of a
+//! set and `[!a-z]` one character outside a set. The key of a cluster-scoped object is its name, without `/`.
 
 use std::{fmt, str::FromStr};
 
@@ -23,7 +23,7 @@ use crate::{
     selector::{ParseSelectorError, Selector},
 };
 
-/// A part of the objects of a kind, by name and labels. The empty filter lets everything pass.
+/// Selects objects by name and labels. The empty filter admits every object.
 ///
 /// ```
 /// use kubecontroller::{Key, controller::KeyFilter};
@@ -39,55 +39,55 @@ pub struct KeyFilter {
     labels: Vec<Selector>,
 }
 
-/// NamePatterns that are meant, or not.
+/// A clause of name patterns.
 #[derive(Clone, Debug)]
 struct NamePatterns {
     any_of: Vec<Regex>,
-    is_meant: bool,
+    is_negated: bool,
 }
 
 /// Why a text is not a filter.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseFilterError {
-    /// A glob has a bracket without its other half, or has nothing to match.
-    #[error("the glob {glob:?} is wrong: {problem}")]
+    /// A glob is empty or has an unbalanced bracket.
+    #[error("invalid glob {glob:?}: {problem}")]
     Glob {
         /// The glob.
         glob: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         problem: &'static str,
     },
-    /// A regular expression cannot be read.
-    #[error("the regular expression {expression:?} is wrong: {source}")]
+    /// A regular expression does not compile.
+    #[error("invalid regular expression {expression:?}: {source}")]
     Expression {
         /// The expression.
         expression: String,
-        /// What is wrong with it.
+        /// Why it does not compile.
         source: Box<regex::Error>,
     },
-    /// The selector after `labels:` cannot be read.
-    #[error("the label selector is wrong: {0}")]
+    /// The selector after `labels:` is invalid.
+    #[error("invalid label selector: {0}")]
     Labels(#[from] ParseSelectorError),
 }
 
 // --- KeyFilter ---
 
 impl KeyFilter {
-    /// Whether it lets an object pass whose labels can be asked for by name.
+    /// Whether the filter admits an object. `label` returns the value of a label of the object.
     pub fn admits<'l>(&self, key: &Key, mut label: impl FnMut(&str) -> Option<&'l str>) -> bool {
         self.admits_name(key) && self.labels.iter().all(|selector| selector.matches(&mut label))
     }
 
-    /// Whether it lets an object of that name pass if its labels are right.
+    /// Whether the filter admits an object with this key, labels aside.
     pub fn admits_name(&self, key: &Key) -> bool {
         self.names.iter().all(|names| {
             let is_match = names.any_of.iter().any(|name| name.is_match(key.as_str()));
-            is_match == names.is_meant
+            is_match != names.is_negated
         })
     }
 
-    /// Whether labels matter.
+    /// Whether the filter has a label selector.
     pub fn has_labels(&self) -> bool {
         !self.labels.is_empty()
     }
@@ -106,9 +106,9 @@ impl FromStr for KeyFilter {
                 filter.labels.push(selector.parse()?);
                 continue;
             }
-            let (is_meant, names) = match clause.strip_prefix('!') {
-                Some(names) => (false, names.trim_start()),
-                None => (true, clause),
+            let (is_negated, names) = match clause.strip_prefix('!') {
+                Some(names) => (true, names.trim_start()),
+                None => (false, clause),
             };
             let any_of = match names.strip_prefix('~') {
                 Some(expression) => vec![regex(expression.trim())?],
@@ -117,7 +117,7 @@ impl FromStr for KeyFilter {
                     .map(|name| glob(name.trim()))
                     .collect::<Result<_, _>>()?,
             };
-            filter.names.push(NamePatterns { any_of, is_meant });
+            filter.names.push(NamePatterns { any_of, is_negated });
         }
         Ok(filter)
     }
@@ -137,7 +137,7 @@ impl PartialEq for KeyFilter {
 
 impl Eq for KeyFilter {}
 
-// --- reading ---
+// --- parsing ---
 
 fn regex(expression: &str) -> Result<Regex, ParseFilterError> {
     Regex::new(expression).map_err(|source| ParseFilterError::Expression {
@@ -147,16 +147,16 @@ fn regex(expression: &str) -> Result<Regex, ParseFilterError> {
 }
 
 fn glob(glob: &str) -> Result<Regex, ParseFilterError> {
-    let bad = |problem| ParseFilterError::Glob {
+    let error = |problem| ParseFilterError::Glob {
         glob: glob.to_owned(),
         problem,
     };
     if glob.is_empty() {
-        return Err(bad("it is empty"));
+        return Err(error("it is empty"));
     }
     let mut expression = String::from("^");
     if !glob.contains('/') && !glob.contains("**") {
-        // A name alone is meant wherever it is.
+        // A glob without a namespace matches the name in any namespace.
         expression.push_str("(?:[^/]*/)?");
     }
     let mut letters = glob.chars().peekable();
@@ -165,26 +165,26 @@ fn glob(glob: &str) -> Result<Regex, ParseFilterError> {
             '*' if letters.next_if_eq(&'*').is_some() => expression.push_str(".*"),
             '*' => expression.push_str("[^/]*"),
             '?' => expression.push_str("[^/]"),
-            ']' => return Err(bad("a ] has no [")),
+            ']' => return Err(error("a ] has no [")),
             '[' => {
-                let is_other = letters.next_if(|next| "!^".contains(*next)).is_some();
+                let is_negated = letters.next_if(|next| "!^".contains(*next)).is_some();
                 let mut any_of = String::new();
                 loop {
                     match letters.next() {
                         Some(']') if !any_of.is_empty() => break,
                         Some('-') => any_of.push('-'),
                         Some(letter) => any_of.push_str(&regex::escape(letter.encode_utf8(&mut [0; 4]))),
-                        None => return Err(bad("a [ has no ]")),
+                        None => return Err(error("a [ has no ]")),
                     }
                 }
-                let not = if is_other { "^/" } else { "" };
+                let not = if is_negated { "^/" } else { "" };
                 expression.extend(["[", not, &any_of, "]"]);
             }
             letter => expression.push_str(&regex::escape(letter.encode_utf8(&mut [0; 4]))),
         }
     }
     expression.push('$');
-    regex(&expression).map_err(|_| bad("its letters in [] are not in order"))
+    regex(&expression).map_err(|_| error("the characters in [] are not in order"))
 }
 
 #[cfg(test)]
@@ -193,8 +193,8 @@ mod tests {
     use crate::Key;
 
     #[test]
-    fn names_are_matched_by_glob_or_expression() {
-        for (filter, admitted, refused) in [
+    fn matches_names_by_glob_or_regular_expression() {
+        for (filter, admitted, rejected) in [
             (
                 "shop/*",
                 &["shop/web", "shop/db"] as &[_],
@@ -205,7 +205,7 @@ mod tests {
             ("*/web-[0-3]", &["shop/web-2"], &["shop/web-4", "web-2"]),
             ("*/web-[!0-3]", &["shop/web-4"], &["shop/web-2"]),
             ("**web", &["a-web/web", "b/a-web"], &["web/a"]),
-            ("shop/*, blog/*", &["shop/web", "blog/web"], &["news/web"]),
+            ("shop/*, blog/*", &["shop/web", "blog/web"], &["mail/web"]),
             (
                 "~^team-[0-9]+/",
                 &["team-1/web", "team-22/db"],
@@ -220,12 +220,12 @@ mod tests {
             let filter: KeyFilter = filter.parse().unwrap();
             let admits = |key: &&str| filter.admits(&key.parse::<Key>().unwrap(), |_| None);
             assert!(admitted.iter().all(admits), "{filter}");
-            assert!(!refused.iter().any(admits), "{filter}");
+            assert!(!rejected.iter().any(admits), "{filter}");
         }
     }
 
     #[test]
-    fn labels_must_match_too() {
+    fn label_selectors_must_match_too() {
         let filter: KeyFilter = "shop/*; labels: app=web, tier in (a, b)".parse().unwrap();
         let label = |tier| {
             move |name: &str| match name {
@@ -241,17 +241,17 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn rejects_invalid_filters() {
         for (filter, problem) in [
             ("shop/[a", "a [ has no ]"),
             ("shop/a]", "a ] has no ["),
             ("shop/*,", "it is empty"),
             ("shop/[z-a]", "not in order"),
-            ("~(", "the regular expression \"(\" is wrong"),
-            ("labels: app=a=b", "label selector is wrong"),
+            ("~(", "invalid regular expression \"(\""),
+            ("labels: app=a=b", "invalid label selector"),
         ] {
-            let mistake = filter.parse::<KeyFilter>().unwrap_err().to_string();
-            assert!(mistake.contains(problem), "{mistake}");
+            let error = filter.parse::<KeyFilter>().unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
         }
     }
 }

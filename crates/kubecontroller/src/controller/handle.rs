@@ -1,23 +1,23 @@
-//! A controller, looked at and changed from outside.
+//! The handle of a controller.
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{LastError, Source, SourceId, runner::Shared};
+use super::{LastError, Source, SourceId, runner::ControllerShared};
 use crate::{
     Key,
     workqueue::{WorkQueue, WorkQueueStats},
 };
 
-/// A handle of a controller, whether it runs or not. Clones are the same.
+/// Inspects a controller and changes its sources, whether it is running or not. Clones are handles of the same controller.
 #[derive(Clone)]
 pub struct ControllerHandle {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerShared>,
 }
 
 // --- ControllerHandle ---
 
 impl ControllerHandle {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<ControllerShared>) -> Self {
         ControllerHandle { shared }
     }
 
@@ -26,44 +26,42 @@ impl ControllerHandle {
         &self.shared.name
     }
 
-    /// Its queue: keys that are added to it are reconciled. A controller that is run again has another one then.
+    /// The work queue. Keys that are added to it are reconciled. Each run of the controller has its own queue.
     pub fn queue(&self) -> WorkQueue<Key> {
         self.shared.queue()
     }
 
-    /// What there is in its queue, and was.
+    /// The statistics of the work queue.
     pub fn stats(&self) -> WorkQueueStats {
         self.queue().stats()
     }
 
-    /// The keys that are reconciled at this moment, and for how long.
+    /// The keys that are being reconciled, and for how long.
     pub fn processing(&self) -> Vec<(Key, Duration)> {
         self.queue().processing()
     }
 
-    /// The last errors, the newest first.
+    /// The last errors, newest first.
     pub fn last_errors(&self) -> Vec<LastError> {
         self.shared.errors.all()
     }
 
-    /// Whether it runs, and its workers have begun.
+    /// Whether the controller is running and its workers have started.
     pub fn is_synced(&self) -> bool {
         self.shared.is_synced()
     }
 
-    /// Waits until the keys of everything that was there when each of its sources was started are in the queue. A controller
-    /// that does not run has no sources that could be waited for.
+    /// Waits until the initial keys of all sources are in the queue. Returns at once if the controller is not running.
     pub async fn wait_for_sync(&self) {
-        self.shared.synced().await;
+        self.shared.wait_for_sync().await;
     }
 
-    /// Watches something more. What is there already is reconciled too. A controller that does not run watches it when it
-    /// does.
+    /// Adds a source. Its initial objects are reconciled too. If the controller is not running, the source starts with it.
     pub fn add_source(&self, source: impl Source) -> SourceId {
         self.shared.add_source(Arc::new(source))
     }
 
-    /// Watches something no longer. Enqueuer that it has added stay. Says whether there was such a source.
+    /// Removes a source. Keys that it has added stay in the queue. Returns whether the source existed.
     pub fn remove_source(&self, id: SourceId) -> bool {
         self.shared.remove_source(id)
     }
@@ -73,7 +71,7 @@ impl fmt::Debug for ControllerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ControllerHandle")
             .field("name", &self.name())
-            .field("figures", &self.stats())
+            .field("stats", &self.stats())
             .finish_non_exhaustive()
     }
 }

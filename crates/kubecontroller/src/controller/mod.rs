@@ -1,21 +1,22 @@
-//! Changes become keys, keys become reconciles.
+//! Controllers: changes of objects become keys in a work queue, and workers reconcile the keys.
 //!
-//! A [`Controller`] is told where changes come from and what to run; what it gives is run by a
-//! [`Manager`](crate::manager), or by [`ControllerRunner::run`].
+//! A [`Controller`] is built from its sources and a reconciler, in the style of controller-runtime's builder. The resulting
+//! [`ControllerRunner`] is run by a [`Manager`](crate::manager), or by [`ControllerRunner::run`].
 //!
-//! Promises:
-//! - A key is reconciled by one worker at a time. Whatever happens to it meanwhile causes exactly one more reconcile.
-//! - No worker begins before everything that was asked to be watched is in the stores.
-//! - Live changes come before what the first list found, and busy namespaces do not keep the others waiting.
-//! - A reconcile that fails, panics or takes too long is tried again, later each time; one that cannot succeed is not, until
-//!   the object changes. A worker survives all of it.
-//! - When it is told to stop it works off what is ready, until the deadline.
+//! Guarantees:
+//! - One worker at a time reconciles a key. Any number of changes during a reconcile causes exactly one more reconcile.
+//! - Workers start after all informers of the controller have synced.
+//! - Live changes are reconciled before the objects of the initial list, and namespaces take turns, so a busy one does not
+//!   starve the others.
+//! - A reconcile that fails, panics or times out is retried with exponential backoff. A [permanent](ErrorClass::Permanent) error
+//!   is not retried until the object changes. Workers survive all of these.
+//! - On shutdown the keys that are ready are reconciled, until the deadline.
 //!
 //! ```no_run
 //! use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod};
 //! use kubecontroller::{
 //!     controller::{Controller, Outcome, Request, reconcile_fn},
-//!     informer::{SharedInformerFactory, InformerScope},
+//!     informer::{InformerScope, SharedInformerFactory},
 //!     manager::Stop,
 //! };
 //!

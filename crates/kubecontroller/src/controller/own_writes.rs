@@ -1,7 +1,7 @@
-//! Reading one's own writes.
+//! Read-your-own-writes for reconcilers.
 //!
-//! A reconciler that creates something and is run again before its informer has seen that would create it twice. So it says
-//! what it wrote, and its key waits.
+//! A reconciler that creates an object and runs again before its informer has received that object would create it twice.
+//! Therefore it records the write, and its key is not reconciled again until the informer has caught up.
 
 use std::{
     sync::{
@@ -16,67 +16,68 @@ use tokio::time::Instant;
 
 use crate::Key;
 
-/// For how long a key waits for an informer. One whose selector does not match the object sees the version only with a later
-/// bookmark, and a key must not stand still for so long.
-const LONGEST: Duration = Duration::from_secs(10);
-/// The first look comes after this; the next ones after twice as long each. The event that brings the version runs the key too.
-const FIRST_LOOK: Duration = Duration::from_millis(2);
-/// No two looks are further apart.
-const LAST_LOOK: Duration = Duration::from_millis(500);
+/// How long a key waits at most. An informer whose selector does not match the written object sees its version only with a
+/// bookmark, about a minute later, which is too long to delay a key.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+/// The delay of the first check; it doubles after each. There is no need to check often: the event that brings the version usually
+/// enqueues the key as well.
+const FIRST_CHECK_DELAY: Duration = Duration::from_millis(2);
+const MAX_CHECK_DELAY: Duration = Duration::from_millis(500);
 
-/// What was written and not seen yet, by key.
+/// Writes that the informers have not received yet, by key.
 #[derive(Default)]
 pub(super) struct OwnWrites {
-    /// How many keys wait: mostly none, and then nobody takes the lock.
+    /// The number of keys with pending writes. It is usually zero, and then no worker takes the lock.
     count: AtomicUsize,
-    keys: Mutex<HashMap<Key, Waits>>,
+    keys: Mutex<HashMap<Key, PendingWrites>>,
 }
 
-struct Waits {
-    seen: Vec<Box<dyn Fn() -> bool + Send>>,
-    until: Instant,
-    next: Duration,
+struct PendingWrites {
+    is_seen: Vec<Box<dyn Fn() -> bool + Send>>,
+    deadline: Instant,
+    next_delay: Duration,
 }
 
 // --- OwnWrites ---
 
 impl OwnWrites {
-    pub(super) fn note(&self, key: &Key, is_seen: impl Fn() -> bool + Send + 'static) {
+    /// Records a write. `is_seen` returns whether the informer has received it.
+    pub(super) fn record(&self, key: &Key, is_seen: impl Fn() -> bool + Send + 'static) {
         let mut keys = self.keys();
-        let waits = keys.entry(key.clone()).or_insert_with(|| Waits {
-            seen: Vec::new(),
-            until: Instant::now(),
-            next: FIRST_LOOK,
+        let pending = keys.entry(key.clone()).or_insert_with(|| PendingWrites {
+            is_seen: Vec::new(),
+            deadline: Instant::now(),
+            next_delay: FIRST_CHECK_DELAY,
         });
-        waits.until = Instant::now() + LONGEST;
-        waits.next = FIRST_LOOK;
-        waits.seen.push(Box::new(is_seen));
+        pending.deadline = Instant::now() + MAX_WAIT;
+        pending.next_delay = FIRST_CHECK_DELAY;
+        pending.is_seen.push(Box::new(is_seen));
         self.count.store(keys.len(), Ordering::Release);
     }
 
-    /// How long a key has to wait before somebody looks again; `None` if it has not.
-    pub(super) fn wait(&self, key: &Key) -> Option<Duration> {
+    /// The delay before the key is checked again; `None` if it can be reconciled now.
+    pub(super) fn delay(&self, key: &Key) -> Option<Duration> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
         let mut keys = self.keys();
-        let waits = keys.get_mut(key)?;
-        waits.seen.retain(|is_seen| !is_seen());
-        let is_late = Instant::now() >= waits.until;
-        if waits.seen.is_empty() || is_late {
+        let pending = keys.get_mut(key)?;
+        pending.is_seen.retain(|is_seen| !is_seen());
+        let is_late = Instant::now() >= pending.deadline;
+        if pending.is_seen.is_empty() || is_late {
             if is_late {
-                tracing::debug!(%key, "the informer has not seen what was written; going on");
+                tracing::debug!(%key, "informer has not received own write in time, reconciling anyway");
             }
             keys.remove(key);
             self.count.store(keys.len(), Ordering::Release);
             return None;
         }
-        let next = waits.next;
-        waits.next = (next * 2).min(LAST_LOOK);
-        Some(next)
+        let delay = pending.next_delay;
+        pending.next_delay = (delay * 2).min(MAX_CHECK_DELAY);
+        Some(delay)
     }
 
-    fn keys(&self) -> MutexGuard<'_, HashMap<Key, Waits>> {
+    fn keys(&self) -> MutexGuard<'_, HashMap<Key, PendingWrites>> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -90,34 +91,35 @@ mod tests {
 
     use tokio::time::advance;
 
-    use super::{FIRST_LOOK, LONGEST, OwnWrites};
+    use super::{FIRST_CHECK_DELAY, MAX_WAIT, OwnWrites};
     use crate::Key;
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_waits_until_all_it_wrote_is_seen() {
-        let written = OwnWrites::default();
+    async fn a_key_waits_until_all_its_writes_are_seen() {
+        let writes = OwnWrites::default();
         let seen: [Arc<AtomicBool>; 2] = Default::default();
-        let (web, other) = (Key::new("shop", "web"), Key::new("shop", "other"));
+        let web = Key::new("shop", "web");
+        let other = Key::new("shop", "other");
         for seen in &seen {
             let seen = Arc::clone(seen);
-            written.note(&web, move || seen.load(Ordering::Relaxed));
+            writes.record(&web, move || seen.load(Ordering::Relaxed));
         }
-        assert_eq!(written.wait(&web), Some(FIRST_LOOK));
-        assert_eq!(written.wait(&other), None);
+        assert_eq!(writes.delay(&web), Some(FIRST_CHECK_DELAY));
+        assert_eq!(writes.delay(&other), None);
         seen[0].store(true, Ordering::Relaxed);
-        assert_eq!(written.wait(&web), Some(FIRST_LOOK * 2));
+        assert_eq!(writes.delay(&web), Some(FIRST_CHECK_DELAY * 2));
         seen[1].store(true, Ordering::Relaxed);
-        assert_eq!(written.wait(&web), None);
+        assert_eq!(writes.delay(&web), None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_does_not_wait_for_ever() {
-        let written = OwnWrites::default();
+    async fn a_key_waits_at_most_ten_seconds() {
+        let writes = OwnWrites::default();
         let key = Key::new("shop", "web");
-        written.note(&key, || false);
-        advance(LONGEST / 2).await;
-        assert!(written.wait(&key).is_some());
-        advance(LONGEST / 2).await;
-        assert_eq!(written.wait(&key), None);
+        writes.record(&key, || false);
+        advance(MAX_WAIT / 2).await;
+        assert!(writes.delay(&key).is_some());
+        advance(MAX_WAIT / 2).await;
+        assert_eq!(writes.delay(&key), None);
     }
 }

@@ -1,8 +1,8 @@
-//! Which changes matter.
+//! Predicates: which changes cause a reconcile.
 //!
-//! Whatever predicate is asked, an object that is new, gone or going matters to those of this module that compare old and new:
-//! a controller that waits for a change of generation must not miss that its object is to be cleaned up. So does one that the
-//! resync period brings back: that is what it is for.
+//! The predicates of this module that compare the old and the new state always pass additions, deletions, and updates that start
+//! the deletion or replace the object: a controller that watches the generation must not miss that it has to clean up. They also
+//! pass resyncs, whose purpose is to reconcile again without a change.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     selector::{ParseSelectorError, Selector},
 };
 
-/// Tells whether a change matters. Any closure is one.
+/// Decides whether a change causes a reconcile. Any closure over a [`Delta`] converts into one.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Pod;
@@ -21,55 +21,55 @@ use crate::{
 ///     informer::Delta,
 /// };
 ///
-/// let placed = |delta: &Delta<Pod>| delta.object().spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-/// let predicate = generation_changed().or(labels_changed()).and(placed);
+/// let scheduled = |delta: &Delta<Pod>| delta.object().spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+/// let predicate = generation_changed().or(labels_changed()).and(scheduled);
 /// # let _: Predicate<Pod> = predicate;
 /// ```
 pub struct Predicate<T> {
-    holds: Holds<T>,
+    matches: PredicateFn<T>,
 }
 
-type Holds<T> = Arc<dyn Fn(&Delta<T>) -> bool + Send + Sync>;
+type PredicateFn<T> = Arc<dyn Fn(&Delta<T>) -> bool + Send + Sync>;
 
 // --- Predicate ---
 
 impl<T> Predicate<T> {
     /// A predicate from a closure.
-    pub fn new(holds: impl Fn(&Delta<T>) -> bool + Send + Sync + 'static) -> Self {
+    pub fn new(matches: impl Fn(&Delta<T>) -> bool + Send + Sync + 'static) -> Self {
         Predicate {
-            holds: Arc::new(holds),
+            matches: Arc::new(matches),
         }
     }
 
-    /// Whether a change matters.
-    pub fn holds(&self, delta: &Delta<T>) -> bool {
-        (self.holds)(delta)
+    /// Whether a change passes.
+    pub fn matches(&self, delta: &Delta<T>) -> bool {
+        (self.matches)(delta)
     }
 }
 
 impl<T: 'static> Predicate<T> {
-    /// Both hold.
+    /// Passes changes that pass both predicates.
     #[must_use]
     pub fn and(self, other: impl Into<Predicate<T>>) -> Self {
         let other = other.into();
-        Predicate::new(move |delta| self.holds(delta) && other.holds(delta))
+        Predicate::new(move |delta| self.matches(delta) && other.matches(delta))
     }
 
-    /// One of them holds.
+    /// Passes changes that pass one of the predicates.
     #[must_use]
     pub fn or(self, other: impl Into<Predicate<T>>) -> Self {
         let other = other.into();
-        Predicate::new(move |delta| self.holds(delta) || other.holds(delta))
+        Predicate::new(move |delta| self.matches(delta) || other.matches(delta))
     }
 
-    /// It does not hold.
+    /// Passes changes that do not pass this predicate.
     #[must_use]
     #[expect(
         clippy::should_implement_trait,
-        reason = "`a.and(b).not()` reads as it is; `!` is there as well"
+        reason = "`a.and(b).not()` reads left to right; the operator `!` exists as well"
     )]
     pub fn not(self) -> Self {
-        Predicate::new(move |delta| !self.holds(delta))
+        Predicate::new(move |delta| !self.matches(delta))
     }
 }
 
@@ -84,20 +84,22 @@ impl<T: 'static> std::ops::Not for Predicate<T> {
 impl<T> Clone for Predicate<T> {
     fn clone(&self) -> Self {
         Predicate {
-            holds: Arc::clone(&self.holds),
+            matches: Arc::clone(&self.matches),
         }
     }
 }
 
 impl<T, F: Fn(&Delta<T>) -> bool + Send + Sync + 'static> From<F> for Predicate<T> {
-    fn from(holds: F) -> Self {
-        Predicate::new(holds)
+    fn from(matches: F) -> Self {
+        Predicate::new(matches)
     }
 }
 
-// --- what is often asked ---
+// --- common predicates ---
 
-/// What should be has changed. Kinds that count no generations count versions.
+/// Passes updates that change `metadata.generation`, which is to say the spec: controller-runtime's
+/// `GenerationChangedPredicate`. For kinds without a generation, every new resource version passes.
+#[doc(alias = "GenerationChangedPredicate")]
 pub fn generation_changed<T: Object>() -> Predicate<T> {
     changed(|old: &T, new: &T| match (old.generation(), new.generation()) {
         (None, None) => old.resource_version() != new.resource_version(),
@@ -105,22 +107,26 @@ pub fn generation_changed<T: Object>() -> Predicate<T> {
     })
 }
 
-/// The labels have changed.
+/// Passes updates that change the labels: controller-runtime's `LabelChangedPredicate`.
+#[doc(alias = "LabelChangedPredicate")]
 pub fn labels_changed<T: Object>() -> Predicate<T> {
     changed(|old: &T, new: &T| !old.labels().eq(new.labels()))
 }
 
-/// The annotations have changed.
+/// Passes updates that change the annotations: controller-runtime's `AnnotationChangedPredicate`.
+#[doc(alias = "AnnotationChangedPredicate")]
 pub fn annotations_changed<T: Object>() -> Predicate<T> {
     changed(|old: &T, new: &T| !old.annotations().eq(new.annotations()))
 }
 
-/// Anything has changed: a relist that brought nothing new does not matter.
+/// Passes updates with a new resource version: controller-runtime's `ResourceVersionChangedPredicate`. It drops what a relist
+/// returns unchanged.
+#[doc(alias = "ResourceVersionChangedPredicate")]
 pub fn resource_version_changed<T: Object>() -> Predicate<T> {
     changed(|old: &T, new: &T| old.resource_version() != new.resource_version())
 }
 
-/// The labels match, or did before the change.
+/// Passes objects whose labels match a selector, or matched it before the change, so that a controller sees an object leave.
 pub fn label_selector<T: Object>(selector: &str) -> Result<Predicate<T>, ParseSelectorError> {
     let selector: Selector = selector.parse()?;
     Ok(Predicate::new(move |delta: &Delta<T>| {
@@ -166,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Everything but a change from old to new.
+    /// An addition, a deletion and a resync.
     fn others() -> [Delta<ConfigMap>; 3] {
         let object = || map(&json!({}));
         let added = Delta::Added {
@@ -181,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_matters_to_those_who_asked_for_it_alone() {
+    fn each_predicate_passes_only_its_own_changes() {
         let changes = [
             (json!({"generation": 2}), [true, false, false]),
             (json!({"labels": {"a": "b"}}), [false, true, false]),
@@ -196,58 +202,58 @@ mod tests {
         let predicates = [generation_changed(), labels_changed(), annotations_changed()];
         for (change, expected) in changes {
             let delta = update(&change);
-            let found = [0, 1, 2].map(|which: usize| predicates[which].holds(&delta));
+            let found = [0, 1, 2].map(|which: usize| predicates[which].matches(&delta));
             assert_eq!(found, expected, "{change}");
-            assert!(resource_version_changed().holds(&delta), "{change}");
+            assert!(resource_version_changed().matches(&delta), "{change}");
         }
         for delta in others() {
             assert!(
-                predicates.iter().all(|predicate| predicate.holds(&delta)),
+                predicates.iter().all(|predicate| predicate.matches(&delta)),
                 "{delta:?}"
             );
         }
     }
 
     #[test]
-    fn a_list_that_brings_nothing_new_does_not_matter() {
+    fn an_unchanged_relist_does_not_pass() {
         let same = Delta::Replaced {
             old: map(&json!({})),
             new: map(&json!({})),
         };
-        assert!(!resource_version_changed().holds(&same));
-        assert!(!generation_changed().holds(&same));
+        assert!(!resource_version_changed().matches(&same));
+        assert!(!generation_changed().matches(&same));
     }
 
     #[test]
-    fn kinds_without_generations_count_versions() {
+    fn resource_versions_replace_missing_generations() {
         let old = map(&json!({"generation": null}));
         let new = map(&json!({"generation": null, "resourceVersion": "2"}));
-        assert!(generation_changed().holds(&Delta::Updated { old, new }));
+        assert!(generation_changed().matches(&Delta::Updated { old, new }));
     }
 
     #[test]
-    fn predicates_are_combined() {
+    fn predicates_can_be_combined() {
         let [yes, no] = [true, false].map(|answer| Predicate::new(move |_: &Delta<ConfigMap>| answer));
         let delta = update(&json!({}));
-        assert!(!yes.clone().and(no.clone()).holds(&delta));
-        assert!(yes.clone().or(no.clone()).holds(&delta));
-        assert!(no.clone().not().holds(&delta) && !(!yes.clone()).holds(&delta));
+        assert!(!yes.clone().and(no.clone()).matches(&delta));
+        assert!(yes.clone().or(no.clone()).matches(&delta));
+        assert!(no.clone().not().matches(&delta) && !(!yes.clone()).matches(&delta));
         assert!(
             yes.and(|delta: &Delta<ConfigMap>| delta.new().is_some())
-                .holds(&delta)
+                .matches(&delta)
         );
     }
 
     #[test]
-    fn an_object_that_leaves_a_selector_is_still_seen_leaving() {
+    fn label_selector_passes_an_object_that_no_longer_matches() {
         let web = label_selector("app=web").unwrap();
         let [labelled, bare] = [json!({"labels": {"app": "web"}}), json!({})].map(|labels| map(&labels));
-        let leaves = Delta::Updated {
+        let no_longer_matches = Delta::Updated {
             old: labelled,
             new: Arc::clone(&bare),
         };
-        assert!(web.holds(&leaves));
-        assert!(!web.holds(&Delta::Sync { object: bare }));
+        assert!(web.matches(&no_longer_matches));
+        assert!(!web.matches(&Delta::Sync { object: bare }));
         assert!(label_selector::<ConfigMap>("app in web").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! How many reconciles there are per second.
+//! Limits the rate of reconciles.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -7,38 +7,38 @@ use std::{
 
 use tokio::time::{Instant, sleep_until};
 
-/// Reconciles that come no faster than at a rate, whoever does them; but a second's worth of them may come at once.
-pub(super) struct Pace {
-    /// Between two of them.
-    gap: Duration,
-    /// When the next one would come if all that came before had kept the pace. Not long ago.
+/// Limits reconciles of all workers to a rate, with a burst of one second.
+pub(super) struct ReconcileRateLimiter {
+    /// The time between two reconciles at the rate.
+    interval: Duration,
+    /// When the next reconcile is due at the rate. At most one second in the past, which bounds the burst.
     next: Mutex<Option<Instant>>,
 }
 
-// --- Pace ---
+// --- ReconcileRateLimiter ---
 
-impl Pace {
+impl ReconcileRateLimiter {
     pub(super) fn new(per_second: f64) -> Self {
-        Pace {
-            gap: Duration::try_from_secs_f64(1.0 / per_second).unwrap_or(Duration::MAX),
+        ReconcileRateLimiter {
+            interval: Duration::try_from_secs_f64(1.0 / per_second).unwrap_or(Duration::MAX),
             next: Mutex::new(None),
         }
     }
 
-    /// Waits for one's turn.
-    pub(super) async fn turn(&self) {
+    /// Waits until the next reconcile may start.
+    pub(super) async fn acquire(&self) {
         let now = Instant::now();
-        let at = {
+        let start_at = {
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-            // Whoever was idle has saved up a second's worth, less the one that he takes now.
-            let saved = Duration::from_secs(1).saturating_sub(self.gap);
-            let earliest = now.checked_sub(saved).unwrap_or(now);
-            let at = next.map_or(earliest, |next| next.max(earliest));
-            *next = at.checked_add(self.gap);
-            at
+            // One interval less than a second: the reconcile that starts now is part of the burst.
+            let burst = Duration::from_secs(1).saturating_sub(self.interval);
+            let earliest = now.checked_sub(burst).unwrap_or(now);
+            let start_at = next.map_or(earliest, |next| next.max(earliest));
+            *next = start_at.checked_add(self.interval);
+            start_at
         };
-        if at > now {
-            sleep_until(at).await;
+        if start_at > now {
+            sleep_until(start_at).await;
         }
     }
 }
@@ -49,29 +49,29 @@ mod tests {
 
     use tokio::time::{Instant, sleep};
 
-    use super::Pace;
+    use super::ReconcileRateLimiter;
 
     #[tokio::test(start_paused = true)]
-    async fn a_hundred_turns_at_ten_per_second_take_nine_seconds_after_the_first_ten() {
-        let pace = Pace::new(10.0);
+    async fn limits_the_rate_after_a_burst_of_one_second() {
+        let limiter = ReconcileRateLimiter::new(10.0);
         let begin = Instant::now();
         for _ in 0..10 {
-            pace.turn().await;
+            limiter.acquire().await;
         }
         assert_eq!(begin.elapsed(), Duration::ZERO);
         for _ in 10..100 {
-            pace.turn().await;
+            limiter.acquire().await;
         }
         let took = begin.elapsed();
         assert!(
             took.abs_diff(Duration::from_secs(9)) < Duration::from_millis(50),
             "{took:?}"
         );
-        // A long rest saves no more than a second's worth.
+        // Idle time beyond one second does not increase the burst.
         sleep(Duration::from_mins(1)).await;
         let begin = Instant::now();
         for _ in 0..20 {
-            pace.turn().await;
+            limiter.acquire().await;
         }
         assert!(
             begin.elapsed() >= Duration::from_millis(900),

@@ -1,61 +1,63 @@
-//! What is run for a key.
+//! Reconcilers, their requests and their outcomes.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use super::{Error, own_writes::OwnWrites};
 use crate::{Key, informer::Informer, object::Object, store::Store};
 
-/// Compares what is with what should be, and acts on the difference.
+/// Compares the actual state of an object with its desired state and acts on the difference.
 ///
-/// It is called by key, also when the object is gone: then the key is not in the store. Whatever it does it does again when it
-/// is called again, and it finds out by looking, not from why it was called.
+/// It receives only a key. The object may be deleted, and then it is not in the store. A reconciler must be idempotent and must
+/// derive everything from the current state: several changes may be merged into one call, and a call may follow no change at
+/// all.
 pub trait Reconciler: Send + Sync + 'static {
-    /// Brings one object a step, or all the way, to what it should be.
+    /// Brings one object to its desired state, or closer to it.
     fn reconcile(&self, request: Request) -> impl Future<Output = Result<Outcome, Error>> + Send;
 }
 
-/// What is to be reconciled.
+/// What to reconcile.
 #[derive(Clone)]
 pub struct Request {
-    /// Which object.
+    /// The key of the object.
     pub key: Key,
-    /// How often it failed in a row.
+    /// Failures in a row before this attempt.
     pub failures: u32,
-    /// How urgent it is. 0 is ordinary.
+    /// The priority in the queue. Live changes have priority 0.
     pub priority: i32,
-    pub(super) written: Arc<OwnWrites>,
+    pub(super) own_writes: Arc<OwnWrites>,
 }
 
-/// What comes after a reconcile that did not fail.
+/// What happens after a successful reconcile: controller-runtime's `Result`. Failures are [`Error`]s.
+#[doc(alias = "Result")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing until something happens to the object.
+    /// The key is reconciled again when its object changes.
     #[default]
     Done,
-    /// The same again after a while, unless something happens earlier.
+    /// The key is reconciled again after a delay, or earlier when its object changes.
     RequeueAfter(Duration),
-    /// The same again, as soon as nothing more urgent is to be done.
+    /// The key is queued again at once, with this priority.
     RequeueWithPriority(i32),
 }
 
-/// An object, or that it is gone.
+/// The result of looking up an object in the store.
 pub enum CacheLookup<T> {
-    /// The object, as it is in the store.
+    /// The object is in the store.
     Found(Arc<T>),
-    /// It is not in the store, or no longer.
+    /// The object is not in the store: it was deleted, or the informer has not received it yet.
     NotFound(Key),
 }
 
-/// A closure as a reconciler; made by [`reconcile_fn`].
+/// A closure over requests as a reconciler; see [`reconcile_fn`].
 pub struct ReconcileFn<F>(F);
 
-/// A closure over objects as a reconciler; made by [`reconcile_object_fn`].
+/// A closure over objects as a reconciler; see [`reconcile_object_fn`].
 pub struct ObjectReconciler<T, F> {
     store: Store<T>,
     reconcile: F,
 }
 
-/// A reconciler from a closure over keys.
+/// A reconciler from a closure over requests.
 ///
 /// ```
 /// use kubecontroller::controller::{Outcome, Request, reconcile_fn};
@@ -73,17 +75,17 @@ where
     ReconcileFn(reconcile)
 }
 
-/// A reconciler from a closure over object_source, which is told of those that are gone too.
+/// A reconciler from a closure over objects. It is also called for deleted objects.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kubecontroller::{controller::{Outcome, CacheLookup, reconcile_object_fn}, store::Store};
+/// use kubecontroller::{controller::{CacheLookup, Outcome, reconcile_object_fn}, store::Store};
 ///
 /// # fn show(store: &Store<ConfigMap>) {
-/// let reconciler = reconcile_object_fn(store, |seen: CacheLookup<ConfigMap>| async move {
-///     match seen {
+/// let reconciler = reconcile_object_fn(store, |lookup: CacheLookup<ConfigMap>| async move {
+///     match lookup {
 ///         CacheLookup::Found(map) => println!("{} entries", map.data.iter().flatten().count()),
-///         CacheLookup::NotFound(key) => println!("{key} is gone"),
+///         CacheLookup::NotFound(key) => println!("{key} is deleted"),
 ///     }
 ///     Ok(Outcome::Done)
 /// });
@@ -104,25 +106,25 @@ where
 // --- Request ---
 
 impl Request {
-    /// An ordinary request, as a test makes it.
+    /// A request for tests of reconcilers.
     pub fn new(key: Key) -> Self {
         Request {
             key,
             failures: 0,
             priority: 0,
-            written: Arc::default(),
+            own_writes: Arc::default(),
         }
     }
 
-    /// Says that something was written that has this version now. The key is not reconciled again before the informer has seen
-    /// it, so that no decision is made on what was there before the write. Versions that are no numbers are ignored.
+    /// Records a write and its resulting resource version. The key is not reconciled again before `informer` has reached that
+    /// version, so that no decision is based on the state before the write. A version that is not a number is ignored.
     ///
-    /// An informer whose selector does not match what was written may see that version late: the guard gives up after 10 s.
+    /// An informer whose scope does not include the written object may see the version late: the key waits 10 s at most.
     pub fn record_write<T: Object>(&self, informer: &Informer<T>, resource_version: &str) {
         if let Ok(version) = resource_version.parse() {
             let informer = informer.clone();
             let is_seen = move || informer.version().is_some_and(|seen| seen >= version);
-            self.written.note(&self.key, is_seen);
+            self.own_writes.record(&self.key, is_seen);
         }
     }
 }
@@ -140,12 +142,12 @@ impl fmt::Debug for Request {
 // --- Outcome ---
 
 impl Outcome {
-    /// Nothing until something happens to the object.
+    /// [`Outcome::Done`].
     pub const fn done() -> Self {
         Outcome::Done
     }
 
-    /// The same again after a while.
+    /// [`Outcome::RequeueAfter`].
     pub const fn requeue_after(after: Duration) -> Self {
         Outcome::RequeueAfter(after)
     }
@@ -173,7 +175,7 @@ impl<T: Object> fmt::Debug for CacheLookup<T> {
     }
 }
 
-// --- closures ---
+// --- Reconciler for closures ---
 
 impl<F, Fut> Reconciler for ReconcileFn<F>
 where
@@ -192,8 +194,8 @@ where
     Fut: Future<Output = Result<Outcome, Error>> + Send,
 {
     fn reconcile(&self, request: Request) -> impl Future<Output = Result<Outcome, Error>> + Send {
-        let seen = self.store.get(&request.key);
-        (self.reconcile)(seen.map_or(CacheLookup::NotFound(request.key), CacheLookup::Found))
+        let object = self.store.get(&request.key);
+        (self.reconcile)(object.map_or(CacheLookup::NotFound(request.key), CacheLookup::Found))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A controller that can be run.
+//! Runs a controller.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +15,10 @@ use tokio::{task::JoinSet, time::timeout};
 
 use super::{
     Controller, ControllerHandle, Reconciler, RunningSource, Source, SourceId,
-    builder::Settings,
+    builder::ControllerOptions,
     error_report::LastErrors,
     own_writes::OwnWrites,
-    source::{Enqueuer, KeySettings},
+    source::{EnqueueSettings, Enqueuer},
     worker::Worker,
 };
 use crate::{
@@ -27,73 +27,75 @@ use crate::{
     workqueue::WorkQueue,
 };
 
-/// A controller with its reconciler; made by [`Controller::reconciler`]. It may be run again after it was stopped.
+/// A controller with its reconciler, built by [`Controller::reconciler`]. It can be run again after it was stopped, as when
+/// leadership is lost and regained.
 pub struct ControllerRunner<R> {
-    shared: Arc<Shared>,
+    shared: Arc<ControllerShared>,
     reconciler: Arc<R>,
 }
 
-/// What a run of a controller, its handles and its workers know.
-pub(super) struct Shared {
+/// The state that the runner, its handles and its workers share.
+pub(super) struct ControllerShared {
     pub(super) name: String,
-    pub(super) settings: Settings,
-    keys: Arc<KeySettings>,
-    state: Mutex<State>,
+    pub(super) options: ControllerOptions,
+    enqueue: Arc<EnqueueSettings>,
+    state: Mutex<RunnerState>,
     is_synced: AtomicBool,
     pub(super) errors: LastErrors,
-    pub(super) written: Arc<OwnWrites>,
+    pub(super) own_writes: Arc<OwnWrites>,
 }
 
-struct State {
-    /// The queue of this run, or of the next one.
+struct RunnerState {
+    /// The queue of the current run, or of the next one.
     queue: WorkQueue<Key>,
     sources: BTreeMap<SourceId, RegisteredSource>,
-    next: u64,
+    next_source_id: u64,
     is_running: bool,
 }
 
 struct RegisteredSource {
     source: Arc<dyn Source>,
-    /// There while the controller runs.
+    /// Set while the controller is running.
     started: Option<Arc<dyn RunningSource>>,
 }
 
-/// A controller did not begin, for it does not know yet what there is.
+/// A controller did not start because its informers did not sync in time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "controller {controller} did not begin: what it watches is not known after {limit:?}{}",
-    because(trouble)
+    "controller {controller} failed to start: its informers did not sync within {limit:?}{}",
+    join_sync_errors(sync_errors)
 )]
 pub struct CacheSyncTimeout {
     controller: String,
     limit: Duration,
-    trouble: Vec<String>,
+    sync_errors: Vec<String>,
 }
 
 // --- ControllerRunner ---
 
 impl<R: Reconciler> ControllerRunner<R> {
     pub(super) fn new(controller: Controller, reconciler: R) -> Self {
-        let queue = WorkQueue::new(controller.settings.queue.clone());
-        let (mut sources, mut next) = (BTreeMap::new(), 0);
+        let queue = WorkQueue::new(controller.options.queue.clone());
+        let mut sources = BTreeMap::new();
+        let mut next_source_id = 0;
         for source in controller.sources {
             let started = None;
-            sources.insert(SourceId(next), RegisteredSource { source, started });
-            next += 1;
+            sources.insert(SourceId(next_source_id), RegisteredSource { source, started });
+            next_source_id += 1;
         }
-        let shared = Shared {
+        let shared = ControllerShared {
             name: controller.name,
-            settings: controller.settings,
-            keys: Arc::new(controller.keys),
-            state: Mutex::new(State {
+            options: controller.options,
+            enqueue: Arc::new(controller.enqueue),
+            state: Mutex::new(RunnerState {
                 queue,
                 sources,
-                next,
+                next_source_id,
                 is_running: false,
             }),
             is_synced: AtomicBool::new(false),
             errors: LastErrors::default(),
-            written: Arc::default(),
+            own_writes: Arc::default(),
         };
         ControllerRunner {
             shared: Arc::new(shared),
@@ -101,16 +103,16 @@ impl<R: Reconciler> ControllerRunner<R> {
         }
     }
 
-    /// A handle to look at it, and to change what it watches, while it runs.
+    /// A handle to inspect the controller and to change its sources while it is running.
     pub fn handle(&self) -> ControllerHandle {
         ControllerHandle::new(Arc::clone(&self.shared))
     }
 
-    /// Runs it until it is stopped: waits until its sources are synced, works, and at the end works off what is ready until
-    /// the deadline of `stop`.
+    /// Runs the controller until it is stopped: waits for its sources to sync, starts the workers, and on stop reconciles the keys
+    /// that are ready, until the deadline of `stop`.
     pub async fn run(&self, stop: Stop) -> Result<(), BoxError> {
-        let run = Run::begin(&self.shared);
-        let Some(synced) = stop.unless_stopped(self.shared.synced_in_time()).await else {
+        let run = ControllerRun::start(&self.shared);
+        let Some(synced) = stop.unless_stopped(self.shared.wait_for_sync_or_timeout()).await else {
             return Ok(());
         };
         synced?;
@@ -118,19 +120,19 @@ impl<R: Reconciler> ControllerRunner<R> {
         let mut workers = self.start_workers(&run.queue);
         tokio::select! {
             () = stop.stopped() => {}
-            // A worker survives its reconciles; that it is gone means that something else is broken.
+            // Workers catch the panics of reconcilers, so a worker that ends has hit a bug of the framework.
             Some(Err(error)) = workers.join_next() => return Err(error.into()),
         }
-        self.shared.unsubscribe();
+        self.shared.stop_sources();
         run.queue.close();
-        let all_done = async { while workers.join_next().await.is_some() {} };
-        if stop.until_expired(all_done).await.is_none() {
+        let drained = async { while workers.join_next().await.is_some() {} };
+        if stop.until_expired(drained).await.is_none() {
             let left = run.queue.stats();
             tracing::warn!(
                 controller = self.shared.name,
                 running = left.running,
                 ready = left.depth,
-                "stopped in the middle of work: there was no time left"
+                "graceful shutdown timed out, aborting reconciles"
             );
             workers.shutdown().await;
         }
@@ -138,9 +140,9 @@ impl<R: Reconciler> ControllerRunner<R> {
     }
 
     fn start_workers(&self, queue: &WorkQueue<Key>) -> JoinSet<()> {
-        let count = self.shared.settings.workers.get();
-        let metrics = self.shared.settings.metrics.controller(&self.shared.name);
-        metrics.may_run(count);
+        let count = self.shared.options.workers.get();
+        let metrics = self.shared.options.metrics.controller(&self.shared.name);
+        metrics.set_max_concurrent(count);
         let mut workers = JoinSet::new();
         for number in 0..count {
             let worker = Worker {
@@ -150,9 +152,9 @@ impl<R: Reconciler> ControllerRunner<R> {
                 shared: Arc::clone(&self.shared),
                 reconciler: Arc::clone(&self.reconciler),
             };
-            // Boxed: tasks of one type are compiled once, not for each reconciler.
-            let work: BoxFuture<'static, ()> = Box::pin(worker.work());
-            workers.spawn(work);
+            // Boxed, so that the task is compiled once and not for each reconciler.
+            let worker: BoxFuture<'static, ()> = Box::pin(worker.run());
+            workers.spawn(worker);
         }
         workers
     }
@@ -164,7 +166,7 @@ impl<R: Reconciler> Runnable for ControllerRunner<R> {
     }
 
     fn leader_only(&self) -> bool {
-        !self.shared.settings.everywhere
+        !self.shared.options.runs_without_leadership
     }
 
     fn is_ready(&self) -> bool {
@@ -188,43 +190,43 @@ impl<R> fmt::Debug for ControllerRunner<R> {
     }
 }
 
-// --- Run ---
+// --- ControllerRun ---
 
-/// A run: sources are subscribed to and the queue is open, until it is dropped. So a run that is dropped half done leaves
-/// nothing behind either.
-struct Run<'r> {
-    shared: &'r Shared,
+/// A run of a controller: its sources are started and its queue is open. Dropping it ends both, so that a run whose future is
+/// dropped leaves nothing behind either.
+struct ControllerRun<'r> {
+    shared: &'r ControllerShared,
     queue: WorkQueue<Key>,
 }
 
-impl<'r> Run<'r> {
-    fn begin(shared: &'r Shared) -> Self {
+impl<'r> ControllerRun<'r> {
+    fn start(shared: &'r ControllerShared) -> Self {
         let mut state = shared.state();
         if state.queue.is_closed() {
-            state.queue = WorkQueue::new(shared.settings.queue.clone());
+            state.queue = WorkQueue::new(shared.options.queue.clone());
         }
         let queue = state.queue.clone();
         state.is_running = true;
-        let keys = Enqueuer::new(queue.clone(), Arc::clone(&shared.keys));
-        for watched in state.sources.values_mut() {
-            watched.started = Some(Arc::from(watched.source.start(keys.clone())));
+        let enqueuer = Enqueuer::new(queue.clone(), Arc::clone(&shared.enqueue));
+        for registered in state.sources.values_mut() {
+            registered.started = Some(Arc::from(registered.source.start(enqueuer.clone())));
         }
-        shared.settings.metrics.register_workqueue(&shared.name, &queue);
-        Run { shared, queue }
+        shared.options.metrics.register_workqueue(&shared.name, &queue);
+        ControllerRun { shared, queue }
     }
 }
 
-impl Drop for Run<'_> {
+impl Drop for ControllerRun<'_> {
     fn drop(&mut self) {
-        self.shared.unsubscribe();
+        self.shared.stop_sources();
         self.queue.close();
     }
 }
 
-// --- Shared ---
+// --- ControllerShared ---
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl ControllerShared {
+    fn state(&self) -> MutexGuard<'_, RunnerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -238,77 +240,82 @@ impl Shared {
 
     pub(super) fn add_source(&self, source: Arc<dyn Source>) -> SourceId {
         let mut state = self.state();
-        let id = SourceId(state.next);
-        state.next += 1;
-        let keys = Enqueuer::new(state.queue.clone(), Arc::clone(&self.keys));
-        let started = state.is_running.then(|| Arc::from(source.start(keys)));
+        let id = SourceId(state.next_source_id);
+        state.next_source_id += 1;
+        let enqueuer = Enqueuer::new(state.queue.clone(), Arc::clone(&self.enqueue));
+        let started = state.is_running.then(|| Arc::from(source.start(enqueuer)));
         state.sources.insert(id, RegisteredSource { source, started });
         id
     }
 
     pub(super) fn remove_source(&self, id: SourceId) -> bool {
-        // Dropped after the lock is given back: a source may have something to do at its end.
+        // Bound to a variable, so that the source is dropped after the lock is released: its `drop` is foreign code.
         let removed = self.state().sources.remove(&id);
         removed.is_some()
     }
 
-    /// Says that a key has failed so often that somebody should know.
-    pub(super) fn report(&self, key: &Key, failures: u32, message: &str) {
-        tracing::error!(controller = self.name, %key, failures, error = message, "a key fails again and again");
-        if let Some(reporter) = &self.settings.reporter {
-            let uid = self.settings.uid_of.as_ref().and_then(|uid_of| uid_of(key));
-            reporter.stuck(key, uid, failures, message);
+    /// Reports a key that has failed several times in a row.
+    pub(super) fn report_repeated_failure(&self, key: &Key, failures: u32, message: &str) {
+        tracing::error!(controller = self.name, %key, failures, error = message, "reconcile keeps failing");
+        if let Some(reporter) = &self.options.reporter {
+            let uid = self
+                .options
+                .uid_lookup
+                .as_ref()
+                .and_then(|uid_lookup| uid_lookup(key));
+            reporter.report(key, uid, failures, message);
         }
     }
 
-    /// Waits until all sources are.
-    pub(super) async fn synced(&self) {
-        let started = self.started();
+    /// Waits until all sources have synced.
+    pub(super) async fn wait_for_sync(&self) {
+        let started = self.started_sources();
         join_all(started.iter().map(|started| started.wait_for_sync())).await;
     }
 
-    async fn synced_in_time(&self) -> Result<(), CacheSyncTimeout> {
-        let limit = self.settings.cache_sync_timeout;
-        if timeout(limit, self.synced()).await.is_ok() {
+    async fn wait_for_sync_or_timeout(&self) -> Result<(), CacheSyncTimeout> {
+        let limit = self.options.cache_sync_timeout;
+        if timeout(limit, self.wait_for_sync()).await.is_ok() {
             return Ok(());
         }
-        let trouble = self.started();
+        let started = self.started_sources();
         Err(CacheSyncTimeout {
             controller: self.name.clone(),
             limit,
-            trouble: trouble
+            sync_errors: started
                 .iter()
                 .filter_map(|started| started.sync_error())
                 .collect(),
         })
     }
 
-    fn started(&self) -> Vec<Arc<dyn RunningSource>> {
+    fn started_sources(&self) -> Vec<Arc<dyn RunningSource>> {
         let state = self.state();
         let started = state
             .sources
             .values()
-            .filter_map(|watched| watched.started.clone());
+            .filter_map(|registered| registered.started.clone());
         started.collect()
     }
 
-    fn unsubscribe(&self) {
+    fn stop_sources(&self) {
         self.is_synced.store(false, Ordering::Release);
         let mut state = self.state();
         state.is_running = false;
-        let ended: Vec<_> = state
+        let stopped: Vec<_> = state
             .sources
             .values_mut()
-            .map(|watched| watched.started.take())
+            .map(|registered| registered.started.take())
             .collect();
+        // Sources are dropped after the lock is released: their `drop` is foreign code.
         drop(state);
-        drop(ended);
+        drop(stopped);
     }
 }
 
-fn because(trouble: &[String]) -> String {
-    if trouble.is_empty() {
+fn join_sync_errors(sync_errors: &[String]) -> String {
+    if sync_errors.is_empty() {
         return String::new();
     }
-    format!(": {}", trouble.join("; "))
+    format!(": {}", sync_errors.join("; "))
 }

@@ -1,4 +1,4 @@
-//! Where keys come from.
+//! Sources: what adds keys to the queue of a controller.
 
 use std::sync::Arc;
 
@@ -12,106 +12,109 @@ use crate::{
     workqueue::WorkQueue,
 };
 
-/// Where keys come from. Informers are the usual sources: see [`object_source`], [`owner_source`] and [`mapped_source`].
+/// Adds keys to the queue of a controller. The usual sources are informers: see [`object_source`], [`owner_source`] and
+/// [`mapped_source`].
 pub trait Source: Send + Sync + 'static {
-    /// Begins to add keys. Dropping what it gives ends that.
-    fn start(&self, keys: Enqueuer) -> Box<dyn RunningSource>;
+    /// Starts adding keys. Dropping the returned value stops it.
+    fn start(&self, enqueuer: Enqueuer) -> Box<dyn RunningSource>;
 }
 
-/// A source that adds keys, until it is dropped.
+/// A started [`Source`]. Dropping it stops the source.
 pub trait RunningSource: Send + Sync {
-    /// Waits until the keys of everything that was there at the beginning have been added.
+    /// Waits until the keys of all initial objects have been added.
     fn wait_for_sync(&self) -> BoxFuture<'_, ()>;
 
-    /// What is waited for, and why it does not come, if that is known.
+    /// Why the source has not synced, if that is known.
     fn sync_error(&self) -> Option<String> {
         None
     }
 }
 
-/// A source of a controller, to be removed by.
+/// Identifies a source of a controller; see [`ControllerHandle::remove_source`](super::ControllerHandle::remove_source).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub(super) u64);
 
-/// Takes the keys of a source. Clones are the same.
+/// Adds keys to the queue of a controller, subject to its filter. Clones add to the same queue.
 #[derive(Clone)]
 pub struct Enqueuer {
     queue: WorkQueue<Key>,
-    settings: Arc<KeySettings>,
+    settings: Arc<EnqueueSettings>,
 }
 
-/// What is done with keys before they are in the queue.
 #[derive(Clone)]
-pub(super) struct KeySettings {
+pub(super) struct EnqueueSettings {
     pub(super) filter: Option<KeyFilter>,
-    /// Whether the labels of an object are those that the filter wants; for keys whose object is not at hand.
-    pub(super) labels_match: Option<LabelsMatch>,
-    /// The priority of what was there before.
-    pub(super) initial: i32,
-    /// Whether the objects of the controller are in no namespace.
-    pub(super) is_cluster_wide: bool,
+    /// Checks the labels of a key whose object the source does not have at hand.
+    pub(super) label_filter: Option<LabelFilter>,
+    pub(super) initial_list_priority: i32,
+    /// Whether the reconciled objects are cluster-scoped.
+    pub(super) is_cluster_scoped: bool,
 }
 
-pub(super) type LabelsMatch = Arc<dyn Fn(&Key, &KeyFilter) -> bool + Send + Sync>;
+pub(super) type LabelFilter = Arc<dyn Fn(&Key, &KeyFilter) -> bool + Send + Sync>;
 
-/// The changes of an informer as a source of keys; made by [`object_source`], [`owner_source`] and [`mapped_source`].
+/// The changes of an informer as a source; see [`object_source`], [`owner_source`] and [`mapped_source`].
 pub struct InformerSource<T> {
     informer: Informer<T>,
     predicate: Option<Predicate<T>>,
-    keys: KeysOf<T>,
+    enqueue: EnqueueFn<T>,
 }
 
-/// Which keys a change is about.
-type KeysOf<T> = Arc<dyn Fn(&Delta<T>, &Enqueuer) + Send + Sync>;
+/// Adds the keys that a change concerns.
+type EnqueueFn<T> = Arc<dyn Fn(&Delta<T>, &Enqueuer) + Send + Sync>;
 
-/// The keys of the objects themselves.
+/// Adds the key of the changed object: controller-runtime's `EnqueueRequestForObject`.
+#[doc(alias = "EnqueueRequestForObject")]
 pub fn object_source<T: Object>(informer: &Informer<T>) -> InformerSource<T> {
-    InformerSource::new(informer, |delta, keys| {
-        let (object, priority) = (delta.object(), keys.priority(delta));
+    InformerSource::new(informer, |delta, enqueuer| {
+        let object = delta.object();
+        let priority = enqueuer.priority(delta);
         let key = object.key();
         let admits = |filter: &KeyFilter| {
-            // Also what the change took out of the filter's reach: there may be something to clean up.
+            // The old state counts too: an object that leaves the filter may need a last reconcile to clean up.
             let mut states = delta.old().into_iter().chain([object]);
             states.any(|state| filter.admits(&key, |name| state.label(name)))
         };
-        if keys.settings.filter.as_ref().is_none_or(admits) {
-            keys.queue.add_with_priority(key, priority);
+        if enqueuer.settings.filter.as_ref().is_none_or(admits) {
+            enqueuer.queue.add_with_priority(key, priority);
         }
     })
 }
 
-/// The keys of the owners that control the object_source, if they are of that kind: `ReplicaSet`, or `apps/ReplicaSet` where the
-/// group matters. If the owner changes, both are meant.
+/// Adds the key of the owner that controls the changed object, if the owner is of this kind: `ReplicaSet`, or `apps/ReplicaSet` to
+/// require a group. If the owner has changed, both owners are added. Controller-runtime's `EnqueueRequestForOwner`.
+#[doc(alias = "EnqueueRequestForOwner")]
 pub fn owner_source<T: Object>(informer: &Informer<T>, kind: &str) -> InformerSource<T> {
     let (group, kind) = match kind.rsplit_once('/') {
         Some((group, kind)) => (Some(group.to_owned()), kind.to_owned()),
         None => (None, kind.to_owned()),
     };
-    InformerSource::new(informer, move |delta, keys| {
+    InformerSource::new(informer, move |delta, enqueuer| {
         let owner_of = |object: &T| {
             let owner = object.controller()?;
             let owner_group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
-            let is_meant = owner.kind == kind && group.as_ref().is_none_or(|group| group == owner_group);
-            is_meant.then(|| keys.own(object.namespace(), owner.name))
+            let is_match = owner.kind == kind && group.as_ref().is_none_or(|group| group == owner_group);
+            is_match.then(|| enqueuer.owner_key(object.namespace(), owner.name))
         };
-        let priority = keys.priority(delta);
+        let priority = enqueuer.priority(delta);
         let new = owner_of(delta.object());
         let old = delta.old().and_then(|old| owner_of(old));
         let old = old.filter(|old| new.as_ref() != Some(old));
         for key in new.into_iter().chain(old) {
-            keys.add_with_priority(key, priority);
+            enqueuer.add_with_priority(key, priority);
         }
     })
 }
 
-/// The keys that a function gives for a change.
+/// Adds the keys that a function returns for a change: controller-runtime's `EnqueueRequestsFromMapFunc`.
+#[doc(alias = "EnqueueRequestsFromMapFunc")]
 pub fn mapped_source<T: Object>(
     informer: &Informer<T>,
-    keys_of: impl Fn(&Delta<T>) -> Vec<Key> + Send + Sync + 'static,
+    map: impl Fn(&Delta<T>) -> Vec<Key> + Send + Sync + 'static,
 ) -> InformerSource<T> {
-    InformerSource::new(informer, move |delta, keys| {
-        for key in keys_of(delta) {
-            keys.add_with_priority(key, keys.priority(delta));
+    InformerSource::new(informer, move |delta, enqueuer| {
+        for key in map(delta) {
+            enqueuer.add_with_priority(key, enqueuer.priority(delta));
         }
     })
 }
@@ -119,16 +122,16 @@ pub fn mapped_source<T: Object>(
 // --- Enqueuer ---
 
 impl Enqueuer {
-    pub(super) fn new(queue: WorkQueue<Key>, settings: Arc<KeySettings>) -> Self {
+    pub(super) fn new(queue: WorkQueue<Key>, settings: Arc<EnqueueSettings>) -> Self {
         Enqueuer { queue, settings }
     }
 
-    /// Something happened to an object.
+    /// Adds a key with priority 0, that of a live change.
     pub fn add(&self, key: Key) {
         self.add_with_priority(key, 0);
     }
 
-    /// The same with a priority; 0 is the ordinary one.
+    /// Adds a key with a priority.
     pub fn add_with_priority(&self, key: Key, priority: i32) {
         if self.admits(&key) {
             self.queue.add_with_priority(key, priority);
@@ -139,27 +142,31 @@ impl Enqueuer {
         let Some(filter) = &self.settings.filter else {
             return true;
         };
-        match &self.settings.labels_match {
-            Some(labels_match) if filter.has_labels() => labels_match(key, filter),
+        match &self.settings.label_filter {
+            Some(label_filter) if filter.has_labels() => label_filter(key, filter),
             _ => filter.admits_name(key),
         }
     }
 
-    /// What was there before is less urgent than what happens.
+    /// Changes that bring no new state have a lower priority than live changes.
     fn priority<T: Object>(&self, delta: &Delta<T>) -> i32 {
-        let is_old = match delta {
+        let is_low = match delta {
             Delta::Added { initial, .. } => *initial,
             Delta::Replaced { old, new } => old.resource_version() == new.resource_version(),
             Delta::Sync { .. } => true,
             Delta::Updated { .. } | Delta::Deleted { .. } => false,
         };
-        if is_old { self.settings.initial } else { 0 }
+        if is_low {
+            self.settings.initial_list_priority
+        } else {
+            0
+        }
     }
 
-    /// The key of an object of this controller that an object in a namespace speaks of.
-    fn own(&self, namespace: &str, name: &str) -> Key {
+    /// The key of an owner with this name of an object in this namespace.
+    fn owner_key(&self, namespace: &str, name: &str) -> Key {
         Key::new(
-            if self.settings.is_cluster_wide {
+            if self.settings.is_cluster_scoped {
                 ""
             } else {
                 namespace
@@ -172,15 +179,15 @@ impl Enqueuer {
 // --- InformerSource ---
 
 impl<T: Object> InformerSource<T> {
-    fn new(informer: &Informer<T>, keys: impl Fn(&Delta<T>, &Enqueuer) + Send + Sync + 'static) -> Self {
+    fn new(informer: &Informer<T>, enqueue: impl Fn(&Delta<T>, &Enqueuer) + Send + Sync + 'static) -> Self {
         InformerSource {
             informer: informer.clone(),
             predicate: None,
-            keys: Arc::new(keys),
+            enqueue: Arc::new(enqueue),
         }
     }
 
-    /// Only changes that matter.
+    /// Adds a predicate. All predicates of a source must pass.
     #[must_use]
     pub fn with_predicate(mut self, predicate: impl Into<Predicate<T>>) -> Self {
         let predicate = predicate.into();
@@ -193,28 +200,32 @@ impl<T: Object> InformerSource<T> {
 }
 
 impl<T: Object> Source for InformerSource<T> {
-    fn start(&self, keys: Enqueuer) -> Box<dyn RunningSource> {
-        let (predicate, keys_of) = (self.predicate.clone(), Arc::clone(&self.keys));
-        let subscription = self.informer.add_event_handler(move |delta| {
-            if predicate.as_ref().is_none_or(|predicate| predicate.holds(delta)) {
-                keys_of(delta, &keys);
+    fn start(&self, enqueuer: Enqueuer) -> Box<dyn RunningSource> {
+        let predicate = self.predicate.clone();
+        let enqueue = Arc::clone(&self.enqueue);
+        let registration = self.informer.add_event_handler(move |delta| {
+            if predicate
+                .as_ref()
+                .is_none_or(|predicate| predicate.matches(delta))
+            {
+                enqueue(delta, &enqueuer);
             }
         });
         Box::new(RunningInformerSource {
-            subscription,
+            registration,
             informer: self.informer.clone(),
         })
     }
 }
 
 struct RunningInformerSource<T: Object> {
-    subscription: EventHandlerRegistration,
+    registration: EventHandlerRegistration,
     informer: Informer<T>,
 }
 
 impl<T: Object> RunningSource for RunningInformerSource<T> {
     fn wait_for_sync(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.subscription.wait_for_sync())
+        Box::pin(self.registration.wait_for_sync())
     }
 
     fn sync_error(&self) -> Option<String> {

@@ -1,28 +1,28 @@
-//! Works on one key after another.
+//! Workers: each takes keys from the queue and reconciles them, one after the other.
 
 use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::{task::coop::consume_budget, time::timeout};
 
-use super::{Error, ErrorClass, Outcome, Reconciler, Request, error_report::LastError, runner::Shared};
+use super::{
+    Error, ErrorClass, Outcome, Reconciler, Request, error_report::LastError, runner::ControllerShared,
+};
 use crate::{
     Key,
-    metrics::{ControllerMetrics, ResultOf, WorkerMetrics},
+    metrics::{ControllerMetrics, ReconcileResult, WorkerMetrics},
     workqueue::{NextItem, WorkItem, WorkQueue},
 };
 
-/// One of the workers of a controller.
 pub(super) struct Worker<R> {
     pub(super) queue: WorkQueue<Key>,
     pub(super) reconciler: Arc<R>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ControllerShared>,
     pub(super) metrics: Arc<ControllerMetrics>,
     pub(super) counts: Arc<WorkerMetrics>,
 }
 
-/// Why a reconcile came to nothing.
-enum Failed {
+enum ReconcileFailure {
     Error(Error),
     TimedOut(Duration),
     Panicked(String),
@@ -31,108 +31,112 @@ enum Failed {
 // --- Worker ---
 
 impl<R: Reconciler> Worker<R> {
-    /// Works until the queue is closed and has nothing left.
-    pub(super) async fn work(self) {
+    /// Runs until the queue is closed and empty.
+    pub(super) async fn run(self) {
         let mut next = self.queue.next();
-        while let Some(job) = next.await {
-            next = match self.shared.written.wait(job.key()) {
+        while let Some(item) = next.await {
+            next = match self.shared.own_writes.delay(item.key()) {
                 None => {
-                    if let Some(pace) = &self.shared.settings.pace {
-                        pace.turn().await;
+                    if let Some(rate_limiter) = &self.shared.options.rate_limiter {
+                        rate_limiter.acquire().await;
                     }
-                    self.work_on(job).await
+                    self.process(item).await
                 }
-                Some(wait) => {
-                    job.put_back_after(wait);
+                Some(delay) => {
+                    item.put_back_after(delay);
                     self.queue.next()
                 }
             };
-            // Reconciles that never wait would keep the thread from everybody else.
+            // A reconciler that never waits would not let other tasks run on this thread.
             consume_budget().await;
         }
     }
 
-    async fn work_on(&self, job: WorkItem<Key>) -> NextItem<Key> {
+    // upstream: pkg/controller/replicaset/replica_set.go processNextWorkItem
+    async fn process(&self, item: WorkItem<Key>) -> NextItem<Key> {
         let request = Request {
-            key: job.key().clone(),
-            failures: job.failures(),
-            priority: job.priority(),
-            written: Arc::clone(&self.shared.written),
+            key: item.key().clone(),
+            failures: item.failures(),
+            priority: item.priority(),
+            own_writes: Arc::clone(&self.shared.own_writes),
         };
-        let result = self.attempt(request).await;
-        let waited = job.queue_time();
-        let (result, took) = match result {
+        let result = self.reconcile(request).await;
+        let queue_time = item.queue_time();
+        let (result, processing_time) = match result {
             Ok(Outcome::Done) => {
-                let (took, next) = job.done_and_next();
-                self.counts.reconciled(ResultOf::Success, waited, took);
+                let (processing_time, next) = item.done_and_next();
+                self.counts
+                    .reconciled(ReconcileResult::Success, queue_time, processing_time);
                 return next;
             }
-            Ok(Outcome::RequeueAfter(after)) => (ResultOf::RequeueAfter, job.requeue_after(after)),
+            Ok(Outcome::RequeueAfter(after)) => (ReconcileResult::RequeueAfter, item.requeue_after(after)),
             Ok(Outcome::RequeueWithPriority(priority)) => {
-                (ResultOf::Requeue, job.requeue_with_priority(priority))
+                (ReconcileResult::Requeue, item.requeue_with_priority(priority))
             }
-            Err(failed) => (ResultOf::Error, self.fail(job, &failed)),
+            Err(failure) => (ReconcileResult::Error, self.handle_failure(item, &failure)),
         };
-        self.counts.reconciled(result, waited, took);
+        self.counts.reconciled(result, queue_time, processing_time);
         self.queue.next()
     }
 
-    /// Reconciles, whatever happens.
-    async fn attempt(&self, request: Request) -> Result<Outcome, Failed> {
-        // What a reconciler that panicked leaves behind is its own business: it is asked again with a fresh look at things.
+    /// Calls the reconciler. Panics and timeouts become failures.
+    async fn reconcile(&self, request: Request) -> Result<Outcome, ReconcileFailure> {
+        // Unwind safe in the sense that matters: reconcilers are idempotent and start from the current state each time.
         let reconcile = AssertUnwindSafe(async { self.reconciler.reconcile(request).await }).catch_unwind();
-        let result = match self.shared.settings.timeout {
+        let result = match self.shared.options.timeout {
             None => reconcile.await,
             Some(limit) => {
                 let result = timeout(limit, reconcile).await;
-                result.map_err(|_| Failed::TimedOut(limit))?
+                result.map_err(|_| ReconcileFailure::TimedOut(limit))?
             }
         };
         match result {
-            Ok(result) => result.map_err(Failed::Error),
-            Err(panic) => Err(Failed::Panicked(message_of(&*panic))),
+            Ok(result) => result.map_err(ReconcileFailure::Error),
+            Err(panic) => Err(ReconcileFailure::Panicked(panic_message(&*panic))),
         }
     }
 
-    /// Counts and reports a failure. Gives how long the job was worked on.
+    /// Requeues, counts and logs a failure. Returns the processing time.
     #[cold]
-    fn fail(&self, job: WorkItem<Key>, failed: &Failed) -> Duration {
-        let (key, took) = (job.key().clone(), job.processing_time());
-        let (class, message) = match failed {
-            Failed::Error(error) => (Some(error.class()), error.to_string()),
-            Failed::TimedOut(limit) => (None, format!("it took longer than {limit:?}")),
-            Failed::Panicked(message) => (None, format!("it panicked: {message}")),
+    fn handle_failure(&self, item: WorkItem<Key>, failure: &ReconcileFailure) -> Duration {
+        let key = item.key().clone();
+        let processing_time = item.processing_time();
+        let (class, message) = match failure {
+            ReconcileFailure::Error(error) => (Some(error.class()), error.to_string()),
+            ReconcileFailure::TimedOut(limit) => (None, format!("timed out after {limit:?}")),
+            ReconcileFailure::Panicked(message) => (None, format!("panicked: {message}")),
         };
         self.metrics.error();
-        match failed {
-            Failed::Error(_) => {}
-            Failed::TimedOut(_) => self.metrics.timed_out(),
-            Failed::Panicked(_) => self.metrics.panicked(),
+        match failure {
+            ReconcileFailure::Error(_) => {}
+            ReconcileFailure::TimedOut(_) => self.metrics.timed_out(),
+            ReconcileFailure::Panicked(_) => self.metrics.panicked(),
         }
         let controller = self.shared.name.as_str();
         let failures = if class == Some(ErrorClass::Permanent) {
-            let failures = job.failures() + 1;
+            let failures = item.failures() + 1;
             self.metrics.permanent();
-            job.done();
-            tracing::error!(controller, %key, error = message, "a reconcile failed, and will until the object changes");
+            item.done();
+            tracing::error!(controller, %key, error = message, "reconcile failed permanently, waiting for the object to change");
             failures
         } else {
-            let wait = match failed {
-                Failed::Error(error) => error.retry_after().unwrap_or_default(),
+            let min_delay = match failure {
+                ReconcileFailure::Error(error) => error.retry_after().unwrap_or_default(),
                 _ => Duration::ZERO,
             };
-            let failure = job.fail_with_min_delay(wait);
-            let (failures, retry) = (failure.failures, failure.retry_after);
-            if failure.dropped {
-                tracing::error!(controller, %key, failures, error = message, "a reconcile failed too often and is given up");
+            let report = item.fail_with_min_delay(min_delay);
+            let failures = report.failures;
+            let retry_after = report.retry_after;
+            if report.dropped {
+                tracing::error!(controller, %key, failures, error = message, "reconcile failed too often, dropping the key");
             } else if class == Some(ErrorClass::Transient) {
-                tracing::info!(controller, %key, failures, ?retry, error = message, "a reconcile failed for now");
+                tracing::info!(controller, %key, failures, ?retry_after, error = message, "reconcile failed with a transient error, retrying");
             } else {
-                tracing::error!(controller, %key, failures, ?retry, error = message, "a reconcile failed");
+                tracing::error!(controller, %key, failures, ?retry_after, error = message, "reconcile failed, retrying");
             }
-            if failure.report {
+            if report.report {
                 self.metrics.stuck();
-                self.shared.report(&key, failures, &message);
+                self.shared.report_repeated_failure(&key, failures, &message);
             }
             failures
         };
@@ -141,14 +145,14 @@ impl<R: Reconciler> Worker<R> {
             class,
             message,
             failures,
-            at: self.shared.settings.clock.now(),
+            at: self.shared.options.clock.now(),
         });
-        took
+        processing_time
     }
 }
 
-fn message_of(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("nobody knows why").to_owned()
+    text.unwrap_or("unknown panic payload").to_owned()
 }

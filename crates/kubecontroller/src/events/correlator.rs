@@ -1,59 +1,61 @@
-//! Which events are worth a request.
+//! Decides which events are written, counted or dropped.
 //!
-//! No waiting and no clock of its own: it is told the time.
+//! The correlator does not wait and has no clock: callers pass the time.
+// upstream: staging/src/k8s.io/client-go/tools/record/events_cache.go EventCorrelator
 
 use std::{collections::BTreeSet, time::Duration};
 
 use tokio::time::Instant;
 
 use super::{
-    recent::Recent,
-    record::{Count, EventAttributes},
+    lru_cache::LruCache,
+    record::{EventAttributes, EventCount},
 };
 
-/// How many sources, reasons and texts are remembered.
-const REMEMBERED: usize = 4096;
-/// At once, per source and object.
+/// The number of entries per cache.
+// upstream: staging/src/k8s.io/client-go/tools/record/events_cache.go populateDefaults; the same defaults
+const MAX_CACHE_ENTRIES: usize = 4096;
+/// The burst of the token bucket per source and object.
 const BURST: f64 = 25.0;
-/// One more after so long.
+/// The interval at which the token bucket gains a token.
 const REFILL: Duration = Duration::from_mins(5);
-/// So many texts with one reason are told apart.
-const TEXTS: usize = 10;
-/// Texts this far apart have nothing to do with each other.
-const APART: Duration = Duration::from_mins(10);
+/// The number of different notes with one reason from which on events are combined.
+const MAX_SIMILAR_NOTES: usize = 10;
+/// Notes are combined only if they are not further apart than this.
+const MAX_INTERVAL: Duration = Duration::from_mins(10);
 const COMBINED: &str = "(combined from similar events): ";
 
-/// What becomes of something that was event.
+/// What to do with an event.
 #[derive(Debug, PartialEq)]
 pub(super) enum CorrelationDecision {
-    /// Too much was told about this object lately.
+    /// Drop it: the rate limit of its source and object is exceeded.
     Filtered,
-    /// It is the first of its kind: a new event.
-    First(EventAttributes, Count),
-    /// It was told before: the event counts it.
-    Again(EventAttributes, Count),
+    /// Create an event.
+    First(EventAttributes, EventCount),
+    /// Update the existing event with a higher count.
+    Again(EventAttributes, EventCount),
 }
 
 pub(super) struct Correlator {
-    tokens: Recent<Vec<String>, (f64, Instant)>,
-    texts: Recent<Vec<String>, (BTreeSet<String>, Instant)>,
-    counts: Recent<Vec<String>, Count>,
-    /// No two events get the same name.
+    tokens: LruCache<Vec<String>, (f64, Instant)>,
+    texts: LruCache<Vec<String>, (BTreeSet<String>, Instant)>,
+    counts: LruCache<Vec<String>, EventCount>,
+    /// The last nanosecond used in a name, which keeps names unique.
     last_nanosecond: i128,
 }
 
 impl Correlator {
     pub(super) fn new() -> Self {
         Correlator {
-            tokens: Recent::new(REMEMBERED),
-            texts: Recent::new(REMEMBERED),
-            counts: Recent::new(REMEMBERED),
+            tokens: LruCache::new(MAX_CACHE_ENTRIES),
+            texts: LruCache::new(MAX_CACHE_ENTRIES),
+            counts: LruCache::new(MAX_CACHE_ENTRIES),
             last_nanosecond: 0,
         }
     }
-
-    pub(super) fn judge(&mut self, mut event: EventAttributes, now: Instant) -> CorrelationDecision {
-        if self.is_too_much(&event, now) {
+    // upstream: staging/src/k8s.io/client-go/tools/record/events_cache.go EventCorrelator.EventCorrelate
+    pub(super) fn correlate(&mut self, mut event: EventAttributes, now: Instant) -> CorrelationDecision {
+        if self.exceeds_rate_limit(&event, now) {
             return CorrelationDecision::Filtered;
         }
         let key = self.key(&mut event, now);
@@ -61,7 +63,7 @@ impl Correlator {
             count.times = count.times.saturating_add(1);
             return CorrelationDecision::Again(event, count.clone());
         }
-        let count = Count {
+        let count = EventCount {
             name: self.name(&event),
             first: event.at,
             times: 1,
@@ -70,18 +72,19 @@ impl Correlator {
         CorrelationDecision::First(event, count)
     }
 
-    /// The event could not be written: the next one is a new one.
+    /// Forgets an event that could not be written, so that the next occurrence creates a new event.
     pub(super) fn forget(&mut self, event: &EventAttributes) {
-        self.counts.remove(&counted_as(event));
+        self.counts.remove(&count_key(event));
     }
 
-    /// The name of a new event is taken: it gets another one.
-    pub(super) fn rename(&mut self, event: &EventAttributes, count: &mut Count) {
+    /// Gives an event another name because its name is taken.
+    pub(super) fn rename(&mut self, event: &EventAttributes, count: &mut EventCount) {
         count.name = self.name(event);
-        self.counts.insert(counted_as(event), count.clone());
+        self.counts.insert(count_key(event), count.clone());
     }
 
-    fn is_too_much(&mut self, event: &EventAttributes, now: Instant) -> bool {
+    // upstream: staging/src/k8s.io/client-go/tools/record/events_cache.go EventSourceObjectSpamFilter.Filter
+    fn exceeds_rate_limit(&mut self, event: &EventAttributes, now: Instant) -> bool {
         let (tokens, since) = self.tokens.entry(&event.source_key(), || (BURST, now));
         *tokens = (*tokens + (now - *since).div_duration_f64(REFILL)).min(BURST);
         *since = now;
@@ -92,15 +95,16 @@ impl Correlator {
         false
     }
 
-    /// Under which key it is counted; its text says so if that is together with others.
+    /// The key under which the event is counted. If it is combined with similar events, its note gets a prefix.
+    // upstream: staging/src/k8s.io/client-go/tools/record/events_cache.go EventAggregator.EventAggregate
     fn key(&mut self, event: &mut EventAttributes, now: Instant) -> Vec<String> {
         let (texts, last) = self.texts.entry(&event.similar_key(), || (BTreeSet::new(), now));
-        if now - *last > APART {
+        if now - *last > MAX_INTERVAL {
             texts.clear();
         }
         *last = now;
         texts.insert(event.note.clone());
-        if texts.len() < TEXTS {
+        if texts.len() < MAX_SIMILAR_NOTES {
             return event.same_key();
         }
         texts.pop_first();
@@ -108,7 +112,7 @@ impl Correlator {
         event.similar_key()
     }
 
-    /// A name for a new event: that of the object, and when.
+    /// A name for a new event: the name of the object and the time in hexadecimal nanoseconds.
     fn name(&mut self, event: &EventAttributes) -> String {
         let nanosecond = event.at.as_nanosecond().max(self.last_nanosecond + 1);
         self.last_nanosecond = nanosecond;
@@ -121,13 +125,13 @@ impl Correlator {
         if begins_well && parts_are_fine && object.chars().all(is_fine) && object.len() <= 230 {
             return format!("{object}.{nanosecond:x}");
         }
-        // Names of some kinds (roles, say) are no names for events.
+        // Names of some kinds, such as roles, are not valid names of events.
         format!("{:08x}.{nanosecond:x}", hash(object))
     }
 }
 
-/// Under which key something was counted that has been judged.
-fn counted_as(event: &EventAttributes) -> Vec<String> {
+/// The key under which a correlated event was counted.
+fn count_key(event: &EventAttributes) -> Vec<String> {
     if event.note.starts_with(COMBINED) {
         event.similar_key()
     } else {

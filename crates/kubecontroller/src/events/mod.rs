@@ -1,12 +1,12 @@
-//! Events that tell users what controllers do.
+//! Event recording: Kubernetes Events about the objects that controllers handle.
 //!
-//! Promises:
-//! - Telling never waits: an event goes into a queue of bounded length, and is counted and dropped when that is full.
-//! - What is told again is counted: the event that is there gets a higher count (`kubectl describe` shows `x5 over 2m`).
-//!   Many texts with one reason about one object become one event, `(combined from similar events): ...`.
-//! - One source tells 25 events about an object at once and then one every five minutes, as upstream's recorders do.
-//! - A server that does not answer is asked again; one that refuses is not. When the program stops, what is queued is
-//!   written as long as the deadline allows.
+//! Guarantees:
+//! - Recording never blocks: events are queued, and dropped and counted when the queue is full.
+//! - Repetitions increase the count of the existing event (`kubectl describe` shows `x5 over 2m`). Many different notes with
+//!   one reason about one object are combined into one event, `(combined from similar events): ...`.
+//! - Each source can record 25 events about an object at once and then one every five minutes, like client-go's recorders.
+//! - Writes are retried while the API server does not respond, but not when it rejects them. When the program stops, queued
+//!   events are written until the deadline.
 //!
 //! ```no_run
 //! # async fn example(client: kube::Client, object: k8s_openapi::api::core::v1::ObjectReference) {
@@ -14,15 +14,15 @@
 //!
 //! let events = EventBroadcaster::new(client);
 //! let recorder = events.recorder("my-operator");
-//! recorder.event(&object, EventType::Normal, "Migrated", "Migrate", "moved 12 keys");
-//! // A manager does this for its recorders:
+//! recorder.event(&object, EventType::Normal, "Migrated", "Migrate", "migrated 12 keys");
+//! // A manager runs the broadcaster of its recorders.
 //! let stop = Stop::new();
 //! events.run(stop).await.unwrap();
 //! # }
 //! ```
 
 mod correlator;
-mod recent;
+mod lru_cache;
 mod record;
 mod recorder;
 #[cfg(test)]

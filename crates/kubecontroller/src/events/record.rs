@@ -1,9 +1,9 @@
-//! What is event, and the objects it becomes.
+//! The attributes of an event, and its representations in both APIs.
 
 use k8s_openapi::{
     api::{
         core::v1::{Event as CoreEvent, EventSource, ObjectReference},
-        events::v1::{Event as NewEvent, EventSeries},
+        events::v1::{Event as EventsV1Event, EventSeries},
     },
     apimachinery::pkg::apis::meta::v1::{MicroTime, Time},
     jiff::Timestamp,
@@ -11,31 +11,31 @@ use k8s_openapi::{
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
-/// Whether an event is good news.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// It is only event.
+    /// Information only.
     Normal,
-    /// Somebody may want to look.
+    /// A problem that users may have to act on.
     Warning,
 }
 
-/// Which of the two APIs for events is written. Readers see the same objects through either.
+/// The API that events are written with. Clients can read the same objects with either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EventApi {
-    /// `events.k8s.io/v1`, with series: what new controllers write.
+    /// `events.k8s.io/v1`, with series, as new controllers use it.
     #[default]
     Events,
-    /// `v1`, with source and count: what upstream's built-in controllers write.
+    /// `v1`, with source and count, as the built-in controllers use it.
     Core,
 }
 
-/// Something that was event.
+/// The attributes of a recorded event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct EventAttributes {
     pub(super) style: EventApi,
     pub(super) component: String,
-    /// The host in the one style, the instance in the other.
+    /// The host for [`EventApi::Core`], the reporting instance for [`EventApi::Events`].
     pub(super) instance: String,
     pub(super) regarding: ObjectReference,
     pub(super) related: Option<ObjectReference>,
@@ -46,15 +46,16 @@ pub(super) struct EventAttributes {
     pub(super) at: Timestamp,
 }
 
-/// How often, and since when under which name.
+/// The name, the first occurrence and the count of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct EventCount {
     pub(super) name: String,
     pub(super) first: Timestamp,
     pub(super) times: i32,
 }
 
-/// The API refuses longer ones.
+/// The limits of API validation in bytes.
+// upstream: pkg/apis/core/validation/events.go ValidateEventCreate
 const MAX_NOTE: usize = 1024;
 const MAX_WORD: usize = 128;
 
@@ -72,13 +73,14 @@ impl EventType {
 // --- EventAttributes ---
 
 impl EventAttributes {
-    /// Events of cluster-wide objects live in the default namespace.
+    /// Events about cluster-scoped objects are in the namespace `default`.
     pub(super) fn namespace(&self) -> &str {
         let own = self.regarding.namespace.as_deref().filter(|own| !own.is_empty());
         own.unwrap_or("default")
     }
 
-    /// Source and object: what is limited together.
+    /// Source and object: the key of the rate limit.
+    // upstream: staging/src/k8s.io/client-go/tools/record/events_cache.go getSpamKey
     pub(super) fn source_key(&self) -> Vec<String> {
         let object = &self.regarding;
         let parts = [
@@ -97,14 +99,16 @@ impl EventAttributes {
         source.into_iter().chain(object).collect()
     }
 
-    /// The same with the reason: what is similar.
+    /// Source, object and reason: the key of similar events.
+    // upstream: staging/src/k8s.io/client-go/tools/record/events_cache.go EventAggregatorByReasonFunc
     pub(super) fn similar_key(&self) -> Vec<String> {
         let mut key = self.source_key();
         key.extend([self.reason.clone(), format!("{:?}", self.style)]);
         key
     }
 
-    /// The same with the text: what is the same told again.
+    /// The key of repetitions of the same event.
+    // upstream: staging/src/k8s.io/client-go/tools/record/events_cache.go getEventKey
     pub(super) fn same_key(&self) -> Vec<String> {
         let mut key = self.similar_key();
         let field = self.regarding.field_path.clone().unwrap_or_default();
@@ -118,7 +122,7 @@ impl EventAttributes {
         key
     }
 
-    fn metadata(&self, count: &Count) -> ObjectMeta {
+    fn metadata(&self, count: &EventCount) -> ObjectMeta {
         ObjectMeta {
             name: Some(count.name.clone()),
             namespace: Some(self.namespace().to_owned()),
@@ -126,8 +130,8 @@ impl EventAttributes {
         }
     }
 
-    /// The event in the older of the two APIs.
-    pub(super) fn core(&self, count: &Count) -> CoreEvent {
+    /// The event in `v1`.
+    pub(super) fn core(&self, count: &EventCount) -> CoreEvent {
         let text = |text: &String| (!text.is_empty()).then(|| text.clone());
         CoreEvent {
             metadata: self.metadata(count),
@@ -143,20 +147,20 @@ impl EventAttributes {
             last_timestamp: Some(Time(self.at)),
             count: Some(count.times),
             type_: Some(self.kind.as_str().to_owned()),
-            // Upstream's client sends these empty rather than not at all.
+            // client-go sends the instance even if it is empty.
             reporting_component: Some(self.component.clone()),
             reporting_instance: Some(self.instance.clone()),
             ..CoreEvent::default()
         }
     }
 
-    /// The event in the newer one.
-    pub(super) fn newer(&self, count: &Count) -> NewEvent {
+    /// The event in `events.k8s.io/v1`.
+    pub(super) fn events_v1(&self, count: &EventCount) -> EventsV1Event {
         let series = (count.times > 1).then_some(EventSeries {
             count: count.times,
             last_observed_time: MicroTime(self.at),
         });
-        NewEvent {
+        EventsV1Event {
             metadata: self.metadata(count),
             event_time: Some(MicroTime(count.first)),
             series,
@@ -168,14 +172,14 @@ impl EventAttributes {
             related: self.related.clone(),
             note: Some(cut(&self.note, MAX_NOTE).to_owned()),
             type_: Some(self.kind.as_str().to_owned()),
-            ..NewEvent::default()
+            ..EventsV1Event::default()
         }
     }
 
-    /// What changes in an event that is there already.
-    pub(super) fn patch(&self, count: &Count) -> Value {
+    /// The patch of an existing event.
+    pub(super) fn patch(&self, count: &EventCount) -> Value {
         match self.style {
-            // The text too: that of combined events is the last one.
+            // The message too: that of combined events is the latest one.
             EventApi::Core => json!({
                 "count": count.times,
                 "lastTimestamp": Time(self.at),
@@ -188,7 +192,7 @@ impl EventAttributes {
     }
 }
 
-/// The beginning of a text, of so many bytes at most.
+/// The first `max` bytes of a text, or fewer so that no character is split.
 fn cut(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }

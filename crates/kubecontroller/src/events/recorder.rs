@@ -1,4 +1,4 @@
-//! Who tells, and where it is gathered.
+//! Event recorders, and the broadcaster that writes their events.
 
 use std::{
     fmt,
@@ -18,32 +18,34 @@ use prometheus_client::{
 };
 use tokio::sync::{Mutex, mpsc};
 
-use super::{EventApi, EventType, record::EventAttributes, writer::Writer};
+use super::{EventApi, EventType, record::EventAttributes, writer::EventWriter};
 use crate::{
     Clock,
     leader_election::hostname,
     manager::{BoxError, Runnable, Stop},
 };
 
-/// How many events wait to be written at most.
+/// The capacity of the queue of events that wait to be written.
 const QUEUE: usize = 1000;
 
-/// Writes the events of a program, and makes the recorders that tell them.
+/// Writes the events of a program, and creates its recorders.
+// upstream: staging/src/k8s.io/client-go/tools/events/event_broadcaster.go eventBroadcasterImpl
 pub struct EventBroadcaster {
     queue: mpsc::Sender<EventAttributes>,
     metrics: RecorderMetrics,
     clock: Clock,
     host: String,
-    /// Locked for as long as the writer runs.
-    writer: Mutex<Writer>,
+    /// Locked while the broadcaster runs.
+    writer: Mutex<EventWriter>,
 }
 
-/// Tells events of one component. Clones are the same.
+/// Records events of one component. Clones share the queue of the broadcaster.
+// upstream: staging/src/k8s.io/client-go/tools/events/event_recorder.go recorderImpl
 #[derive(Clone)]
 pub struct EventRecorder {
     component: String,
     host: String,
-    /// Whether the host is told in the style that usually names none.
+    /// Whether `v1` events carry the host too.
     names_host: bool,
     style: EventApi,
     queue: mpsc::Sender<EventAttributes>,
@@ -51,11 +53,11 @@ pub struct EventRecorder {
     clock: Clock,
 }
 
-/// What became of the events that were event.
+/// The results of recorded events.
 #[derive(Clone, Default)]
 pub(super) struct RecorderMetrics {
     counts: Family<EventResultLabel, Counter>,
-    /// As the sum of all, so that a flood is logged once in a while and not each time.
+    /// The number of dropped events, so that only every thousandth is logged.
     dropped: Arc<AtomicU64>,
 }
 
@@ -67,7 +69,7 @@ struct EventResultLabel {
 // --- EventBroadcaster ---
 
 impl EventBroadcaster {
-    /// Events that are written by that client, once this [runs](Runnable::run).
+    /// Creates a broadcaster, which writes events while it [runs](Runnable::run).
     pub fn new(client: Client) -> Self {
         let (queue, event) = mpsc::channel(QUEUE);
         let metrics = RecorderMetrics::default();
@@ -76,25 +78,25 @@ impl EventBroadcaster {
             metrics: metrics.clone(),
             clock: Clock::system(),
             host: hostname(),
-            writer: Mutex::new(Writer::new(client, event, metrics)),
+            writer: Mutex::new(EventWriter::new(client, event, metrics)),
         }
     }
 
-    /// With another clock.
+    /// Replaces the clock.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Counts what becomes of events there, as `events_recorded_total` by `result`: `written`, `filtered` (too many about
-    /// one object), `dropped` (too many at once) or `failed`.
+    /// Registers the counter `events_recorded_total` with the label `result`: `written`, `filtered` (rate limit of an
+    /// object), `dropped` (queue full) or `failed`.
     pub fn register(&self, registry: &mut Registry) {
         let help = "Recorded events, by result";
         registry.register("events_recorded", help, self.metrics.counts.clone());
     }
 
-    /// A recorder for a component, usually a controller.
+    /// Creates a recorder for a component, usually a controller.
     pub fn recorder(&self, component: &str) -> EventRecorder {
         EventRecorder {
             component: component.to_owned(),
@@ -137,21 +139,21 @@ impl fmt::Debug for EventBroadcaster {
 // --- EventRecorder ---
 
 impl EventRecorder {
-    /// The same, written in that style.
+    /// Sets the API in which events are written.
     #[must_use]
     pub fn style(mut self, style: EventApi) -> Self {
         self.style = style;
         self
     }
 
-    /// The same for another component.
+    /// Sets another component.
     #[must_use]
     pub fn component(mut self, component: &str) -> Self {
         component.clone_into(&mut self.component);
         self
     }
 
-    /// The same from a host of that name, which is told in either style: what agents of nodes write.
+    /// Sets the host, which is then part of events in both APIs. Node agents use it.
     #[must_use]
     pub fn host(mut self, host: &str) -> Self {
         host.clone_into(&mut self.host);
@@ -159,8 +161,8 @@ impl EventRecorder {
         self
     }
 
-    /// Tells that something happened to an object. `reason` is one word why, `action` one word what was done or tried,
-    /// `note` a sentence for humans.
+    /// Records an event about an object. `reason` is one CamelCase word, `action` one word for what was done or attempted,
+    /// `note` a human-readable sentence.
     pub fn event(
         &self,
         regarding: &ObjectReference,
@@ -172,7 +174,7 @@ impl EventRecorder {
         self.event_with(regarding, None, kind, reason, action, note);
     }
 
-    /// The same, where a second object had a part in it.
+    /// Records an event with a second, related object.
     pub fn event_with(
         &self,
         regarding: &ObjectReference,
@@ -185,7 +187,7 @@ impl EventRecorder {
         let instance = match self.style {
             EventApi::Events => format!("{}-{}", self.component, self.host),
             EventApi::Core if self.names_host => self.host.clone(),
-            // Upstream's controllers name no host.
+            // The controllers of kube-controller-manager set no host.
             EventApi::Core => String::new(),
         };
         let event = EventAttributes {
@@ -223,10 +225,7 @@ impl RecorderMetrics {
         self.count("dropped");
         let before = self.dropped.fetch_add(1, Ordering::Relaxed);
         if before.is_multiple_of(1000) {
-            tracing::warn!(
-                left_out = before + 1,
-                "more events came than are written in that time, and some are left out; nothing else waits for them"
-            );
+            tracing::warn!(dropped = before + 1, "dropped events because the queue is full");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What recorders promise.
+//! Tests of event recording.
 
 use std::{
     sync::{
@@ -11,7 +11,7 @@ use std::{
 use k8s_openapi::{
     api::{
         core::v1::{Event as CoreEvent, ObjectReference},
-        events::v1::Event as NewEvent,
+        events::v1::Event as EventsV1Event,
     },
     apimachinery::pkg::apis::meta::v1::Time,
     jiff::Timestamp,
@@ -21,7 +21,7 @@ use tokio::{task::JoinSet, time::Instant};
 use super::{
     EventApi, EventBroadcaster, EventType,
     correlator::{CorrelationDecision, Correlator},
-    record::{Count, EventAttributes},
+    record::{EventAttributes, EventCount},
 };
 use crate::{
     Clock,
@@ -51,31 +51,34 @@ fn event(name: &str, reason: &str, note: &str) -> EventAttributes {
     }
 }
 
-/// What becomes of it: a new event (`+`), a higher count (`2`) or nothing (`-`), and the text.
-fn fate(correlator: &mut Correlator, event: EventAttributes, now: Instant) -> (String, String) {
-    match correlator.judge(event, now) {
+/// The decision about an event: create (`+`), update (its count) or drop (`-`); and the note.
+fn correlate(correlator: &mut Correlator, event: EventAttributes, now: Instant) -> (String, String) {
+    match correlator.correlate(event, now) {
         CorrelationDecision::Filtered => ("-".to_owned(), String::new()),
         CorrelationDecision::First(event, _) => ("+".to_owned(), event.note),
-        CorrelationDecision::Again(event, Count { times, .. }) => (times.to_string(), event.note),
+        CorrelationDecision::Again(event, EventCount { times, .. }) => (times.to_string(), event.note),
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_told_again_is_counted() {
-    let (mut correlator, now) = (Correlator::new(), Instant::now());
-    let fates = ["a", "a", "b", "a"].map(|note| fate(&mut correlator, event("web", "Failed", note), now).0);
-    assert_eq!(fates, ["+", "2", "+", "3"]);
-    // Another object, another reason, another action: another event.
-    assert_eq!(fate(&mut correlator, event("db", "Failed", "a"), now).0, "+");
-    assert_eq!(fate(&mut correlator, event("web", "Other", "a"), now).0, "+");
+async fn repeated_events_are_counted() {
+    let mut correlator = Correlator::new();
+    let now = Instant::now();
+    let decisions =
+        ["a", "a", "b", "a"].map(|note| correlate(&mut correlator, event("web", "Failed", note), now).0);
+    assert_eq!(decisions, ["+", "2", "+", "3"]);
+    // Another object or another reason is another event.
+    assert_eq!(correlate(&mut correlator, event("db", "Failed", "a"), now).0, "+");
+    assert_eq!(correlate(&mut correlator, event("web", "Other", "a"), now).0, "+");
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_texts_with_one_reason_are_combined_until_it_was_quiet_for_ten_minutes() {
-    let (mut correlator, mut now) = (Correlator::new(), Instant::now());
+async fn ten_notes_with_one_reason_are_combined_until_ten_minutes_pass() {
+    let mut correlator = Correlator::new();
+    let mut now = Instant::now();
     for number in 1..=9 {
         assert_eq!(
-            fate(
+            correlate(
                 &mut correlator,
                 event("web", "Failed", &format!("try {number}")),
                 now
@@ -84,7 +87,7 @@ async fn ten_texts_with_one_reason_are_combined_until_it_was_quiet_for_ten_minut
             "+"
         );
     }
-    let tenth = fate(&mut correlator, event("web", "Failed", "try 10"), now);
+    let tenth = correlate(&mut correlator, event("web", "Failed", "try 10"), now);
     assert_eq!(
         tenth,
         (
@@ -92,7 +95,7 @@ async fn ten_texts_with_one_reason_are_combined_until_it_was_quiet_for_ten_minut
             "(combined from similar events): try 10".to_owned()
         )
     );
-    let next = fate(&mut correlator, event("web", "Failed", "try 11"), now);
+    let next = correlate(&mut correlator, event("web", "Failed", "try 11"), now);
     assert_eq!(
         next,
         (
@@ -101,42 +104,45 @@ async fn ten_texts_with_one_reason_are_combined_until_it_was_quiet_for_ten_minut
         )
     );
     assert_eq!(
-        fate(&mut correlator, event("web", "Other", "try 12"), now).1,
+        correlate(&mut correlator, event("web", "Other", "try 12"), now).1,
         "try 12"
     );
     now += Duration::from_secs(601);
     assert_eq!(
-        fate(&mut correlator, event("web", "Failed", "try 13"), now).1,
+        correlate(&mut correlator, event("web", "Failed", "try 13"), now).1,
         "try 13"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_tells_25_events_about_an_object_and_then_one_every_five_minutes() {
-    let (mut correlator, mut now) = (Correlator::new(), Instant::now());
-    let mut fates = |name: &str, times: usize, now| {
-        let fates = (0..times).filter(|_| fate(&mut correlator, event(name, "Failed", "a"), now).0 != "-");
-        fates.count()
+async fn rate_limit_is_25_events_per_object_and_then_one_per_five_minutes() {
+    let mut correlator = Correlator::new();
+    let mut now = Instant::now();
+    let mut recorded = |name: &str, times: usize, now| {
+        let passed =
+            (0..times).filter(|_| correlate(&mut correlator, event(name, "Failed", "a"), now).0 != "-");
+        passed.count()
     };
-    assert_eq!(fates("web", 100, now), 25);
-    assert_eq!(fates("db", 100, now), 25);
+    assert_eq!(recorded("web", 100, now), 25);
+    assert_eq!(recorded("db", 100, now), 25);
     now += Duration::from_secs(299);
-    assert_eq!(fates("web", 100, now), 0);
+    assert_eq!(recorded("web", 100, now), 0);
     now += Duration::from_secs(2);
-    assert_eq!(fates("web", 100, now), 1);
+    assert_eq!(recorded("web", 100, now), 1);
     now += Duration::from_hours(24);
-    assert_eq!(fates("web", 100, now), 25);
+    assert_eq!(recorded("web", 100, now), 25);
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_are_unique_and_names_that_the_api_takes() {
-    let (mut correlator, now) = (Correlator::new(), Instant::now());
+async fn event_names_are_unique_and_valid() {
+    let mut correlator = Correlator::new();
+    let now = Instant::now();
     let mut names = Vec::new();
     for object in ["web", "web", "system:node", "a..b", "-a", "a.b", &"x".repeat(250)] {
         let note = format!("{}", names.len());
-        let CorrelationDecision::First(_, count) = correlator.judge(event(object, "Failed", &note), now)
+        let CorrelationDecision::First(_, count) = correlator.correlate(event(object, "Failed", &note), now)
         else {
-            panic!("each text is new");
+            panic!("each note is new");
         };
         names.push(count.name);
     }
@@ -158,24 +164,26 @@ async fn names_are_unique_and_names_that_the_api_takes() {
 
 // --- with an API ---
 
-/// Events that are being written to an API, until the stop.
-struct Telling {
+/// A broadcaster that writes to a fake API until it is stopped.
+struct TestBroadcaster {
     api: FakeApi,
     events: Arc<EventBroadcaster>,
     stop: Stop,
     running: JoinSet<()>,
 }
 
-impl Telling {
+impl TestBroadcaster {
     fn new() -> Self {
         let api = FakeApi::new();
         let time = AtomicI64::new(1_800_000_000);
         let clock = Clock::new(move || Timestamp::from_second(time.fetch_add(1, Ordering::SeqCst)).unwrap());
         let events = Arc::new(EventBroadcaster::new(api.client()).clock(clock));
-        let (stop, mut running) = (Stop::new(), JoinSet::new());
-        let (writer, stopped) = (Arc::clone(&events), stop.clone());
+        let stop = Stop::new();
+        let mut running = JoinSet::new();
+        let writer = Arc::clone(&events);
+        let stopped = stop.clone();
         running.spawn(async move { writer.run(stopped).await.unwrap() });
-        Telling {
+        TestBroadcaster {
             api,
             events,
             stop,
@@ -195,15 +203,15 @@ fn pod(name: &str) -> ObjectReference {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_event_is_written_and_its_repetitions_become_a_series() {
-    let telling = Telling::new();
-    let recorder = telling.events.recorder("tester.example.com");
+async fn repetitions_become_a_series() {
+    let broadcaster = TestBroadcaster::new();
+    let recorder = broadcaster.events.recorder("tester.example.com");
     for _ in 0..3 {
         recorder.event(&pod("web"), EventType::Warning, "Failed", "Start", "no image");
     }
-    let (api, events) = telling.end(SECOND).await;
-    let [event] = &api.list::<NewEvent>()[..] else {
-        panic!("{:?}", api.list::<NewEvent>());
+    let (api, events) = broadcaster.end(SECOND).await;
+    let [event] = &api.list::<EventsV1Event>()[..] else {
+        panic!("{:?}", api.list::<EventsV1Event>());
     };
     let series = event.series.as_ref().unwrap();
     assert_eq!(series.count, 3);
@@ -228,9 +236,9 @@ async fn a_new_event_is_written_and_its_repetitions_become_a_series() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn upstreams_style_has_source_count_and_timestamps() {
-    let telling = Telling::new();
-    let recorder = telling
+async fn core_api_has_source_count_and_timestamps() {
+    let broadcaster = TestBroadcaster::new();
+    let recorder = broadcaster
         .events
         .recorder("replicaset-controller")
         .style(EventApi::Core);
@@ -243,7 +251,7 @@ async fn upstreams_style_has_source_count_and_timestamps() {
             "Created pod: web-1",
         );
     }
-    let (api, _) = telling.end(SECOND).await;
+    let (api, _) = broadcaster.end(SECOND).await;
     let [event] = &api.list::<CoreEvent>()[..] else {
         panic!("{:?}", api.list::<CoreEvent>());
     };
@@ -264,59 +272,47 @@ async fn upstreams_style_has_source_count_and_timestamps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn telling_never_waits_and_what_is_too_much_is_counted() {
-    let telling = Telling::new();
-    telling.api.faults().hang();
-    let recorder = telling.events.recorder("tester");
+async fn recording_never_blocks_and_overflow_is_dropped() {
+    let broadcaster = TestBroadcaster::new();
+    broadcaster.api.faults().hang();
+    let recorder = broadcaster.events.recorder("tester");
     for number in 0..1500 {
         recorder.event(
             &pod(&format!("web-{number}")),
             EventType::Normal,
-            "EventAttributes",
-            "Tell",
-            "something",
+            "Tested",
+            "Test",
+            "a note",
         );
     }
-    assert_eq!(telling.events.metrics().of("dropped"), 500);
-    telling.api.faults().clear();
-    let (api, events) = telling.end(600 * SECOND).await;
-    assert_eq!(api.list::<NewEvent>().len(), 1000);
+    assert_eq!(broadcaster.events.metrics().of("dropped"), 500);
+    broadcaster.api.faults().clear();
+    let (api, events) = broadcaster.end(600 * SECOND).await;
+    assert_eq!(api.list::<EventsV1Event>().len(), 1000);
     assert_eq!(events.metrics().of("written"), 1000);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_passes_is_tried_again_and_what_is_refused_is_not() {
-    let telling = Telling::new();
-    let recorder = telling.events.recorder("tester");
-    telling.api.faults().fail_next(3, 503);
+async fn transient_errors_are_retried_and_rejections_are_not() {
+    let broadcaster = TestBroadcaster::new();
+    let recorder = broadcaster.events.recorder("tester");
+    broadcaster.api.faults().fail_next(3, 503);
     recorder.event(
         &pod("web"),
         EventType::Normal,
-        "EventAttributes",
-        "Tell",
+        "Tested",
+        "Test",
         "after an outage",
     );
-    eventually(|| async { telling.api.list::<NewEvent>().len() == 1 }).await;
-    telling.api.faults().fail_next(1, 403);
-    recorder.event(
-        &pod("web"),
-        EventType::Normal,
-        "EventAttributes",
-        "Tell",
-        "forbidden",
-    );
-    eventually(|| async { telling.events.metrics().of("failed") == 1 }).await;
-    // The next one is a new event, not a repetition of one that is not there.
-    recorder.event(
-        &pod("web"),
-        EventType::Normal,
-        "EventAttributes",
-        "Tell",
-        "forbidden",
-    );
-    let (api, _) = telling.end(SECOND).await;
+    eventually(|| async { broadcaster.api.list::<EventsV1Event>().len() == 1 }).await;
+    broadcaster.api.faults().fail_next(1, 403);
+    recorder.event(&pod("web"), EventType::Normal, "Tested", "Test", "forbidden");
+    eventually(|| async { broadcaster.events.metrics().of("failed") == 1 }).await;
+    // After a rejection, the next occurrence creates an event instead of updating a missing one.
+    recorder.event(&pod("web"), EventType::Normal, "Tested", "Test", "forbidden");
+    let (api, _) = broadcaster.end(SECOND).await;
     let mut notes: Vec<_> = api
-        .list::<NewEvent>()
+        .list::<EventsV1Event>()
         .into_iter()
         .filter_map(|event| event.note)
         .collect();
@@ -325,40 +321,31 @@ async fn what_passes_is_tried_again_and_what_is_refused_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_has_expired_is_told_anew() {
-    let telling = Telling::new();
-    let recorder = telling.events.recorder("tester");
-    recorder.event(&pod("web"), EventType::Normal, "EventAttributes", "Tell", "again");
-    let event = eventually(|| async { telling.api.list::<NewEvent>().pop() }).await;
-    telling
+async fn expired_event_is_created_again() {
+    let broadcaster = TestBroadcaster::new();
+    let recorder = broadcaster.events.recorder("tester");
+    recorder.event(&pod("web"), EventType::Normal, "Tested", "Test", "again");
+    let event = eventually(|| async { broadcaster.api.list::<EventsV1Event>().pop() }).await;
+    broadcaster
         .api
-        .remove::<NewEvent>("shop", event.metadata.name.as_deref().unwrap());
-    recorder.event(&pod("web"), EventType::Normal, "EventAttributes", "Tell", "again");
-    let (api, _) = telling.end(SECOND).await;
-    assert_eq!(api.list::<NewEvent>().pop().unwrap().series.unwrap().count, 2);
+        .remove::<EventsV1Event>("shop", event.metadata.name.as_deref().unwrap());
+    recorder.event(&pod("web"), EventType::Normal, "Tested", "Test", "again");
+    let (api, _) = broadcaster.end(SECOND).await;
+    assert_eq!(
+        api.list::<EventsV1Event>().pop().unwrap().series.unwrap().count,
+        2
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_waits_for_events_no_longer_than_its_deadline() {
-    let telling = Telling::new();
-    telling.api.faults().hang();
-    let recorder = telling.events.recorder("tester");
-    recorder.event(
-        &pod("web"),
-        EventType::Normal,
-        "EventAttributes",
-        "Tell",
-        "too late",
-    );
-    recorder.event(
-        &pod("db"),
-        EventType::Normal,
-        "EventAttributes",
-        "Tell",
-        "too late",
-    );
+async fn stop_flushes_events_until_its_deadline() {
+    let broadcaster = TestBroadcaster::new();
+    broadcaster.api.faults().hang();
+    let recorder = broadcaster.events.recorder("tester");
+    recorder.event(&pod("web"), EventType::Normal, "Tested", "Test", "too late");
+    recorder.event(&pod("db"), EventType::Normal, "Tested", "Test", "too late");
     let begin = Instant::now();
-    let (api, _) = telling.end(5 * SECOND).await;
+    let (api, _) = broadcaster.end(5 * SECOND).await;
     assert!(begin.elapsed() <= 5 * SECOND, "{:?}", begin.elapsed());
-    assert!(api.list::<NewEvent>().is_empty());
+    assert!(api.list::<EventsV1Event>().is_empty());
 }

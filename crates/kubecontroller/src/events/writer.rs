@@ -1,8 +1,8 @@
-//! EventBroadcaster become requests.
+//! Writes correlated events to the API server.
 
 use std::time::Duration;
 
-use k8s_openapi::api::{core::v1::Event as CoreEvent, events::v1::Event as NewEvent};
+use k8s_openapi::api::{core::v1::Event as CoreEvent, events::v1::Event as EventsV1Event};
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
@@ -16,47 +16,47 @@ use tracing::{debug, warn};
 use super::{
     EventApi,
     correlator::{CorrelationDecision, Correlator},
-    record::{Count, EventAttributes},
+    record::{EventAttributes, EventCount},
     recorder::RecorderMetrics,
 };
 use crate::manager::Stop;
 
-/// How often an event is tried while the server does not answer.
+/// How often a write is tried while the API server does not respond. client-go tries 12 times too.
 const TRIES: u32 = 12;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How long one answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The timeout of a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) struct Writer {
+pub(super) struct EventWriter {
     client: Client,
     event: mpsc::Receiver<EventAttributes>,
     correlator: Correlator,
     metrics: RecorderMetrics,
 }
 
-/// What a request came to.
-enum WriteResult {
+/// The result of a request.
+enum EventWriteResult {
     Written,
-    /// There is an event of that name.
-    Taken,
-    /// There is none of that name to be changed.
-    Missing,
-    /// No answer, or none that counts: worth another try.
-    Later(String),
-    /// A no.
-    Refused(String),
+    /// An event with this name exists.
+    AlreadyExists,
+    /// The event to patch does not exist.
+    NotFound,
+    /// A timeout or a transient error.
+    Retry(String),
+    /// A final error.
+    Rejected(String),
 }
 
-// --- Writer ---
+// --- EventWriter ---
 
-impl Writer {
+impl EventWriter {
     pub(super) fn new(
         client: Client,
         event: mpsc::Receiver<EventAttributes>,
         metrics: RecorderMetrics,
     ) -> Self {
-        Writer {
+        EventWriter {
             client,
             event,
             correlator: Correlator::new(),
@@ -64,7 +64,7 @@ impl Writer {
         }
     }
 
-    /// Writes what is told until it is stopped, and then what was told so far.
+    /// Writes events until it is stopped, and then flushes the queue.
     pub(super) async fn run(&mut self, stop: &Stop) {
         while let Some(Some(event)) = stop.unless_stopped(self.event.recv()).await {
             self.write(event, stop).await;
@@ -75,39 +75,44 @@ impl Writer {
             }
         };
         if stop.until_expired(flush).await.is_none() {
-            warn!(left = self.event.len(), "there was no time to write all events");
+            warn!(left = self.event.len(), "stopped before all events were written");
         }
     }
 
+    // upstream: staging/src/k8s.io/client-go/tools/record/event.go recordToSink
     async fn write(&mut self, event: EventAttributes, stop: &Stop) {
-        let (event, mut count, mut is_new) = match self.correlator.judge(event, Instant::now()) {
+        let (event, mut count, mut is_new) = match self.correlator.correlate(event, Instant::now()) {
             CorrelationDecision::Filtered => return self.metrics.count("filtered"),
             CorrelationDecision::First(event, count) => (event, count, true),
             CorrelationDecision::Again(event, count) => (event, count, false),
         };
         let mut pause = FIRST_PAUSE;
         for left in (0..TRIES).rev() {
-            let answer = timeout(PATIENCE, self.send(&event, &count, is_new)).await;
-            match answer.unwrap_or_else(|_| WriteResult::Later("no answer".to_owned())) {
-                WriteResult::Written => return self.metrics.count("written"),
-                // It went away in the meantime: events do, after an hour.
-                WriteResult::Missing => is_new = true,
-                // Ours, if an answer was lost; somebody else's, if not. A second event is better than none.
-                WriteResult::Taken => self.correlator.rename(&event, &mut count),
-                WriteResult::Later(why) if left > 0 => {
-                    debug!(why, event = count.name, "cannot write an event yet");
+            let response = timeout(REQUEST_TIMEOUT, self.send(&event, &count, is_new)).await;
+            match response.unwrap_or_else(|_| EventWriteResult::Retry("timeout".to_owned())) {
+                EventWriteResult::Written => return self.metrics.count("written"),
+                // Events expire after an hour by default.
+                EventWriteResult::NotFound => is_new = true,
+                // Either our own event, if a response was lost, or another one. A duplicate is better than a lost event.
+                EventWriteResult::AlreadyExists => self.correlator.rename(&event, &mut count),
+                EventWriteResult::Retry(why) if left > 0 => {
+                    debug!(
+                        error = why,
+                        event = count.name,
+                        "failed to write event; will retry"
+                    );
                     let pause_now = pause;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     if stop.until_expired(sleep(pause_now)).await.is_none() {
                         break;
                     }
                 }
-                WriteResult::Later(why) | WriteResult::Refused(why) => {
+                EventWriteResult::Retry(why) | EventWriteResult::Rejected(why) => {
                     warn!(
-                        why,
+                        error = why,
                         reason = event.reason,
                         note = event.note,
-                        "cannot write an event"
+                        "failed to write event"
                     );
                     break;
                 }
@@ -117,7 +122,7 @@ impl Writer {
         self.correlator.forget(&event);
     }
 
-    async fn send(&self, event: &EventAttributes, count: &Count, is_new: bool) -> WriteResult {
+    async fn send(&self, event: &EventAttributes, count: &EventCount, is_new: bool) -> EventWriteResult {
         let namespace = event.namespace();
         let create = PostParams::default();
         let patch = Patch::Merge(event.patch(count));
@@ -132,23 +137,23 @@ impl Writer {
                 }
             }
             EventApi::Events => {
-                let events: Api<NewEvent> = Api::namespaced(self.client.clone(), namespace);
+                let events: Api<EventsV1Event> = Api::namespaced(self.client.clone(), namespace);
                 if is_new {
-                    events.create(&create, &event.newer(count)).await.map(drop)
+                    events.create(&create, &event.events_v1(count)).await.map(drop)
                 } else {
                     events.patch(&count.name, &change, &patch).await.map(drop)
                 }
             }
         };
         match done {
-            Ok(()) => WriteResult::Written,
+            Ok(()) => EventWriteResult::Written,
             Err(kube::Error::Api(status)) => match status.code {
-                404 if !is_new => WriteResult::Missing,
-                409 if is_new => WriteResult::Taken,
-                429 | 500.. => WriteResult::Later(status.message.clone()),
-                _ => WriteResult::Refused(status.message.clone()),
+                404 if !is_new => EventWriteResult::NotFound,
+                409 if is_new => EventWriteResult::AlreadyExists,
+                429 | 500.. => EventWriteResult::Retry(status.message.clone()),
+                _ => EventWriteResult::Rejected(status.message.clone()),
             },
-            Err(error) => WriteResult::Later(error.to_string()),
+            Err(error) => EventWriteResult::Retry(error.to_string()),
         }
     }
 }

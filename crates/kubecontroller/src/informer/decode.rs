@@ -1,4 +1,4 @@
-//! Bytes become objects.
+//! Decodes list items and watch events.
 
 use std::{
     any::Any,
@@ -12,65 +12,65 @@ use kube::core::Status;
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
-    lines::{Kind, Line},
+    chunk_buffer::ChunkBuffer,
     list_watch::{ListWatchError, WatchEvent},
     options::Transform,
-    pieces::Pieces,
+    watch_lines::{WatchEventType, WatchLine},
 };
 use crate::object::{MetadataOnly, Object, SlimObject};
 
-/// An object of which only its reader knows the type. What does not depend on that is compiled once, not for each type.
-pub(super) type Unknown = dyn Any + Send + Sync;
+/// An object whose type only its decoder and [`downcast_event`] know. It keeps the list and watch code free of type
+/// parameters, so that this code is compiled once and not once per kind.
+pub(super) type ErasedObject = dyn Any + Send + Sync;
 
-/// Reads the objects of an informer.
+/// Decodes the objects of an informer.
 #[derive(Clone)]
 pub(super) struct Decoder {
-    read: Read,
+    decode: DecodeFn,
     count: Arc<AtomicU64>,
 }
 
-type Read = Arc<dyn Fn(&[u8]) -> Result<Arc<Unknown>, serde_json::Error> + Send + Sync>;
+type DecodeFn = Arc<dyn Fn(&[u8]) -> Result<Arc<ErasedObject>, serde_json::Error> + Send + Sync>;
 
-/// An event of a watch.
+/// A decoded event of a watch.
 #[derive(Debug)]
 pub(super) enum DecodedEvent {
-    Applied(Arc<Unknown>),
-    Deleted(Arc<Unknown>),
+    Applied(Arc<ErasedObject>),
+    Deleted(Arc<ErasedObject>),
     Bookmark {
         version: String,
-        /// Whether everything that was there at the beginning has been told.
+        /// Whether this is the bookmark that ends the initial events of a streaming list.
         ends_list: bool,
     },
-    /// An object that cannot be read.
-    Unreadable(WatchEvent<Unknown>),
+    /// A [`WatchEvent::Undecodable`].
+    Undecodable(WatchEvent<ErasedObject>),
 }
 
-/// Of a bookmark.
 #[derive(Deserialize)]
-struct Mark {
-    metadata: MarkMeta,
+struct BookmarkObject {
+    metadata: BookmarkMetadata,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct MarkMeta {
+struct BookmarkMetadata {
     resource_version: String,
     #[serde(default)]
     annotations: std::collections::BTreeMap<String, String>,
 }
 
-/// The annotation of the bookmark after the last object that was there at the beginning.
-const END_OF_LIST: &str = "k8s.io/initial-events-end";
+/// Marks the bookmark that ends the initial events (`metav1.InitialEventsAnnotationKey`).
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 // --- Decoder ---
 
 impl Decoder {
-    /// Reads objects of a type, and counts them.
+    /// A decoder for objects of type `T` that counts what it decodes.
     pub(super) fn new<T: Object + DeserializeOwned>(
         transform: Option<Transform<T>>,
         count: Arc<AtomicU64>,
     ) -> Self {
-        let read = move |bytes: &[u8]| -> Result<Arc<Unknown>, serde_json::Error> {
+        let decode = move |bytes: &[u8]| -> Result<Arc<ErasedObject>, serde_json::Error> {
             let mut object: T = k3_decode::from_slice(bytes)?;
             if let Some(transform) = &transform {
                 transform(&mut object);
@@ -78,76 +78,90 @@ impl Decoder {
             Ok(Arc::new(object))
         };
         Decoder {
-            read: Arc::new(read),
+            decode: Arc::new(decode),
             count,
         }
     }
 
-    /// The items of a list: the objects together, then those that cannot be read.
-    pub(super) fn items(&self, items: &Pieces) -> Result<Vec<WatchEvent<Unknown>>, ListWatchError> {
+    /// Decodes list items. Returns one event with all objects, then one for each item that does not decode.
+    pub(super) fn decode_items(
+        &self,
+        items: &ChunkBuffer,
+    ) -> Result<Vec<WatchEvent<ErasedObject>>, ListWatchError> {
         let mut objects = Vec::with_capacity(items.len());
-        let mut unreadable = Vec::new();
+        let mut undecodable = Vec::new();
         for item in items.iter() {
-            match self.object(item)? {
+            match self.decode_object(item)? {
                 Ok(object) => objects.push(object),
-                Err(event) => unreadable.push(event),
+                Err(event) => undecodable.push(event),
             }
         }
-        let mut events = vec![WatchEvent::Listed(objects)];
-        events.append(&mut unreadable);
+        let mut events = vec![WatchEvent::ListItems(objects)];
+        events.append(&mut undecodable);
         Ok(events)
     }
 
-    /// The events of a watch, as far as they can be told, and why not further.
-    pub(super) fn lines(&self, lines: &Pieces) -> (Vec<DecodedEvent>, Option<ListWatchError>) {
-        let mut told = Vec::with_capacity(lines.len());
+    /// Decodes watch events up to the first error. The events before it are valid and must still be applied.
+    pub(super) fn decode_watch_events(
+        &self,
+        lines: &ChunkBuffer,
+    ) -> (Vec<DecodedEvent>, Option<ListWatchError>) {
+        let mut events = Vec::with_capacity(lines.len());
         for line in lines.iter().filter(|line| !line.trim_ascii().is_empty()) {
-            match self.line(line) {
-                Ok(event) => told.push(event),
-                Err(trouble) => return (told, Some(trouble)),
+            match self.decode_watch_event(line) {
+                Ok(event) => events.push(event),
+                Err(error) => return (events, Some(error)),
             }
         }
-        (told, None)
+        (events, None)
     }
 
-    fn line(&self, line: &[u8]) -> Result<DecodedEvent, ListWatchError> {
-        let line = match Line::read(line) {
+    fn decode_watch_event(&self, line: &[u8]) -> Result<DecodedEvent, ListWatchError> {
+        let line = match WatchLine::parse(line) {
             Ok(line) => line,
             Err(error) => {
-                return Err(status(line).map_or_else(|| unexpected(&error), |status| refusal(&status, None)));
+                // Some servers send a bare Status in place of an ERROR event.
+                return Err(parse_status(line)
+                    .map_or_else(|| decode_error(&error), |status| status_error(&status, None)));
             }
         };
-        let told = match line.kind {
-            Kind::Added | Kind::Modified => self.object(line.object)?.map(DecodedEvent::Applied),
-            Kind::Deleted => self.object(line.object)?.map(DecodedEvent::Deleted),
-            Kind::Bookmark => {
-                let mark: Mark = k3_decode::from_slice(line.object).map_err(|error| unexpected(&error))?;
+        let event = match line.event_type {
+            WatchEventType::Added | WatchEventType::Modified => {
+                self.decode_object(line.object)?.map(DecodedEvent::Applied)
+            }
+            WatchEventType::Deleted => self.decode_object(line.object)?.map(DecodedEvent::Deleted),
+            WatchEventType::Bookmark => {
+                let bookmark: BookmarkObject =
+                    k3_decode::from_slice(line.object).map_err(|error| decode_error(&error))?;
                 Ok(DecodedEvent::Bookmark {
-                    ends_list: mark.metadata.annotations.contains_key(END_OF_LIST),
-                    version: mark.metadata.resource_version,
+                    ends_list: bookmark.metadata.annotations.contains_key(INITIAL_EVENTS_END),
+                    version: bookmark.metadata.resource_version,
                 })
             }
-            Kind::Error => {
+            WatchEventType::Error => {
                 let status: Status =
-                    k3_decode::from_slice(line.object).map_err(|error| unexpected(&error))?;
-                return Err(refusal(&status, None));
+                    k3_decode::from_slice(line.object).map_err(|error| decode_error(&error))?;
+                return Err(status_error(&status, None));
             }
         };
-        Ok(told.unwrap_or_else(DecodedEvent::Unreadable))
+        Ok(event.unwrap_or_else(DecodedEvent::Undecodable))
     }
 
-    /// An object; or, if it cannot be read, what can be said of it.
-    fn object(&self, bytes: &[u8]) -> Result<Result<Arc<Unknown>, WatchEvent<Unknown>>, ListWatchError> {
+    /// Decodes an object. The inner error is an object whose metadata is valid but which does not decode as the stored type;
+    /// the outer error is input that is not a Kubernetes object at all, such as a truncated line.
+    fn decode_object(
+        &self,
+        bytes: &[u8],
+    ) -> Result<Result<Arc<ErasedObject>, WatchEvent<ErasedObject>>, ListWatchError> {
         self.count.fetch_add(1, Ordering::Relaxed);
-        match (self.read)(bytes) {
+        match (self.decode)(bytes) {
             Ok(object) => Ok(Ok(object)),
             Err(error) => {
-                // Torn, or no object at all: then it is not the object's fault.
-                let known: SlimObject<MetadataOnly> =
-                    k3_decode::from_slice(bytes).map_err(|error| unexpected(&error))?;
-                Ok(Err(WatchEvent::Unreadable {
-                    key: known.key(),
-                    version: known.metadata.resource_version,
+                let metadata_only: SlimObject<MetadataOnly> =
+                    k3_decode::from_slice(bytes).map_err(|error| decode_error(&error))?;
+                Ok(Err(WatchEvent::Undecodable {
+                    key: metadata_only.key(),
+                    version: metadata_only.metadata.resource_version,
                     error: error.to_string(),
                 }))
             }
@@ -155,48 +169,51 @@ impl Decoder {
     }
 }
 
-/// An event with the objects as what they are.
-pub(super) fn known<T: Object>(event: WatchEvent<Unknown>) -> WatchEvent<T> {
-    let object = |object: Arc<Unknown>| object.downcast().expect("the decoder reads this type");
+/// Restores the type of the objects of an event.
+pub(super) fn downcast_event<T: Object>(event: WatchEvent<ErasedObject>) -> WatchEvent<T> {
+    let downcast = |object: Arc<ErasedObject>| {
+        object
+            .downcast()
+            .expect("the decoder of this informer decodes `T`")
+    };
     match event {
-        WatchEvent::Restarted => WatchEvent::Restarted,
-        WatchEvent::Listed(objects) => WatchEvent::Listed(objects.into_iter().map(object).collect()),
-        WatchEvent::Complete { version } => WatchEvent::Complete { version },
-        WatchEvent::Applied(applied) => WatchEvent::Applied(object(applied)),
-        WatchEvent::Deleted(deleted) => WatchEvent::Deleted(object(deleted)),
-        WatchEvent::Reached { version } => WatchEvent::Reached { version },
-        WatchEvent::Unreadable { key, version, error } => WatchEvent::Unreadable { key, version, error },
+        WatchEvent::ListStarted => WatchEvent::ListStarted,
+        WatchEvent::ListItems(objects) => WatchEvent::ListItems(objects.into_iter().map(downcast).collect()),
+        WatchEvent::ListComplete { version } => WatchEvent::ListComplete { version },
+        WatchEvent::Applied(object) => WatchEvent::Applied(downcast(object)),
+        WatchEvent::Deleted(object) => WatchEvent::Deleted(downcast(object)),
+        WatchEvent::Bookmark { version } => WatchEvent::Bookmark { version },
+        WatchEvent::Undecodable { key, version, error } => WatchEvent::Undecodable { key, version, error },
     }
 }
 
-/// What a server says when it says no.
-pub(super) fn status(body: &[u8]) -> Option<Status> {
+/// The Status in the body of an error response, if there is one.
+pub(super) fn parse_status(body: &[u8]) -> Option<Status> {
     let status: Status = k3_decode::from_slice(body).ok()?;
     (status.code != 0).then_some(status)
 }
 
-/// What to make of it.
-pub(super) fn refusal(status: &Status, retry_after: Option<std::time::Duration>) -> ListWatchError {
-    let too_large = status.details.iter().flat_map(|details| &details.causes);
-    let is_ahead = too_large
-        .into_iter()
-        .any(|cause| cause.reason == "ResourceVersionTooLarge");
-    // A server that is behind what was seen has been put back: only a list tells what it has.
-    if status.code == 410 || is_ahead {
+/// The error that a Status of the server stands for. `retry_after` is the header of the response.
+pub(super) fn status_error(status: &Status, retry_after: Option<std::time::Duration>) -> ListWatchError {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    // upstream: staging/src/k8s.io/client-go/tools/cache/reflector.go isTooLargeResourceVersionError
+    // The server is behind the version of the watch: it was restored from a backup, so its state has to be listed again.
+    let is_version_too_large = causes.any(|cause| cause.reason == "ResourceVersionTooLarge");
+    if status.code == 410 || is_version_too_large {
         return ListWatchError::Expired(status.message.clone());
     }
     let seconds = status
         .details
         .as_ref()
         .map_or(0, |details| details.retry_after_seconds);
-    let said = (seconds > 0).then(|| std::time::Duration::from_secs(seconds.into()));
-    ListWatchError::Refused {
+    let retry_after_details = (seconds > 0).then(|| std::time::Duration::from_secs(seconds.into()));
+    ListWatchError::Rejected {
         code: status.code,
         message: status.message.clone(),
-        retry_after: retry_after.or(said),
+        retry_after: retry_after.or(retry_after_details),
     }
 }
 
-fn unexpected(error: &serde_json::Error) -> ListWatchError {
-    ListWatchError::Broken(format!("the server's answer is not understood: {error}"))
+fn decode_error(error: &serde_json::Error) -> ListWatchError {
+    ListWatchError::Failed(format!("failed to decode the response of the server: {error}"))
 }

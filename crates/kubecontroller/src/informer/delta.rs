@@ -1,42 +1,43 @@
-//! What a handler is told.
+//! The change that an event handler receives.
 
 use std::sync::Arc;
 
-/// A change of an object. It holds pointers: nobody clones the object.
+/// A change of an object, in client-go's terms. Deltas share the objects of the store: cloning one copies a pointer.
 #[derive(Debug)]
 pub enum Delta<T> {
-    /// It is there.
+    /// The object was added to the store.
     Added {
         /// The object.
         new: Arc<T>,
-        /// Whether it was there before: it is part of the first list, or of what a late handler is told first.
+        /// Whether the object existed before the handler started: it is part of the initial list, or of the objects that a
+        /// handler receives when it is added (client-go's `isInInitialList`).
         initial: bool,
     },
-    /// It has changed.
+    /// A watch event changed the object.
     Updated {
-        /// What it was.
+        /// The previous state.
         old: Arc<T>,
-        /// What it is.
+        /// The current state.
         new: Arc<T>,
     },
-    /// A list after an interruption has it too, in the same or in another version.
+    /// A relist returned the object, with the same resource version or another one.
     Replaced {
-        /// What it was.
+        /// The previous state.
         old: Arc<T>,
-        /// What it is.
+        /// The current state.
         new: Arc<T>,
     },
-    /// Nothing has changed: it is time to look at it again.
+    /// Periodic resync: nothing changed. See [`InformerOptions::resync`](super::InformerOptions::resync).
     Sync {
         /// The object.
         object: Arc<T>,
     },
-    /// It is gone.
+    /// The object was deleted.
     Deleted {
         /// The last known state.
         last: Arc<T>,
-        /// Whether the deletion itself was missed: a later list did not have the object, so that `last` may be older than
-        /// its last state.
+        /// Whether the deletion event was missed and a relist no longer returned the object, so that `last` may be older than
+        /// its final state (client-go's `DeletedFinalStateUnknown`).
         missed: bool,
     },
 }
@@ -44,7 +45,7 @@ pub enum Delta<T> {
 // --- Delta ---
 
 impl<T> Delta<T> {
-    /// What the object was before, as far as it is known.
+    /// The previous state, if there is one. For [`Delta::Sync`] it is the current state.
     pub fn old(&self) -> Option<&Arc<T>> {
         match self {
             Delta::Added { .. } => None,
@@ -54,8 +55,11 @@ impl<T> Delta<T> {
         }
     }
 
-    /// What the object is now, if it is there.
-    #[expect(clippy::new_ret_no_self, reason = "beside `old` it is the only word")]
+    /// The current state; `None` if the object was deleted.
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "the counterpart of `old`; it is not a constructor"
+    )]
     pub fn new(&self) -> Option<&Arc<T>> {
         match self {
             Delta::Added { new, .. } | Delta::Updated { new, .. } | Delta::Replaced { new, .. } => Some(new),
@@ -64,7 +68,7 @@ impl<T> Delta<T> {
         }
     }
 
-    /// The object, as new as it is known.
+    /// The current state, or the last known state if the object was deleted.
     pub fn object(&self) -> &Arc<T> {
         match self {
             Delta::Added { new, .. } | Delta::Updated { new, .. } | Delta::Replaced { new, .. } => new,

@@ -1,4 +1,4 @@
-//! All informers of a process.
+//! The shared informers of a process.
 
 use std::{
     any::{Any, TypeId},
@@ -17,73 +17,74 @@ use tokio::{
 };
 
 use super::{
-    api::Api,
-    apply::State,
+    api_list_watch::ApiListWatch,
     decode::Decoder,
-    health::{InformerStats, Progress},
-    identity::{Identity, Wire},
-    informer::{Core, Informer, KeepAlive},
+    event_handlers::InformerCommand,
+    health::{InformerProgress, InformerStats},
+    identity::{InformerIdentity, WireFormat},
     list_watch::ListWatch,
     options::{InformerDefaults, InformerOptions},
-    reflector::{Random, Reflection, Reflector},
+    reflector::{JitterSource, Reflector, TypedReflectorTarget},
     scope::InformerScope,
-    subscribers::Command,
+    shared_informer::{Informer, InformerCore, KeepAlive},
+    store_updater::StoreUpdater,
 };
 use crate::{metrics::Metrics, object::Object};
 
-/// All informers of a process, one for each kind, stored type and scope. Clones are the same.
+/// Creates the informers of a process and shares them: one for each kind, stored type and scope. Clones share everything.
 ///
-/// Each lives as long as somebody holds a handle or a subscription of it. Nothing here starts one that was not asked for.
+/// An informer runs while a handle, a registration or a stream of it exists. The factory itself keeps none alive, so a kind
+/// that no controller reads any more is no longer watched.
 #[derive(Clone)]
 pub struct SharedInformerFactory {
     client: kube::Client,
-    random: Random,
+    jitter: JitterSource,
     metrics: Option<Metrics>,
     defaults: InformerDefaults,
-    shared: Arc<Shared>,
+    shared: Arc<FactoryShared>,
 }
 
-/// Two that want the same informer with other settings.
+/// An informer was requested with other options than the shared informer has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the informer of {informer} is there already, with another {setting}")]
+#[error("informer {informer} already exists with a different {setting}")]
 pub struct InformerOptionsConflict {
-    /// The informer.
+    /// The name of the informer.
     pub informer: String,
-    /// The setting.
+    /// The first field of [`InformerOptions`] that differs.
     pub setting: &'static str,
 }
 
-struct Shared {
-    table: Mutex<Table>,
-    /// Whether all of them have to stop.
+struct FactoryShared {
+    table: Mutex<InformerTable>,
+    /// Set once, by [`SharedInformerFactory::stop`].
     stop: watch::Sender<bool>,
 }
 
 #[derive(Default)]
-struct Table {
-    entries: HashMap<Identity, Entry>,
+struct InformerTable {
+    entries: HashMap<InformerIdentity, InformerEntry>,
     tasks: JoinSet<()>,
-    /// Where tasks run, once they may.
+    /// The runtime for the tasks. `None` before [`SharedInformerFactory::start`].
     runtime: Option<Handle>,
-    /// How many came from sources of their own.
-    sources: usize,
+    /// How many informers [`SharedInformerFactory::from_list_watch`] has created; makes their names unique.
+    custom_sources: usize,
 }
 
-/// An informer, without a say in how long it lives.
-struct Entry {
+/// What the factory keeps of an informer: weak references only, so that it does not keep the informer alive.
+struct InformerEntry {
     /// A [`RegisteredInformer`].
-    known: Box<dyn Any + Send>,
-    /// `None` when nobody holds it any more.
-    figures: Box<dyn Fn() -> Option<InformerStats> + Send>,
-    progress: watch::Receiver<Progress>,
-    /// Its task, until it is started.
+    registered: Box<dyn Any + Send>,
+    /// `None` once the last handle is dropped.
+    stats: Box<dyn Fn() -> Option<InformerStats> + Send>,
+    progress: watch::Receiver<InformerProgress>,
+    /// The task of the informer, until it is spawned.
     task: Option<BoxFuture<'static, ()>>,
 }
 
-/// What a handle is made of.
+/// The weak counterpart of an [`Informer`].
 struct RegisteredInformer<T> {
-    core: Weak<Core<T>>,
-    commands: mpsc::WeakUnboundedSender<Command<T>>,
+    core: Weak<InformerCore<T>>,
+    commands: mpsc::WeakUnboundedSender<InformerCommand<T>>,
 }
 
 // --- SharedInformerFactory ---
@@ -97,52 +98,52 @@ impl fmt::Debug for SharedInformerFactory {
 }
 
 impl SharedInformerFactory {
-    /// SharedInformerFactory of a cluster.
+    /// A factory for informers that list and watch with `client`.
     pub fn new(client: kube::Client) -> Self {
         SharedInformerFactory {
             client,
-            random: Arc::new(random),
+            jitter: Arc::new(random_fraction),
             metrics: None,
             defaults: InformerDefaults::default(),
-            shared: Arc::new(Shared {
+            shared: Arc::new(FactoryShared {
                 table: Mutex::default(),
                 stop: watch::Sender::new(false),
             }),
         }
     }
 
-    /// With numbers from 0 to 1 that spread the waits after failures.
+    /// Replaces the source of randomness that spreads the backoff: numbers from 0 to 1. For tests.
     #[must_use]
     pub fn with_random(mut self, random: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
-        self.random = Arc::new(random);
+        self.jitter = Arc::new(random);
         self
     }
 
-    /// With figures of each informer that is asked for from now on.
+    /// Exports metrics of every informer that is created from now on.
     #[must_use]
     pub fn with_metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = Some(metrics.clone());
         self
     }
 
-    /// With other settings for those that are asked for without any.
+    /// Changes the options of informers that are requested without any.
     #[must_use]
     pub fn with_defaults(mut self, defaults: InformerDefaults) -> Self {
         self.defaults = defaults;
         self
     }
 
-    /// The settings of those that are asked for without any.
+    /// The options of informers that are requested without any.
     pub fn default_options<T>(&self) -> InformerOptions<T> {
         self.defaults.options()
     }
 
-    /// The client.
+    /// The client that the informers list and watch with.
     pub fn client(&self) -> &kube::Client {
         &self.client
     }
 
-    /// Objects that come from elsewhere. The informer is not shared but by its handles.
+    /// An informer over another source than the API of the cluster. It is not shared with later calls.
     pub fn from_list_watch<T: Object>(
         &self,
         name: impl Into<String>,
@@ -152,25 +153,25 @@ impl SharedInformerFactory {
         let name = name.into();
         let identity = {
             let mut table = self.table();
-            table.sources += 1;
-            Identity {
-                path: format!("{name} ({})", table.sources),
+            table.custom_sources += 1;
+            InformerIdentity {
+                path: format!("{name} ({})", table.custom_sources),
                 scope: InformerScope::default(),
-                wire: Wire::Objects,
-                stored: TypeId::of::<T>(),
+                wire_format: WireFormat::Objects,
+                stored_type: TypeId::of::<T>(),
             }
         };
         let transform = options.transform.clone();
         let core = self.core(name, options);
-        let state = State::new(Arc::clone(&core), transform);
-        self.enter(identity, core, state, source)
+        let updater = StoreUpdater::new(Arc::clone(&core), transform);
+        self.register(identity, core, updater, source)
     }
 
-    /// Lets the informers begin, those that have been asked for and those that will be. Tasks run on the runtime that this is
-    /// called in.
+    /// Starts all informers, those that exist and those that are requested later. Their tasks run on the current tokio
+    /// runtime.
     pub fn start(&self) {
         let mut table = self.table();
-        let Table {
+        let InformerTable {
             entries,
             tasks,
             runtime,
@@ -184,11 +185,11 @@ impl SharedInformerFactory {
         }
     }
 
-    /// Waits until all that are there now are synced. One that is dropped meanwhile is not waited for.
+    /// Waits until every informer that exists now has synced. An informer that is dropped meanwhile does not count.
     pub async fn wait_for_sync(&self) {
         let all: Vec<_> = {
             let mut table = self.table();
-            table.sweep();
+            table.remove_dropped();
             table
                 .entries
                 .values()
@@ -196,43 +197,46 @@ impl SharedInformerFactory {
                 .collect()
         };
         for mut progress in all {
-            // An error says that it is gone.
+            // An error means that the informer was dropped.
             let _ = progress.wait_for(|progress| progress.is_synced).await;
         }
     }
 
-    /// Ends all watches and tasks, and waits for them. None starts again.
+    /// Ends all watches and waits for their tasks. Informers that are requested later never start.
     pub async fn stop(&self) {
         self.shared.stop.send_replace(true);
         let mut tasks = std::mem::take(&mut self.table().tasks);
         while tasks.join_next().await.is_some() {}
     }
 
-    /// What each informer has done so far.
+    /// What each informer has done so far, ordered by name.
     pub fn stats(&self) -> Vec<InformerStats> {
         let table = self.table();
-        let mut figures: Vec<_> = table
+        let mut stats: Vec<_> = table
             .entries
             .values()
-            .filter_map(|entry| (entry.figures)())
+            .filter_map(|entry| (entry.stats)())
             .collect();
-        figures.sort_by(|one, other| one.name.cmp(&other.name));
-        figures
+        stats.sort_by(|one, other| one.name.cmp(&other.name));
+        stats
     }
 
-    /// The informer that is there, with whatever settings; or one with those by default.
-    pub(super) fn any<T: Object + DeserializeOwned>(&self, identity: Identity) -> Informer<T> {
-        self.find(&identity)
-            .unwrap_or_else(|| self.make(identity, self.default_options()))
-    }
-
-    pub(super) fn with<T: Object + DeserializeOwned>(
+    /// The existing informer, whatever its options are, or a new one with the default options.
+    pub(super) fn get_or_create<T: Object + DeserializeOwned>(
         &self,
-        identity: Identity,
+        identity: InformerIdentity,
+    ) -> Informer<T> {
+        self.find(&identity)
+            .unwrap_or_else(|| self.create(identity, self.default_options()))
+    }
+
+    pub(super) fn get_or_create_with<T: Object + DeserializeOwned>(
+        &self,
+        identity: InformerIdentity,
         options: InformerOptions<T>,
     ) -> Result<Informer<T>, InformerOptionsConflict> {
         let Some(informer) = self.find::<T>(&identity) else {
-            return Ok(self.make(identity, options));
+            return Ok(self.create(identity, options));
         };
         match informer.core.options.difference(&options) {
             None => Ok(informer),
@@ -243,56 +247,58 @@ impl SharedInformerFactory {
         }
     }
 
-    pub(super) fn find<T: Object>(&self, identity: &Identity) -> Option<Informer<T>> {
+    pub(super) fn find<T: Object>(&self, identity: &InformerIdentity) -> Option<Informer<T>> {
         let table = self.table();
-        let known: &RegisteredInformer<T> = table.entries.get(identity)?.known.downcast_ref()?;
-        known.informer(self.keep_alive())
+        let registered: &RegisteredInformer<T> = table.entries.get(identity)?.registered.downcast_ref()?;
+        registered.upgrade(self.keep_alive())
     }
 
-    pub(super) fn make<T: Object + DeserializeOwned>(
+    pub(super) fn create<T: Object + DeserializeOwned>(
         &self,
-        identity: Identity,
+        identity: InformerIdentity,
         options: InformerOptions<T>,
     ) -> Informer<T> {
         let core = self.core(identity.to_string(), options);
-        let decoder = Decoder::new(core.options.transform.clone(), Arc::clone(&core.counts.decoded));
-        let source = Api::new(self.client.clone(), identity.clone(), decoder, &core.options);
-        let state = State::new(Arc::clone(&core), None);
-        self.enter(identity, core, state, source)
+        let decoder = Decoder::new(core.options.transform.clone(), Arc::clone(&core.counters.decoded));
+        let source = ApiListWatch::new(self.client.clone(), identity.clone(), decoder, &core.options);
+        // The decoder has applied the transform already.
+        let updater = StoreUpdater::new(Arc::clone(&core), None);
+        self.register(identity, core, updater, source)
     }
 
-    fn core<T>(&self, name: String, options: InformerOptions<T>) -> Arc<Core<T>> {
+    fn core<T>(&self, name: String, options: InformerOptions<T>) -> Arc<InformerCore<T>> {
         let metrics = self.metrics.as_ref().map(|metrics| metrics.informer(&name));
-        Arc::new(Core::new(name, options, metrics.unwrap_or_default()))
+        Arc::new(InformerCore::new(name, options, metrics.unwrap_or_default()))
     }
 
-    fn enter<T: Object>(
+    fn register<T: Object>(
         &self,
-        identity: Identity,
-        core: Arc<Core<T>>,
-        state: State<T>,
+        identity: InformerIdentity,
+        core: Arc<InformerCore<T>>,
+        updater: StoreUpdater<T>,
         source: impl ListWatch<T>,
     ) -> Informer<T> {
         let (sender, commands) = mpsc::unbounded_channel();
-        let reflected = Box::new(Reflection::new(state, source, commands));
-        let reflector = Reflector::new(reflected, Arc::clone(&self.random));
-        let task = run(reflector, self.shared.stop.subscribe());
-        let known = RegisteredInformer {
+        let target = Box::new(TypedReflectorTarget::new(updater, source, commands));
+        let reflector = Reflector::new(target, Arc::clone(&self.jitter));
+        let task = run_until_stopped(reflector, self.shared.stop.subscribe());
+        let registered = RegisteredInformer {
             core: Arc::downgrade(&core),
             commands: sender.downgrade(),
         };
-        let mut entry = Entry {
-            known: Box::new(known.clone()),
-            figures: Box::new(move || known.core().map(|core| core.figures())),
+        let mut entry = InformerEntry {
+            registered: Box::new(registered.clone()),
+            stats: Box::new(move || registered.core().map(|core| core.stats())),
             progress: core.progress.subscribe(),
             task: Some(task),
         };
         let mut table = self.table();
-        table.sweep();
-        // Somebody may have been quicker.
-        if let Some(there) = table.entries.get(&identity)
-            && let Some(known) = there.known.downcast_ref::<RegisteredInformer<T>>()
-            && let Some(informer) = known.informer(self.keep_alive())
+        table.remove_dropped();
+        // Another thread may have created the informer since `find` released the lock. Its informer wins: two tasks for one
+        // identity would watch twice.
+        if let Some(existing) = table.entries.get(&identity)
+            && let Some(registered) = existing.registered.downcast_ref::<RegisteredInformer<T>>()
+            && let Some(informer) = registered.upgrade(self.keep_alive())
         {
             return informer;
         }
@@ -313,13 +319,12 @@ impl SharedInformerFactory {
         self.shared.clone()
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, InformerTable> {
         self.shared.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The task of an informer.
-fn run(reflector: Reflector, mut stop: watch::Receiver<bool>) -> BoxFuture<'static, ()> {
+fn run_until_stopped(reflector: Reflector, mut stop: watch::Receiver<bool>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         tokio::select! {
             biased;
@@ -329,19 +334,19 @@ fn run(reflector: Reflector, mut stop: watch::Receiver<bool>) -> BoxFuture<'stat
     })
 }
 
-/// A number from 0 to 1, of the randomness that hash tables get.
-fn random() -> f64 {
+/// A random number from 0 to 1. Hash tables are seeded at random, which saves a dependency.
+fn random_fraction() -> f64 {
     let number = std::hash::RandomState::new().hash_one(0_u8);
-    let upper = u32::try_from(number >> 32).expect("the upper half of a number has 32 bits");
+    let upper = u32::try_from(number >> 32).expect("the upper half of a u64 has 32 bits");
     f64::from(upper) / f64::from(u32::MAX)
 }
 
-// --- Table ---
+// --- InformerTable ---
 
-impl Table {
-    /// Forgets informers that are gone, and tasks that have ended.
-    fn sweep(&mut self) {
-        self.entries.retain(|_, entry| (entry.figures)().is_some());
+impl InformerTable {
+    /// Removes informers whose last handle was dropped, and tasks that have ended.
+    fn remove_dropped(&mut self) {
+        self.entries.retain(|_, entry| (entry.stats)().is_some());
         while self.tasks.try_join_next().is_some() {}
     }
 }
@@ -358,12 +363,12 @@ impl<T> Clone for RegisteredInformer<T> {
 }
 
 impl<T> RegisteredInformer<T> {
-    /// What is there of it, if anybody holds it.
-    fn core(&self) -> Option<Arc<Core<T>>> {
+    /// The core, if a handle still exists.
+    fn core(&self) -> Option<Arc<InformerCore<T>>> {
         (self.commands.strong_count() > 0).then(|| self.core.upgrade())?
     }
 
-    fn informer(&self, keep_alive: KeepAlive) -> Option<Informer<T>> {
+    fn upgrade(&self, keep_alive: KeepAlive) -> Option<Informer<T>> {
         Some(Informer {
             commands: self.commands.upgrade()?,
             core: self.core.upgrade()?,

@@ -1,4 +1,4 @@
-//! How an informer is.
+//! The health and the counters of an informer.
 
 use std::{
     fmt,
@@ -11,20 +11,20 @@ use std::{
 
 use tokio::time::Instant;
 
-/// How an informer is.
+/// Whether an informer is up to date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InformerHealth {
-    /// Its first list is not complete.
+    /// The initial list is not complete.
     Starting,
-    /// It holds what the server has.
+    /// The store follows the server.
     Synced,
-    /// It cannot go on. What it holds is as old as this state is.
-    Broken {
-        /// Since when.
+    /// The last list or watch failed. The store keeps the state from before the failure.
+    Failing {
+        /// When the first of the failures in a row happened.
         since: Instant,
-        /// Why.
+        /// The last error.
         error: String,
-        /// How long after the last attempt the next one comes.
+        /// The delay between the last failure and the next attempt.
         retry_in: Duration,
     },
 }
@@ -32,52 +32,51 @@ pub enum InformerHealth {
 /// What an informer has done so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InformerStats {
-    /// What it is about: the path of its list and its selectors.
+    /// The name of the informer: the path of its list and its selectors.
     pub name: String,
-    /// How many objects it holds.
+    /// Objects in the store.
     pub objects: usize,
-    /// How many lists it has begun.
+    /// Lists started.
     pub lists: u64,
-    /// How many watches it has begun.
+    /// Watches started.
     pub watches: u64,
-    /// How many objects it has decoded.
+    /// Objects decoded.
     pub decoded: u64,
-    /// How many deltas it has told of, each counted once however many handlers there are.
+    /// Deltas sent. Each counts once, whatever the number of handlers.
     pub deltas: u64,
-    /// How many objects it could not read.
-    pub unreadable: u64,
-    /// How many times it failed.
+    /// Objects that did not decode as the stored type.
+    pub undecodable: u64,
+    /// Lists and watches that failed.
     pub failures: u64,
-    /// How many handlers panicked.
+    /// Event handler calls that panicked.
     pub panics: u64,
 }
 
-/// What changes while an informer runs.
+/// The state of an informer that its handles can wait for.
 #[derive(Clone, Debug)]
-pub(super) struct Progress {
+pub(super) struct InformerProgress {
     pub(super) is_synced: bool,
-    /// The newest version seen.
+    /// The newest resource version seen.
     pub(super) version: Option<u64>,
     pub(super) health: InformerHealth,
 }
 
-/// What is counted.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct InformerCounters {
     pub(super) lists: AtomicU64,
     pub(super) watches: AtomicU64,
     pub(super) decoded: Arc<AtomicU64>,
     pub(super) deltas: AtomicU64,
-    pub(super) unreadable: AtomicU64,
+    pub(super) undecodable: AtomicU64,
     pub(super) failures: AtomicU64,
     pub(super) panics: AtomicU64,
 }
 
-// --- Progress ---
+// --- InformerProgress ---
 
-impl Default for Progress {
+impl Default for InformerProgress {
     fn default() -> Self {
-        Progress {
+        InformerProgress {
             is_synced: false,
             version: None,
             health: InformerHealth::Starting,
@@ -85,10 +84,10 @@ impl Default for Progress {
     }
 }
 
-// --- Counts ---
+// --- InformerCounters ---
 
-impl Counts {
-    pub(super) fn figures(&self, name: &str, objects: usize) -> InformerStats {
+impl InformerCounters {
+    pub(super) fn stats(&self, name: &str, objects: usize) -> InformerStats {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         InformerStats {
             name: name.to_owned(),
@@ -97,15 +96,14 @@ impl Counts {
             watches: read(&self.watches),
             decoded: read(&self.decoded),
             deltas: read(&self.deltas),
-            unreadable: read(&self.unreadable),
+            undecodable: read(&self.undecodable),
             failures: read(&self.failures),
             panics: read(&self.panics),
         }
     }
 }
 
-/// Counts one more.
-pub(super) fn count(counter: &AtomicU64) {
+pub(super) fn increment(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -116,8 +114,8 @@ impl fmt::Display for InformerHealth {
         match self {
             InformerHealth::Starting => f.write_str("not synced"),
             InformerHealth::Synced => f.write_str("synced"),
-            InformerHealth::Broken { error, retry_in, .. } => {
-                write!(f, "{error}; tried again in {retry_in:?}")
+            InformerHealth::Failing { error, retry_in, .. } => {
+                write!(f, "{error}; retrying in {retry_in:?}")
             }
         }
     }

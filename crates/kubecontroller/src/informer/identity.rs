@@ -1,34 +1,34 @@
-//! What makes two informers the same one.
+//! The identity by which informers are shared.
 
 use std::{any::TypeId, fmt};
 
 use super::scope::InformerScope;
 
-/// The objects, and what is kept of them.
+/// Two requests with the same identity get the same informer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Identity {
-    /// The path of the list.
+pub(super) struct InformerIdentity {
+    /// The URL path of the list.
     pub(super) path: String,
     pub(super) scope: InformerScope,
-    pub(super) wire: Wire,
-    /// The type that is stored.
-    pub(super) stored: TypeId,
+    pub(super) wire_format: WireFormat,
+    pub(super) stored_type: TypeId,
 }
 
-/// What comes over the wire.
+/// What the server is asked to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Wire {
+pub(super) enum WireFormat {
     Objects,
+    /// `PartialObjectMetadata`.
     Metadata,
 }
 
-// --- Wire ---
+// --- WireFormat ---
 
-impl Wire {
+impl WireFormat {
     pub(super) fn accept_list(self) -> &'static str {
         match self {
-            Wire::Objects => "application/json",
-            Wire::Metadata => {
+            WireFormat::Objects => "application/json",
+            WireFormat::Metadata => {
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
             }
         }
@@ -36,15 +36,17 @@ impl Wire {
 
     pub(super) fn accept_watch(self) -> &'static str {
         match self {
-            Wire::Objects => "application/json",
-            Wire::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+            WireFormat::Objects => "application/json",
+            WireFormat::Metadata => {
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+            }
         }
     }
 }
 
-// --- Identity ---
+// --- InformerIdentity ---
 
-impl fmt::Display for Identity {
+impl fmt::Display for InformerIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.path)?;
         let selectors = [("labels", &self.scope.labels), ("fields", &self.scope.fields)];

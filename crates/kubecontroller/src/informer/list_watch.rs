@@ -1,4 +1,4 @@
-//! Where objects and their changes come from.
+//! The source of an informer: list and watch.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,83 +6,85 @@ use futures_util::stream::BoxStream;
 
 use crate::Key;
 
-/// Where objects and their changes come from. The API of a cluster is one; so is a stream of `kube`'s watcher
-/// ([`WatcherStream`](super::WatcherStream)), and so may be anything else.
+/// Lists and watches objects: client-go's `ListerWatcher`. The API of a cluster is one, a stream of `kube`'s watcher
+/// ([`WatcherStream`](super::WatcherStream)) is another, and a program may implement its own.
 pub trait ListWatch<T>: Send + 'static {
-    /// Begins to tell. A stream that ends without trouble was cut as expected, and is gone on with where it ended.
+    /// Starts a list or a watch. A stream that ends without an error timed out as expected; the informer continues from the
+    /// last version it has seen.
     fn open(&mut self, start: ListWatchStart) -> BoxStream<'static, Result<WatchEvent<T>, ListWatchError>>;
 }
 
-/// Where a source begins.
+/// Where a [`ListWatch`] starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListWatchStart {
-    /// With a list of what there is.
+    /// With a list of the current objects.
     List {
-        /// Whether the list has to be as new as anything written before it was asked for.
+        /// Whether the list must be consistent: at least as new as every write before the request (`resourceVersion` unset). If
+        /// false, the server may answer from its watch cache (`resourceVersion=0`).
         consistent: bool,
     },
-    /// With what came after a version.
+    /// With the changes after a resource version.
     Version(String),
 }
 
-/// What a source tells.
+/// An event of a [`ListWatch`].
 #[derive(Debug)]
 pub enum WatchEvent<T: ?Sized> {
-    /// A list begins: what is not in it is gone.
-    Restarted,
+    /// A list starts. Objects that it does not return do not exist any more.
+    ListStarted,
     /// Some objects of the list.
-    Listed(Vec<Arc<T>>),
-    /// The list is complete. The watch goes on at its version; a source whose versions mean nothing says nothing.
-    Complete {
-        /// The version of the list.
+    ListItems(Vec<Arc<T>>),
+    /// The list is complete, and the watch continues from its version.
+    ListComplete {
+        /// The resource version of the list; empty if versions of this source cannot be resumed from.
         version: String,
     },
-    /// An object has been made or has changed.
+    /// An object was added or modified.
     Applied(Arc<T>),
-    /// An object is gone; this was its last state.
+    /// An object was deleted; this is its final state.
     Deleted(Arc<T>),
-    /// Everything up to a version has been told.
-    Reached {
-        /// The version.
+    /// All events up to a version have been sent.
+    Bookmark {
+        /// The resource version.
         version: String,
     },
-    /// An object that cannot be read as what is kept of its kind. It is neither new nor gone: what is known of it stays.
-    Unreadable {
-        /// Its name.
+    /// An object was received that does not decode as the stored type. The store keeps its last known state.
+    Undecodable {
+        /// The key of the object.
         key: Key,
-        /// Its version.
+        /// Its resource version.
         version: String,
-        /// Why.
+        /// Why it does not decode.
         error: String,
     },
 }
 
-/// Why a source cannot go on.
+/// Why a [`ListWatch`] stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListWatchError {
-    /// The version is no longer known: what happened since is found by a list.
-    #[error("the version has expired: {0}")]
+    /// The server no longer has the changes after this version (HTTP status 410), so the informer relists.
+    #[error("the resource version has expired: {0}")]
     Expired(String),
-    /// The server said no.
+    /// The server responded with an error status.
     #[error("{message} ({code})")]
-    Refused {
-        /// The HTTP status.
+    Rejected {
+        /// The HTTP status code.
         code: u16,
-        /// What it said.
+        /// The message of the response.
         message: String,
-        /// When to ask again, if it said so.
+        /// The `Retry-After` of the response.
         retry_after: Option<Duration>,
     },
-    /// Something else: the connection, or what came over it.
+    /// The connection failed, or its contents could not be decoded.
     #[error("{0}")]
-    Broken(String),
-    /// There are more objects than may be held.
-    #[error("there are more than {limit} objects, the most that may be held")]
-    Full {
-        /// How many may be held.
+    Failed(String),
+    /// There are more objects than [`InformerOptions::max_objects`](super::InformerOptions::max_objects).
+    #[error("there are more than {limit} objects, the maximum for this informer (max_objects)")]
+    TooManyObjects {
+        /// The maximum.
         limit: usize,
     },
-    /// There is nothing more to come, ever.
+    /// The source has ended and will never send anything again.
     #[error("the source has ended")]
-    Over,
+    Ended,
 }

@@ -1,36 +1,39 @@
-//! What an informer is told when it is made.
+//! The options of informers.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::workqueue::ExponentialBackoff;
 
-/// The settings of an informer.
+/// The options of an informer.
 pub struct InformerOptions<T> {
-    /// How often every object is told of again, as [`Delta::Sync`](super::Delta::Sync). `None` and zero: never.
+    /// How often every object is sent to the handlers again, as [`Delta::Sync`](super::Delta::Sync). `None` or zero disables
+    /// the resync. A resync reads the store, not the server.
     pub resync: Option<Duration>,
-    /// What happens to each object before anybody sees it, such as the removal of what nobody reads.
+    /// Modifies each object before it is stored, for example to drop fields that no controller reads.
     pub transform: Option<Transform<T>>,
-    /// How many objects the server is asked for at a time. `None`: all at once, from what the server has in memory; they are
-    /// read one by one all the same.
+    /// The `limit` of list requests. `None` requests everything in one response, which the server can answer from its watch
+    /// cache; items are decoded one by one in both cases, so paging does not save memory here.
     pub page_size: Option<u32>,
-    /// Whether the first objects come as events of the watch (`sendInitialEvents`). A server that does not know that is
-    /// asked for a list.
+    /// Whether the initial list is a streaming list (`sendInitialEvents`, KEP-3157). If the server does not support it, the
+    /// informer falls back to a plain list.
     pub streaming: bool,
-    /// Whether the first list is as new as anything anybody has written before it was asked for. Without this it may be as
-    /// old as the server's memory, which is quick; lists after an interruption are never older than what was seen before.
+    /// Whether the initial list must include every write before it (`resourceVersion` unset). Otherwise the server may answer
+    /// from its watch cache, which is cheaper. Relists are always consistent, so that state never moves backwards.
     pub consistent: bool,
-    /// How long a list may bring nothing new before it is given up and asked for again.
+    /// How long a list may make no progress before it is aborted and retried.
     pub list_timeout: Duration,
-    /// How long the server may keep a watch. A connection that lives longer than that, and a bit, is dead.
+    /// The `timeoutSeconds` of watch requests. A watch that is open 5 s longer is aborted: its connection is dead.
     pub watch_timeout: Duration,
-    /// How many objects may be held at most. With more of them the informer is not healthy, and holds what it has: memory
-    /// does not grow without end because somebody makes objects without end.
+    /// The maximum number of objects in the store. Beyond it the informer reports [`InformerHealth::Failing`] and keeps what it
+    /// has. This bounds the memory of a controller when objects are created without limit.
+    ///
+    /// [`InformerHealth::Failing`]: super::InformerHealth::Failing
     pub max_objects: Option<usize>,
-    /// How long to wait after failures in a row. The waits are spread at random over half of their length.
+    /// The backoff after failures. Each delay is chosen at random between half of it and all of it.
     pub backoff: ExponentialBackoff,
 }
 
-/// What a program wants of all its informers, as far as they are asked for without settings of their own.
+/// Options that a program sets for all its informers that are requested without options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InformerDefaults {
     /// See [`InformerOptions::resync`].
@@ -43,13 +46,14 @@ pub struct InformerDefaults {
     pub streaming: bool,
 }
 
-/// A change to each object before anybody sees it.
+/// Modifies an object before it is stored (client-go's `TransformFunc`).
+#[doc(alias = "TransformFunc")]
 pub type Transform<T> = Arc<dyn Fn(&mut T) + Send + Sync>;
 
 // --- InformerDefaults ---
 
 impl InformerDefaults {
-    /// Settings with these in them.
+    /// Informer options with these defaults.
     pub(super) fn options<T>(&self) -> InformerOptions<T> {
         let defaults = InformerOptions::default();
         InformerOptions {
@@ -65,7 +69,7 @@ impl InformerDefaults {
 // --- InformerOptions ---
 
 impl<T> Default for InformerOptions<T> {
-    /// All at once, no resync, no limit; 60 s for a list, 290 s for a watch, 800 ms to 30 s after failures.
+    /// One unpaged list, no resync, no object limit. Timeouts: 60 s for a list, 290 s for a watch. Backoff: 800 ms to 30 s.
     fn default() -> Self {
         InformerOptions {
             resync: None,
@@ -85,19 +89,19 @@ impl<T> Default for InformerOptions<T> {
 }
 
 impl<T> InformerOptions<T> {
-    /// With a change to each object before anybody sees it.
+    /// Sets the transform.
     #[must_use]
     pub fn transform(mut self, transform: impl Fn(&mut T) + Send + Sync + 'static) -> Self {
         self.transform = Some(Arc::new(transform));
         self
     }
 
-    /// How often every object is told of again, if ever.
+    /// The resync period, unless resync is disabled.
     pub(super) fn resync_period(&self) -> Option<Duration> {
         self.resync.filter(|period| !period.is_zero())
     }
 
-    /// The first setting that others want otherwise.
+    /// The name of the first option that differs.
     pub(super) fn difference(&self, other: &Self) -> Option<&'static str> {
         let transforms_differ = match (&self.transform, &other.transform) {
             (Some(one), Some(another)) => !Arc::ptr_eq(one, another),

@@ -1,4 +1,4 @@
-//! The task of an informer: it lists, watches, and begins again.
+//! The task of an informer: it lists, watches, and restarts after errors.
 
 use std::{
     future::poll_fn,
@@ -14,188 +14,202 @@ use tokio::{
 };
 
 use super::{
-    apply::State,
-    health::{InformerHealth, count},
-    informer::Vitals,
+    event_handlers::InformerCommand,
+    health::{InformerHealth, increment},
     list_watch::{ListWatch, ListWatchError, ListWatchStart, WatchEvent},
-    subscribers::Command,
+    shared_informer::UntypedInformerCore,
+    store_updater::StoreUpdater,
 };
 use crate::{object::Object, workqueue::ExponentialBackoff};
 
-/// A number from 0 to 1.
-pub(super) type Random = Arc<dyn Fn() -> f64 + Send + Sync>;
+/// Returns random numbers from 0 to 1.
+pub(super) type JitterSource = Arc<dyn Fn() -> f64 + Send + Sync>;
 
-/// What is reflected. It hides the type of the objects, so that a reflector is compiled once, not for each of them.
-pub(super) trait Reflected: Send {
-    fn settings(&self) -> Settings;
+/// What a [`Reflector`] drives: the source, the store and the handlers of an informer. The trait hides the type of the objects,
+/// so that the reflector is compiled once and not for each of them.
+pub(super) trait ReflectorTarget: Send {
+    fn settings(&self) -> ReflectorSettings;
 
-    fn vitals(&self) -> Vitals<'_>;
+    fn core(&self) -> UntypedInformerCore<'_>;
 
-    /// Where the source has to begin, after some trouble or none.
-    fn start(&mut self, trouble: Option<&ListWatchError>) -> ListWatchStart;
+    /// Where the next list or watch starts, after the previous one ended with `error` or without one.
+    fn next_start(&mut self, error: Option<&ListWatchError>) -> ListWatchStart;
 
-    /// Begins to listen to the source.
+    /// Starts a list or watch.
     fn open(&mut self, start: ListWatchStart);
 
-    /// Listens no more.
+    /// Aborts the list or watch.
     fn close(&mut self);
 
-    /// Whether a list has to be completed.
+    /// Whether a list is in progress or still to be done.
     fn is_listing(&self) -> bool;
 
-    /// Tells of every object again.
+    /// Sends every object to the handlers again.
     fn resync(&mut self);
 
-    /// Takes the next of what it is asked and what it hears.
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Next>;
+    /// Handles the next command or watch event.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<ReflectorEvent>;
 }
 
-/// What was taken.
-pub(super) enum Next {
-    /// Nobody is interested any more.
-    Over,
-    /// Something that it was asked.
-    Asked,
-    /// Something that it heard; true if that is a sign of health.
-    Heard(bool),
-    /// What it listened to has ended.
-    Ended(Option<ListWatchError>),
+/// What [`ReflectorTarget::poll_next`] has handled.
+pub(super) enum ReflectorEvent {
+    /// The last handle and registration are dropped: the informer ends.
+    AllHandlesDropped,
+    /// A command, such as a new event handler.
+    CommandHandled,
+    /// A watch event. The flag is set if it shows that the connection works.
+    WatchEventApplied(bool),
+    /// The list or watch ended, with an error or without one.
+    StreamEnded(Option<ListWatchError>),
 }
 
-/// What a reflector goes by.
-pub(super) struct Settings {
+pub(super) struct ReflectorSettings {
     pub(super) resync: Option<Duration>,
     pub(super) list_timeout: Duration,
     pub(super) backoff: ExponentialBackoff,
 }
 
-/// The objects of a source.
-pub(super) struct Reflection<T, S> {
-    state: State<T>,
+/// The [`ReflectorTarget`] for objects of type `T` from the source `S`.
+pub(super) struct TypedReflectorTarget<T, S> {
+    updater: StoreUpdater<T>,
     source: S,
     stream: Option<BoxStream<'static, Result<WatchEvent<T>, ListWatchError>>>,
-    commands: mpsc::UnboundedReceiver<Command<T>>,
+    commands: mpsc::UnboundedReceiver<InformerCommand<T>>,
 }
 
-/// The task of an informer.
+/// Lists and watches until the last handle of the informer is dropped.
+// upstream: staging/src/k8s.io/client-go/tools/cache/reflector.go ListAndWatchWithContext
 pub(super) struct Reflector {
-    reflected: Box<dyn Reflected>,
-    settings: Settings,
-    random: Random,
+    target: Box<dyn ReflectorTarget>,
+    settings: ReflectorSettings,
+    jitter: JitterSource,
 }
 
-/// Nobody is interested any more.
-struct Stopped;
+/// The last handle of the informer was dropped.
+struct AllHandlesDropped;
 
-/// How a stream ended.
-struct End {
-    trouble: Option<ListWatchError>,
-    /// How long it was healthy.
-    lived: Duration,
+/// How a list or watch ended.
+struct StreamEnd {
+    error: Option<ListWatchError>,
+    /// The time since the first event that showed that the connection works.
+    healthy_for: Duration,
 }
 
-/// A watch that ends sooner than this has failed, even if it says nothing.
-const SHORT: Duration = Duration::from_secs(1);
+/// A watch that ends sooner counts as failed even without an error. Otherwise a proxy that closes every watch at once would cause
+/// a busy loop.
+// upstream: staging/src/k8s.io/client-go/tools/cache/reflector.go handleAnyWatch
+const VERY_SHORT_WATCH: Duration = Duration::from_secs(1);
 
 // --- Reflector ---
 
 impl Reflector {
-    pub(super) fn new(reflected: Box<dyn Reflected>, random: Random) -> Self {
+    pub(super) fn new(target: Box<dyn ReflectorTarget>, jitter: JitterSource) -> Self {
         Reflector {
-            settings: reflected.settings(),
-            reflected,
-            random,
+            settings: target.settings(),
+            target,
+            jitter,
         }
     }
 
-    /// Runs until the last handle is gone.
+    /// Runs until the last handle of the informer is dropped.
     pub(super) async fn run(mut self) {
-        // That nobody is interested any more is how it ends.
-        let _: Result<(), Stopped> = self.reflect().await;
+        let _: Result<(), AllHandlesDropped> = self.list_and_watch().await;
     }
 
-    async fn reflect(&mut self) -> Result<(), Stopped> {
-        let mut resync = self.settings.resync.map(ticks);
-        let mut start = self.reflected.start(None);
-        let (mut failures, mut waited) = (0_u32, Duration::ZERO);
-        let mut since = None;
+    async fn list_and_watch(&mut self) -> Result<(), AllHandlesDropped> {
+        let mut resync = self.settings.resync.map(resync_interval);
+        let mut start = self.target.next_start(None);
+        let mut failures = 0_u32;
+        let mut last_delay = Duration::ZERO;
+        let mut failing_since = None;
         loop {
             let was_list = matches!(start, ListWatchStart::List { .. });
-            self.reflected.open(start);
-            let end = self.follow(&mut resync).await?;
-            self.reflected.close();
-            if end.lived >= SHORT.max(waited) {
+            self.target.open(start);
+            let end = self.process_stream(&mut resync).await?;
+            self.target.close();
+            // The backoff is reset only by a stream that was healthy for longer than the last delay. A server that accepts
+            // watches and drops them soon after must not be retried at full speed.
+            if end.healthy_for >= VERY_SHORT_WATCH.max(last_delay) {
                 failures = 0;
             }
-            let trouble = match end.trouble {
-                None if self.reflected.is_listing() => Some(ListWatchError::Broken(
+            let error = match end.error {
+                None if self.target.is_listing() => Some(ListWatchError::Failed(
                     "the list ended before it was complete".to_owned(),
                 )),
-                // The watch begins.
+                // A paged list ends where the watch starts.
                 None if was_list => None,
-                None if end.lived >= SHORT => None,
-                None => Some(ListWatchError::Broken("the watch ended at once".to_owned())),
-                trouble => trouble,
+                None if end.healthy_for >= VERY_SHORT_WATCH => None,
+                None => Some(ListWatchError::Failed(
+                    "very short watch: it ended within a second".to_owned(),
+                )),
+                error => error,
             };
-            start = self.reflected.start(trouble.as_ref());
-            let Some(trouble) = trouble else {
-                since = None;
+            start = self.target.next_start(error.as_ref());
+            let Some(error) = error else {
+                failing_since = None;
                 continue;
             };
             failures = failures.saturating_add(1);
             if failures == 1 {
-                since = None;
+                failing_since = None;
             }
-            waited = self.wait_after(failures, &trouble);
-            let since = *since.get_or_insert_with(Instant::now);
-            self.report(&trouble, since, waited);
-            self.pause(waited, &mut resync).await?;
+            last_delay = self.retry_delay(failures, &error);
+            let since = *failing_since.get_or_insert_with(Instant::now);
+            self.report_failure(&error, since, last_delay);
+            self.wait(last_delay, &mut resync).await?;
         }
     }
 
-    /// Takes what it hears, and does what it is asked, until the source has nothing more to tell.
-    async fn follow(&mut self, resync: &mut Option<Interval>) -> Result<End, Stopped> {
+    /// Handles events and commands until the list or watch ends.
+    async fn process_stream(
+        &mut self,
+        resync: &mut Option<Interval>,
+    ) -> Result<StreamEnd, AllHandlesDropped> {
         let list_timeout = self.settings.list_timeout;
-        let mut heard = Instant::now();
-        let mut healthy: Option<Instant> = None;
-        let trouble = loop {
-            let is_listing = self.reflected.is_listing();
+        let mut last_event = Instant::now();
+        let mut healthy_since: Option<Instant> = None;
+        let error = loop {
+            let is_listing = self.target.is_listing();
             tokio::select! {
                 biased;
-                () = tick(resync) => self.reflected.resync(),
-                next = next(&mut *self.reflected) => match next {
-                    Next::Over => return Err(Stopped),
-                    Next::Asked => {}
-                    Next::Heard(is_healthy) => {
-                        heard = Instant::now();
+                () = next_resync(resync) => self.target.resync(),
+                event = next_event(&mut *self.target) => match event {
+                    ReflectorEvent::AllHandlesDropped => return Err(AllHandlesDropped),
+                    ReflectorEvent::CommandHandled => {}
+                    ReflectorEvent::WatchEventApplied(is_healthy) => {
+                        last_event = Instant::now();
                         if is_healthy {
-                            healthy.get_or_insert(heard);
+                            healthy_since.get_or_insert(last_event);
                         }
                     }
-                    Next::Ended(trouble) => break trouble,
+                    ReflectorEvent::StreamEnded(error) => break error,
                 },
-                () = sleep_until(heard + list_timeout), if is_listing => {
-                    break Some(ListWatchError::Broken(format!("the list brings nothing for {list_timeout:?}")));
+                () = sleep_until(last_event + list_timeout), if is_listing => {
+                    break Some(ListWatchError::Failed(format!("the list made no progress for {list_timeout:?}")));
                 }
             }
         };
-        Ok(End {
-            trouble,
-            lived: healthy.map_or(Duration::ZERO, |healthy| healthy.elapsed()),
+        Ok(StreamEnd {
+            error,
+            healthy_for: healthy_since.map_or(Duration::ZERO, |since| since.elapsed()),
         })
     }
 
-    /// Waits, and does what it is asked meanwhile.
-    async fn pause(&mut self, wait: Duration, resync: &mut Option<Interval>) -> Result<(), Stopped> {
-        let end = sleep(wait);
+    /// Waits for the backoff. Commands and resyncs are handled meanwhile: the store can be read while the server is down.
+    async fn wait(
+        &mut self,
+        delay: Duration,
+        resync: &mut Option<Interval>,
+    ) -> Result<(), AllHandlesDropped> {
+        let end = sleep(delay);
         tokio::pin!(end);
         loop {
             tokio::select! {
                 biased;
-                () = tick(resync) => self.reflected.resync(),
-                next = next(&mut *self.reflected) => {
-                    if let Next::Over = next {
-                        return Err(Stopped);
+                () = next_resync(resync) => self.target.resync(),
+                event = next_event(&mut *self.target) => {
+                    if let ReflectorEvent::AllHandlesDropped = event {
+                        return Err(AllHandlesDropped);
                     }
                 }
                 () = &mut end => return Ok(()),
@@ -203,49 +217,53 @@ impl Reflector {
         }
     }
 
-    fn wait_after(&self, failures: u32, trouble: &ListWatchError) -> Duration {
+    fn retry_delay(&self, failures: u32, error: &ListWatchError) -> Duration {
         let backoff = self.settings.backoff;
-        let most = backoff.after(failures);
-        let wait = most / 2 + (most / 2).mul_f64((self.random)().clamp(0.0, 1.0));
-        match trouble {
-            // That happens to everybody who was away for a while; a list helps.
+        let longest = backoff.after(failures);
+        let delay = longest / 2 + (longest / 2).mul_f64((self.jitter)().clamp(0.0, 1.0));
+        match error {
+            // An expired version is normal after an interruption, and a relist fixes it: no reason to wait the first time.
             ListWatchError::Expired(_) if failures == 1 => Duration::ZERO,
-            ListWatchError::Refused {
-                retry_after: Some(asked),
+            ListWatchError::Rejected {
+                retry_after: Some(retry_after),
                 ..
-            } => wait.max(*asked),
-            ListWatchError::Full { .. } => backoff.max,
-            ListWatchError::Over => Duration::MAX,
-            _ => wait,
+            } => delay.max(*retry_after),
+            ListWatchError::TooManyObjects { .. } => backoff.max,
+            ListWatchError::Ended => Duration::MAX,
+            _ => delay,
         }
     }
 
-    fn report(&self, trouble: &ListWatchError, since: Instant, retry_in: Duration) {
-        let core = self.reflected.vitals();
-        count(&core.counts.failures);
+    fn report_failure(&self, error: &ListWatchError, since: Instant, retry_in: Duration) {
+        let core = self.target.core();
+        increment(&core.counters.failures);
         core.metrics.failed();
         if retry_in.is_zero() {
-            tracing::debug!(informer = core.name, %trouble, "the objects are listed again");
+            tracing::debug!(informer = core.name, %error, "relisting");
             return;
         }
-        tracing::warn!(informer = core.name, %trouble, ?retry_in, "the watch is interrupted");
+        tracing::warn!(informer = core.name, %error, ?retry_in, "list or watch failed");
         core.metrics.synced(false);
         core.progress.send_modify(|progress| {
-            progress.health = InformerHealth::Broken {
+            progress.health = InformerHealth::Failing {
                 since,
-                error: trouble.to_string(),
+                error: error.to_string(),
                 retry_in,
             };
         });
     }
 }
 
-// --- Reflection ---
+// --- TypedReflectorTarget ---
 
-impl<T: Object, S: ListWatch<T>> Reflection<T, S> {
-    pub(super) fn new(state: State<T>, source: S, commands: mpsc::UnboundedReceiver<Command<T>>) -> Self {
-        Reflection {
-            state,
+impl<T: Object, S: ListWatch<T>> TypedReflectorTarget<T, S> {
+    pub(super) fn new(
+        updater: StoreUpdater<T>,
+        source: S,
+        commands: mpsc::UnboundedReceiver<InformerCommand<T>>,
+    ) -> Self {
+        TypedReflectorTarget {
+            updater,
             source,
             stream: None,
             commands,
@@ -253,28 +271,28 @@ impl<T: Object, S: ListWatch<T>> Reflection<T, S> {
     }
 }
 
-impl<T: Object, S: ListWatch<T>> Reflected for Reflection<T, S> {
-    fn settings(&self) -> Settings {
-        let options = &self.state.core.options;
-        Settings {
+impl<T: Object, S: ListWatch<T>> ReflectorTarget for TypedReflectorTarget<T, S> {
+    fn settings(&self) -> ReflectorSettings {
+        let options = &self.updater.core.options;
+        ReflectorSettings {
             resync: options.resync_period(),
             list_timeout: options.list_timeout,
             backoff: options.backoff,
         }
     }
 
-    fn vitals(&self) -> Vitals<'_> {
-        let core = &self.state.core;
-        Vitals {
+    fn core(&self) -> UntypedInformerCore<'_> {
+        let core = &self.updater.core;
+        UntypedInformerCore {
             name: &core.name,
             progress: &core.progress,
-            counts: &core.counts,
+            counters: &core.counters,
             metrics: &core.metrics,
         }
     }
 
-    fn start(&mut self, trouble: Option<&ListWatchError>) -> ListWatchStart {
-        self.state.start(trouble)
+    fn next_start(&mut self, error: Option<&ListWatchError>) -> ListWatchStart {
+        self.updater.next_start(error)
     }
 
     fn open(&mut self, start: ListWatchStart) {
@@ -286,47 +304,49 @@ impl<T: Object, S: ListWatch<T>> Reflected for Reflection<T, S> {
     }
 
     fn is_listing(&self) -> bool {
-        self.state.is_listing()
+        self.updater.is_listing()
     }
 
     fn resync(&mut self) {
-        self.state.resync();
+        self.updater.resync();
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<ReflectorEvent> {
+        // Commands first: a handler that was added before an event must receive that event once, not as part of the initial
+        // objects and again as a change.
         if let Poll::Ready(command) = self.commands.poll_recv(context) {
             return Poll::Ready(match command {
                 Some(command) => {
-                    self.state.obey(command);
-                    Next::Asked
+                    self.updater.run_command(command);
+                    ReflectorEvent::CommandHandled
                 }
-                None => Next::Over,
+                None => ReflectorEvent::AllHandlesDropped,
             });
         }
         let Some(stream) = &mut self.stream else {
             return Poll::Pending;
         };
         let event = ready!(stream.poll_next_unpin(context)).transpose();
-        let applied = event.and_then(|event| event.map(|event| self.state.apply(event)).transpose());
+        let applied = event.and_then(|event| event.map(|event| self.updater.apply(event)).transpose());
         Poll::Ready(match applied {
-            Ok(Some(is_healthy)) => Next::Heard(is_healthy),
-            Ok(None) => Next::Ended(None),
-            Err(trouble) => Next::Ended(Some(trouble)),
+            Ok(Some(is_healthy)) => ReflectorEvent::WatchEventApplied(is_healthy),
+            Ok(None) => ReflectorEvent::StreamEnded(None),
+            Err(error) => ReflectorEvent::StreamEnded(Some(error)),
         })
     }
 }
 
-async fn next(reflected: &mut dyn Reflected) -> Next {
-    poll_fn(|context| reflected.poll_next(context)).await
+async fn next_event(target: &mut dyn ReflectorTarget) -> ReflectorEvent {
+    poll_fn(|context| target.poll_next(context)).await
 }
 
-fn ticks(period: Duration) -> Interval {
-    let mut ticks = interval_at(Instant::now() + period, period);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks
+fn resync_interval(period: Duration) -> Interval {
+    let mut interval = interval_at(Instant::now() + period, period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }
 
-async fn tick(resync: &mut Option<Interval>) {
+async fn next_resync(resync: &mut Option<Interval>) {
     match resync {
         Some(resync) => _ = resync.tick().await,
         None => std::future::pending().await,

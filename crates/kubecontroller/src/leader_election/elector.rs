@@ -1,4 +1,4 @@
-//! One candidate.
+//! A candidate in a leader election.
 
 use std::{
     future::Future,
@@ -23,6 +23,7 @@ use super::{
 use crate::{Clock, manager::Stop, metrics::Metrics};
 
 /// A candidate for a lease.
+// upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go LeaderElector
 pub struct LeaderElector {
     leases: Api<Lease>,
     options: LeaderElectionConfig,
@@ -31,46 +32,46 @@ pub struct LeaderElector {
     status: watch::Sender<LeaderStatus>,
 }
 
-/// How an election stands, as far as a candidate knows.
+/// The election as this candidate sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderStatus {
-    /// Who leads.
+    /// The identity of the leader, if current.
     pub leader: Option<String>,
-    /// Whether that is this candidate.
+    /// Whether this candidate is the leader.
     pub is_leading: bool,
 }
 
-/// A time of leading.
+/// A term as leader.
 struct LeaderTerm {
     /// The lease as it was written last.
     lease: Lease,
-    /// Before the last renewal that succeeded was sent.
+    /// The time just before the last successful renewal was sent. Other candidates count from its arrival, which is later.
     renewed: Instant,
 }
 
 /// How a term ended.
 #[derive(Debug, PartialEq, Eq)]
-enum End {
-    /// The tasks have ended because they were told to, and the lease is still ours.
+enum TermEnd {
+    /// The tasks ended because they were stopped, and the lease is still held.
     Joined,
-    /// The tasks were dropped, by a deadline that was not the lease's.
+    /// The tasks were dropped by a deadline of the shutdown, while the lease is still held.
     Dropped,
-    /// The lease is not ours any more, or may soon not be.
+    /// The lease is lost or about to expire.
     Lost,
 }
 
 enum Renewal {
     Done(Box<LeaderTerm>),
-    Late,
+    TimedOut,
     Lost,
 }
 
 // --- LeaderElector ---
 
 impl LeaderElector {
-    /// A candidate, if the settings make sense.
+    /// Creates a candidate. Fails if the configuration is invalid.
     pub fn new(client: Client, options: LeaderElectionConfig) -> Result<Self, LeaderElectionConfigError> {
-        options.check()?;
+        options.validate()?;
         Ok(LeaderElector {
             leases: Api::namespaced(client, &options.namespace),
             options,
@@ -80,29 +81,30 @@ impl LeaderElector {
         })
     }
 
-    /// With another clock; it is only written down.
+    /// Sets the clock of the timestamps in the lease. Decisions use the monotonic clock instead.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Shows there whether this candidate leads.
+    /// Sets the metrics that report whether this candidate leads.
     #[must_use]
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = metrics.clone();
         self
     }
 
-    /// How the election stands, and when that changes.
+    /// The status of the election, and its changes.
     pub fn status(&self) -> watch::Receiver<LeaderStatus> {
         self.status.subscribe()
     }
 
-    /// Waits for its turn and leads, again and again, until it is stopped.
+    /// Campaigns for the lease and leads, term after term, until it is stopped.
     ///
-    /// Each turn calls `lead`. Its future has to end soon after the term's stop; it is dropped by the deadline of that stop.
-    /// A future that ends sooner keeps the turn: nobody else is to do its work.
+    /// Each term calls `lead`. Its future must end soon after its `Stop` is triggered and is dropped at the deadline of that
+    /// stop. If the future ends earlier, the candidate keeps the lease, so that no other process repeats its work.
+    // upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go LeaderElector.Run
     pub async fn run<F, Fut>(&self, stop: &Stop, mut lead: F)
     where
         F: FnMut(Stop) -> Fut,
@@ -110,63 +112,65 @@ impl LeaderElector {
     {
         self.metrics.set_leader(&self.options.name, false);
         let mut seen = ObservedLease::default();
-        let mut chance = Jitter::of(&self.options.identity);
-        while let Some(mut term) = self.campaign(stop, &mut seen, &mut chance).await {
+        let mut jitter = Jitter::new(&self.options.identity);
+        while let Some(mut term) = self.campaign(stop, &mut seen, &mut jitter).await {
             info!(
                 lease = self.options.name,
                 identity = self.options.identity,
                 "became leader"
             );
-            self.show(Some(self.options.identity.clone()));
-            let end = self.serve(&mut term, stop, &mut lead).await;
-            self.show(None);
+            self.set_status(Some(self.options.identity.clone()));
+            let end = self.lead_term(&mut term, stop, &mut lead).await;
+            self.set_status(None);
             match end {
-                End::Joined => return self.release(&term, stop).await,
-                End::Dropped => {
+                TermEnd::Joined => return self.release(&term, stop).await,
+                TermEnd::Dropped => {
                     warn!(
                         lease = self.options.name,
-                        "tasks did not end in time: the lease is left to lapse"
+                        "tasks did not end by the deadline; the lease is left to expire"
                     );
                     return;
                 }
-                End::Lost => warn!(
+                TermEnd::Lost => warn!(
                     lease = self.options.name,
-                    "stopped leading, waiting for the next turn"
+                    "lost leadership; waiting for the next term"
                 ),
             }
         }
     }
 
-    /// Waits for the lease. None if it was stopped before.
+    /// Waits for the lease. Returns none if the candidate was stopped first.
+    // upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go LeaderElector.acquire
     async fn campaign(
         &self,
         stop: &Stop,
         seen: &mut ObservedLease,
-        chance: &mut Jitter,
+        jitter: &mut Jitter,
     ) -> Option<LeaderTerm> {
         loop {
-            // An attempt is not dropped half done: it could have got the lease, and others would wait for nobody.
-            let patience = self.options.renew_deadline;
-            match stop.until_expired(timeout(patience, self.attempt(seen))).await? {
+            // An attempt is never cancelled midway: it may have acquired the lease, and then no candidate would lead until it expires.
+            let limit = self.options.renew_deadline;
+            match stop.until_expired(timeout(limit, self.attempt(seen))).await? {
                 Ok(Ok(Some(term))) if stop.is_stopped() => {
                     self.release(&term, stop).await;
                     return None;
                 }
                 Ok(Ok(Some(term))) => return Some(term),
                 Ok(Ok(None)) => {}
-                Ok(Err(error)) => warn!(lease = self.options.name, %error, "cannot look at the lease"),
-                Err(_) => warn!(lease = self.options.name, "no answer about the lease"),
+                Ok(Err(error)) => warn!(lease = self.options.name, %error, "failed to acquire the lease"),
+                Err(_) => warn!(lease = self.options.name, "timed out acquiring the lease"),
             }
-            let pause = self.options.retry.mul_f64(1.0 + JITTER * chance.next());
+            let pause = self.options.retry.mul_f64(1.0 + JITTER * jitter.next());
             stop.unless_stopped(sleep(pause)).await?;
         }
     }
 
-    /// Takes the lease if it is to be had.
+    /// Acquires the lease if it is free or expired.
+    // upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go LeaderElector.tryAcquireOrRenew
     async fn attempt(&self, seen: &mut ObservedLease) -> Result<Option<LeaderTerm>, kube::Error> {
         let old = self.leases.get_opt(&self.options.name).await?;
         if let Some(lease) = &old {
-            let unchanged = seen.look(lease, Instant::now());
+            let unchanged = seen.observe(lease, Instant::now());
             let holder = record::holder(lease);
             let is_free = match holder {
                 None => true,
@@ -175,21 +179,21 @@ impl LeaderElector {
                 }
             };
             if !is_free {
-                self.show(holder.map(str::to_owned));
+                self.set_status(holder.map(str::to_owned));
                 return Ok(None);
             }
         }
         let renewed = Instant::now();
-        match self.hold(old.as_ref()).await {
+        match self.write_holder(old.as_ref()).await {
             Ok(lease) => Ok(Some(LeaderTerm { lease, renewed })),
             Err(error) if is_conflict(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Writes that we hold the lease, provided that it still is as it was.
-    async fn hold(&self, old: Option<&Lease>) -> Result<Lease, kube::Error> {
-        let new = record::held(old, &self.options, self.clock.now());
+    /// Writes this candidate as holder. The resource version in `old` makes the write fail if the lease has changed.
+    async fn write_holder(&self, old: Option<&Lease>) -> Result<Lease, kube::Error> {
+        let new = record::acquired(old, &self.options, self.clock.now());
         match old {
             None => self.leases.create(&PostParams::default(), &new).await,
             Some(_) => {
@@ -201,7 +205,7 @@ impl LeaderElector {
     }
 
     /// Leads as long as the lease can be renewed.
-    async fn serve<F, Fut>(&self, term: &mut LeaderTerm, stop: &Stop, lead: &mut F) -> End
+    async fn lead_term<F, Fut>(&self, term: &mut LeaderTerm, stop: &Stop, lead: &mut F) -> TermEnd
     where
         F: FnMut(Stop) -> Fut,
         Fut: Future<Output = ()>,
@@ -211,58 +215,62 @@ impl LeaderElector {
         let mut tasks_run = true;
         loop {
             if !tasks_run && stop.is_stopped() {
-                return End::Joined;
+                return TermEnd::Joined;
             }
             let late = sleep_until(term.renewed + self.options.renew_deadline);
             let renewal = self.renew(term);
-            // The order matters: a process that was suspended looks at the clock before its tasks go on.
+            // The order matters: a process that was suspended must check the deadline before its tasks continue.
             tokio::select! {
                 biased;
                 () = late => break,
-                () = stop.expired(), if tasks_run => return End::Dropped,
-                () = stop.stopped(), if !tasks_run => return End::Joined,
+                () = stop.expired(), if tasks_run => return TermEnd::Dropped,
+                () = stop.stopped(), if !tasks_run => return TermEnd::Joined,
                 () = &mut tasks, if tasks_run => {
                     tasks_run = false;
                 }
                 renewal = renewal => match renewal {
                     Renewal::Done(renewed) => *term = *renewed,
-                    Renewal::Late => break,
-                    // Somebody else leads already: nothing here may go on.
-                    Renewal::Lost => return End::Lost,
+                    Renewal::TimedOut => break,
+                    // Another candidate leads already, so the tasks must not continue even to clean up.
+                    Renewal::Lost => return TermEnd::Lost,
                 },
             }
         }
-        warn!(lease = self.options.name, "could not renew the lease in time");
+        warn!(
+            lease = self.options.name,
+            "failed to renew the lease in time; stopping leader tasks"
+        );
         if tasks_run {
             let last = term.renewed + self.options.fence();
             term_stop.stop(last.saturating_duration_since(Instant::now()));
             tokio::select! {
                 biased;
-                () = sleep_until(last) => warn!(lease = self.options.name, "tasks of the leader are dropped"),
+                () = sleep_until(last) => warn!(lease = self.options.name, "dropped leader tasks before the lease expires"),
                 () = tasks => {}
             }
         }
         if stop.is_stopped() {
-            End::Dropped
+            TermEnd::Dropped
         } else {
-            End::Lost
+            TermEnd::Lost
         }
     }
 
-    /// Waits for the time to renew, and tries until it succeeds or is too late.
+    /// Waits for the retry period, and then renews the lease until it succeeds or the deadline passes.
+    // upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go LeaderElector.renew
     async fn renew(&self, term: &LeaderTerm) -> Renewal {
         sleep_until(term.renewed + self.options.retry).await;
         let mut lease = Some(term.lease.clone());
         loop {
             let renewed = Instant::now();
             if renewed >= term.renewed + self.options.renew_deadline {
-                return Renewal::Late;
+                return Renewal::TimedOut;
             }
             let try_once = async {
-                match self.hold(lease.as_ref()).await {
-                    Err(error) if is_conflict(&error) || is_gone(&error) => {
-                        let known = self.leases.get_opt(&self.options.name).await?;
-                        Ok(Err(known))
+                match self.write_holder(lease.as_ref()).await {
+                    Err(error) if is_conflict(&error) || is_not_found(&error) => {
+                        let current = self.leases.get_opt(&self.options.name).await?;
+                        Ok(Err(current))
                     }
                     Ok(lease) => Ok(Ok(lease)),
                     Err(error) => Err(error),
@@ -270,35 +278,36 @@ impl LeaderElector {
             };
             match timeout(self.options.renew_deadline / 2, try_once).await {
                 Ok(Ok(Ok(lease))) => return Renewal::Done(Box::new(LeaderTerm { lease, renewed })),
-                Ok(Ok(Err(known))) => {
-                    let is_ours = |known: &Lease| record::holder(known) == Some(&self.options.identity);
-                    if known.as_ref().is_some_and(|known| !is_ours(known)) {
+                Ok(Ok(Err(current))) => {
+                    let is_ours = |current: &Lease| record::holder(current) == Some(&self.options.identity);
+                    if current.as_ref().is_some_and(|current| !is_ours(current)) {
                         return Renewal::Lost;
                     }
-                    // Somebody wrote something else into it, or an answer was lost; or it was deleted.
+                    // Another client changed other fields, the response to an earlier renewal was lost, or the lease was deleted.
                     debug!(
                         lease = self.options.name,
-                        "the lease was changed by somebody else"
+                        "lease was changed by another client; renewing the new version"
                     );
-                    lease = known;
+                    lease = current;
                     sleep(self.options.retry / 10).await;
                     continue;
                 }
-                Ok(Err(error)) => warn!(lease = self.options.name, %error, "cannot renew the lease"),
-                Err(_) => warn!(lease = self.options.name, "no answer to the renewal of the lease"),
+                Ok(Err(error)) => warn!(lease = self.options.name, %error, "failed to renew the lease"),
+                Err(_) => warn!(lease = self.options.name, "timed out renewing the lease"),
             }
             sleep(self.options.retry).await;
         }
     }
 
-    /// Gives the lease back. If that fails it lapses.
+    /// Releases the lease. If that fails, it expires.
+    // upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go LeaderElector.release
     async fn release(&self, term: &LeaderTerm, stop: &Stop) {
-        let patience = self
+        let limit = self
             .options
             .renew_deadline
             .min(stop.remaining().max(Duration::from_secs(1)));
         let mut lease = term.lease.clone();
-        let give_back = async {
+        let release = async {
             loop {
                 let free = record::released(&lease, self.clock.now());
                 match self
@@ -308,8 +317,8 @@ impl LeaderElector {
                 {
                     Err(error) if is_conflict(&error) => match self.leases.get_opt(&self.options.name).await?
                     {
-                        Some(known) if record::holder(&known) == Some(&self.options.identity) => {
-                            lease = known;
+                        Some(current) if record::holder(&current) == Some(&self.options.identity) => {
+                            lease = current;
                         }
                         _ => return Ok(()),
                     },
@@ -317,14 +326,14 @@ impl LeaderElector {
                 }
             }
         };
-        match timeout(patience, give_back).await {
-            Ok(Ok(())) => info!(lease = self.options.name, "gave the lease back"),
-            Ok(Err(error)) => warn!(lease = self.options.name, %error, "could not give the lease back"),
-            Err(_) => warn!(lease = self.options.name, "could not give the lease back in time"),
+        match timeout(limit, release).await {
+            Ok(Ok(())) => info!(lease = self.options.name, "released the lease"),
+            Ok(Err(error)) => warn!(lease = self.options.name, %error, "failed to release the lease"),
+            Err(_) => warn!(lease = self.options.name, "timed out releasing the lease"),
         }
     }
 
-    fn show(&self, leader: Option<String>) {
+    fn set_status(&self, leader: Option<String>) {
         let is_leading = leader.as_deref() == Some(&self.options.identity);
         let status = LeaderStatus { leader, is_leading };
         self.status.send_if_modified(|old| {
@@ -344,23 +353,23 @@ fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
-fn is_gone(error: &kube::Error) -> bool {
+fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-// --- chance ---
+// --- Jitter ---
 
-/// Numbers that differ between candidates, so that they do not all look at the same moment.
+/// A random number generator seeded by the identity, so that candidates do not all retry at the same time.
 struct Jitter(u64);
 
 impl Jitter {
-    fn of(identity: &str) -> Self {
+    fn new(identity: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         identity.hash(&mut hasher);
         Jitter(hasher.finish() | 1)
     }
 
-    /// From 0 to 1.
+    /// The next number between 0 and 1.
     fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -1,17 +1,18 @@
-//! Leader election by lease.
+//! Leader election with a lease.
 //!
-//! Replicas of a program agree on one of them, by a `coordination.k8s.io/v1` Lease that the leader keeps renewing.
+//! The replicas of a program elect a leader by means of a `coordination.k8s.io/v1` Lease, which the leader keeps renewing.
 //!
-//! Promises:
-//! - At most one of them leads at a time. The tasks of a leader are told to stop when it could not renew for
-//!   [`LeaderElectionConfig::renew_deadline`], and dropped before others may take over, [`LeaderElectionConfig::duration`] after the last renewal.
-//! - No clocks are compared. Others judge a leader by how long, on their own monotonic clock, the lease has not changed; a
-//!   leader judges itself from before it sent its last successful renewal. The time of day may jump as it likes.
-//! - A leader that stops gives the lease back when its tasks have ended, and only then, so that the next one begins at once.
-//! - Losing the lease ends a term, not the process: it waits for its next turn.
+//! Guarantees:
+//! - At most one replica leads at a time. The tasks of the leader are stopped when the lease could not be renewed for
+//!   [`LeaderElectionConfig::renew_deadline`], and dropped before other replicas may take over, which is
+//!   [`LeaderElectionConfig::duration`] after the last renewal.
+//! - Clocks of different machines are not compared. Candidates measure on their own monotonic clock for how long the lease
+//!   has not changed; the leader measures from just before it sent its last successful renewal. Wall clocks may jump.
+//! - A leader that is stopped releases the lease only after its tasks have ended, so that the next leader can start at once.
+//! - The loss of the lease ends a term, not the process, which then campaigns again.
 //!
-//! What no lease can promise: a process that was suspended as a whole notices that only when it goes on. Its tasks may get as
-//! far as their next await before they are dropped. Writes that must never be late carry a resource version.
+//! Limit of every lease: a process that was suspended notices it only after it resumes. Its tasks may reach their next await
+//! point before they are dropped. Writes that must never be late must carry a resource version.
 //!
 //! ```no_run
 //! # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +21,7 @@
 //! let elector = LeaderElector::new(client, LeaderElectionConfig::new("kube-system", "my-operator"))?;
 //! let stop = Stop::new();
 //! elector.run(&stop, |term| async move {
-//!     println!("my turn");
+//!     println!("started leading");
 //!     term.stopped().await;
 //! }).await;
 //! # Ok(()) }

@@ -1,52 +1,57 @@
-//! What an elector is told when it is made.
+//! The configuration of leader election.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
     time::Duration,
 };
 
-/// The settings of an election.
+/// The configuration of leader election.
+// upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go LeaderElectionConfig
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElectionConfig {
     /// The namespace of the lease.
     pub namespace: String,
-    /// The name of the lease. All replicas have the same.
+    /// The name of the lease, the same for all replicas.
     pub name: String,
-    /// Who this is. No other process may have the same, nor may this one after a restart; see [`unique_identity`].
+    /// The identity of this candidate. No other process may have the same, including this one after a restart; see
+    /// [`unique_identity`].
     pub identity: String,
-    /// For how long others leave the lease alone after a renewal. Default: 15 s. After a crash nobody leads for so long.
+    /// How long other candidates wait after the last observed renewal before they acquire the lease. Default: 15 s. After a
+    /// crash of the leader, no process leads for this long.
     pub duration: Duration,
-    /// For how long a leader goes on without a successful renewal. Default: 10 s. What is left of the duration is the time
-    /// that its tasks have to end.
+    /// How long the leader retries to renew before it stops leading. Default: 10 s. The difference to `duration` is the time
+    /// for its tasks to end.
     pub renew_deadline: Duration,
-    /// How often the lease is renewed, or looked at. Default: 2 s; others look up to 1.2 times that later, each in his turn.
+    /// The interval between renewals. Default: 2 s. Other candidates check the lease at this interval plus a jitter of up to
+    /// 1.2 times the interval.
     pub retry: Duration,
 }
 
-/// Settings that would not elect a leader, or two.
+/// Why a configuration is invalid: with it, no process or more than one process could lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeaderElectionConfigError {
-    /// The time to renew is not shorter than the lease.
+    /// The renew deadline is not shorter than the lease duration.
     #[error("the renew deadline must be shorter than the lease duration")]
     LateRenewal,
-    /// There is no time for two tries.
+    /// The renew deadline leaves no time for a retry.
     #[error("the retry period, with its jitter of 1.2, must be shorter than the renew deadline")]
     RareRetry,
-    /// The API writes whole seconds.
+    /// The lease duration is stored in whole seconds.
     #[error("the lease duration must be at least a second")]
     ShortLease,
-    /// A name, a namespace or an identity is missing.
-    #[error("a lease needs a namespace, a name and an identity")]
+    /// Namespace, name or identity is empty.
+    #[error("leader election requires a namespace, a name and an identity")]
     Nameless,
 }
 
-/// How much later than after the retry period a look may come, as a part of it.
+/// The maximal jitter of a retry, as a fraction of the retry period.
+// upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go LeaderElector; `JitterFactor` has the same value
 pub(super) const JITTER: f64 = 1.2;
 
 // --- LeaderElectionConfig ---
 
 impl LeaderElectionConfig {
-    /// 15, 10 and 2 seconds, and an identity of this process.
+    /// Creates a configuration with the default times and a unique identity.
     pub fn new(namespace: &str, name: &str) -> Self {
         LeaderElectionConfig {
             namespace: namespace.to_owned(),
@@ -58,8 +63,9 @@ impl LeaderElectionConfig {
         }
     }
 
-    /// Whether these settings elect one leader.
-    pub fn check(&self) -> Result<(), LeaderElectionConfigError> {
+    /// Validates the configuration.
+    // upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go NewLeaderElector
+    pub fn validate(&self) -> Result<(), LeaderElectionConfigError> {
         if [&self.namespace, &self.name, &self.identity]
             .iter()
             .any(|text| text.is_empty())
@@ -78,24 +84,24 @@ impl LeaderElectionConfig {
         Ok(())
     }
 
-    /// How long after a renewal the tasks are dropped: a fifth of what is left of the lease is kept back for timers that
-    /// are late.
+    /// How long after a renewal the tasks are dropped. A fifth of the time between renew deadline and expiry is a reserve for
+    /// late timers.
     pub(super) fn fence(&self) -> Duration {
         let left = self.duration.saturating_sub(self.renew_deadline);
         self.renew_deadline + left * 4 / 5
     }
 }
 
-/// An identity that no other process has: the name of the host, and random digits.
+/// An identity that no other process has: the host name and a random number.
 pub fn unique_identity() -> String {
     let host = hostname();
     let random = RandomState::new().build_hasher().finish();
     format!("{host}_{random:016x}")
 }
 
-/// The name of the host; that of the pod in a cluster.
+/// The host name, which is the name of the pod in a cluster.
 pub(crate) fn hostname() -> String {
-    let known = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
-    let known = known.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
-    known.map_or_else(|| "localhost".to_owned(), |name| name.trim().to_owned())
+    let current = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
+    let current = current.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
+    current.map_or_else(|| "localhost".to_owned(), |name| name.trim().to_owned())
 }

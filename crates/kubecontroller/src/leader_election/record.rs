@@ -1,4 +1,4 @@
-//! What is written in a lease, and what an onlooker makes of it.
+//! The record in a lease, and how other candidates observe it.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use tokio::time::Instant;
 
 use super::LeaderElectionConfig;
 
-/// What an onlooker remembers of a lease.
+/// What a candidate remembers of a lease held by another.
 #[derive(Default)]
 pub(super) struct ObservedLease {
-    /// Uid and version of the lease, and since when they are the same.
+    /// UID and resource version of the lease, and since when they have not changed.
     last: Option<(String, String, Instant)>,
 }
 
 // --- ObservedLease ---
 
 impl ObservedLease {
-    /// Somebody looked. Returns for how long the lease has not changed, as far as is known here.
-    pub(super) fn look(&mut self, lease: &Lease, now: Instant) -> Duration {
+    /// Observes the lease. Returns for how long it has not changed since this candidate first saw this version.
+    pub(super) fn observe(&mut self, lease: &Lease, now: Instant) -> Duration {
         let uid = lease.metadata.uid.clone().unwrap_or_default();
-        // Any write counts, not only a later time in it: the holder's clock may stand still.
+        // Any write counts as a renewal, not only a later `renewTime`: the clock of the holder may stand still.
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
         match &self.last {
             Some((same_uid, same_version, since)) if *same_uid == uid && *same_version == version => {
@@ -41,21 +41,21 @@ impl ObservedLease {
 
 // --- records ---
 
-/// Who holds a lease; nobody after it was given back.
+/// The holder of the lease; none if it was released.
 pub(super) fn holder(lease: &Lease) -> Option<&str> {
     let holder = lease.spec.as_ref()?.holder_identity.as_deref()?;
     (!holder.is_empty()).then_some(holder)
 }
 
-/// For how long its holder may go on after its last change. What the holder wrote counts, for he goes by it.
+/// How long the lease is valid after its last change. The holder's value counts, because the holder relies on it.
 pub(super) fn duration(lease: &Lease, options: &LeaderElectionConfig) -> Duration {
     let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
     seconds.map_or(options.duration, Duration::from_secs)
 }
 
-/// The lease as it is when we hold it from now on: a new one, a free one, ours or someone else's.
-pub(super) fn held(old: Option<&Lease>, options: &LeaderElectionConfig, now: Timestamp) -> Lease {
+/// The lease with this candidate as holder: a new lease, a released one, its own, or an expired one of another candidate.
+pub(super) fn acquired(old: Option<&Lease>, options: &LeaderElectionConfig, now: Timestamp) -> Lease {
     let mut lease = old.cloned().unwrap_or_else(|| Lease {
         metadata: ObjectMeta {
             name: Some(options.name.clone()),
@@ -82,7 +82,7 @@ pub(super) fn held(old: Option<&Lease>, options: &LeaderElectionConfig, now: Tim
     lease
 }
 
-/// The lease as it is when it was given back.
+/// The released lease.
 pub(super) fn released(old: &Lease, now: Timestamp) -> Lease {
     let mut lease = old.clone();
     let spec = lease.spec.get_or_insert_default();
@@ -94,7 +94,7 @@ pub(super) fn released(old: &Lease, now: Timestamp) -> Lease {
     lease
 }
 
-/// A time after the one that is written there: a renewal that changes nothing is no renewal for those who look on.
+/// A time after the one in the lease: a renewal that changes nothing would not be visible to other candidates.
 fn later(now: Timestamp, spec: &LeaseSpec) -> MicroTime {
     let microsecond = SignedDuration::from_micros(1);
     let least = spec
@@ -104,7 +104,7 @@ fn later(now: Timestamp, spec: &LeaseSpec) -> MicroTime {
     MicroTime(least.map_or(now, |least| least.max(now)))
 }
 
-/// Whole seconds, rounded up: others may wait longer, never shorter.
+/// Whole seconds, rounded up: other candidates may wait longer, but never shorter.
 fn seconds(duration: Duration) -> i32 {
     let whole = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     i32::try_from(whole).unwrap_or(i32::MAX)

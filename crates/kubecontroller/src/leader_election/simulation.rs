@@ -1,4 +1,4 @@
-//! A server of one lease, links to it that fail, processes that stand still; and what must hold whatever happens.
+//! A simulation of leader election: a server with one lease, unreliable connections, and processes that are suspended.
 
 use std::{
     future::Future,
@@ -25,67 +25,69 @@ use tokio::{
 use super::{LeaderElectionConfig, LeaderElector};
 use crate::{Clock, manager::Stop};
 
-/// The lease, as the API keeps it.
+/// An API server with one lease.
 #[derive(Clone, Default)]
-pub(super) struct Server {
-    state: Arc<Mutex<Stored>>,
+pub(super) struct LeaseServer {
+    state: Arc<Mutex<StoredLease>>,
 }
 
 #[derive(Default)]
-struct Stored {
+struct StoredLease {
     lease: Option<Value>,
     version: u64,
     requests: u64,
 }
 
-/// The way of one candidate to the server.
+/// The connection of one candidate to the server.
 #[derive(Clone, Default)]
 pub(super) struct Link {
-    fault: Arc<Mutex<Fault>>,
+    fault: Arc<Mutex<LinkFault>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Fault {
-    /// Requests take so long to arrive.
-    there: Duration,
-    /// Answers take so long to arrive.
-    back: Duration,
-    /// Nothing gets through at all.
+struct LinkFault {
+    /// The latency of requests.
+    request_delay: Duration,
+    /// The latency of responses.
+    response_delay: Duration,
+    /// Whether the connection is down.
     is_cut: bool,
 }
 
 // --- Server ---
 
-impl Server {
+impl LeaseServer {
     pub(super) fn client(&self, link: &Link) -> kube::Client {
-        let (server, link) = (self.clone(), link.clone());
+        let server = self.clone();
+        let link = link.clone();
         let service = tower::service_fn(move |request: Request<Body>| -> BoxFuture<'static, _> {
-            let (server, link) = (server.clone(), link.clone());
+            let server = server.clone();
+            let link = link.clone();
             Box::pin(async move {
                 let fault = link.get();
-                sleep(fault.there).await;
+                sleep(fault.request_delay).await;
                 if fault.is_cut {
                     sleep(Duration::from_secs(1)).await;
                     return Err("connection refused");
                 }
-                let answer = server.answer(request).await;
-                sleep(fault.back).await;
-                Ok(answer)
+                let response = server.respond(request).await;
+                sleep(fault.response_delay).await;
+                Ok(response)
             })
         });
         kube::Client::new(service, "default")
     }
 
-    async fn answer(&self, request: Request<Body>) -> Response<Full<bytes::Bytes>> {
+    async fn respond(&self, request: Request<Body>) -> Response<Full<bytes::Bytes>> {
         let (parts, body) = request.into_parts();
         let body = body
             .collect()
             .await
-            .expect("bodies of requests are whole")
+            .expect("request bodies are complete")
             .to_bytes();
         let mut stored = self.state();
         stored.requests += 1;
-        let (code, answer) = match (parts.method, stored.lease.clone()) {
+        let (code, content) = match (parts.method, stored.lease.clone()) {
             (Method::GET, Some(lease)) => (200, lease),
             (Method::GET | Method::PUT, None) => (404, status(404, "NotFound")),
             (Method::POST, Some(_)) => (409, status(409, "AlreadyExists")),
@@ -99,18 +101,18 @@ impl Server {
                     (409, status(409, "Conflict"))
                 }
             }
-            (method, _) => panic!("{method} is not for leases"),
+            (method, _) => panic!("unexpected method {method}"),
         };
-        let body = Full::new(answer.to_string().into());
+        let body = Full::new(content.to_string().into());
         Response::builder().status(code).body(body).expect("a response")
     }
 
-    /// The lease as it is.
+    /// The current lease.
     pub(super) fn lease(&self) -> Value {
         self.state().lease.clone().unwrap_or_default()
     }
 
-    /// Changes the lease, as somebody with kubectl would.
+    /// Changes the lease like a user of kubectl.
     pub(super) fn edit(&self, edit: impl FnOnce(&mut Option<Value>)) {
         let mut stored = self.state();
         edit(&mut stored.lease);
@@ -123,12 +125,12 @@ impl Server {
         self.state().requests
     }
 
-    fn state(&self) -> MutexGuard<'_, Stored> {
+    fn state(&self) -> MutexGuard<'_, StoredLease> {
         self.state.lock().unwrap()
     }
 }
 
-impl Stored {
+impl StoredLease {
     fn write(&mut self, body: &[u8]) -> Value {
         let mut lease: Value = serde_json::from_slice(body).expect("a lease");
         self.version += 1;
@@ -146,38 +148,38 @@ fn status(code: u16, reason: &str) -> Value {
 // --- Link ---
 
 impl Link {
-    fn get(&self) -> Fault {
+    fn get(&self) -> LinkFault {
         *self.fault.lock().unwrap()
     }
 
-    fn set(&self, fault: Fault) {
+    fn set(&self, fault: LinkFault) {
         *self.fault.lock().unwrap() = fault;
     }
 
-    /// From now on nothing gets through.
+    /// Cuts the connection.
     pub(super) fn cut(&self) {
-        self.set(Fault {
+        self.set(LinkFault {
             is_cut: true,
-            ..Fault::default()
+            ..LinkFault::default()
         });
     }
 
-    /// All is well again.
+    /// Restores the connection.
     pub(super) fn mend(&self) {
-        self.set(Fault::default());
+        self.set(LinkFault::default());
     }
 }
 
-// --- processes that stand still ---
+// --- suspended processes ---
 
-/// A future that is not polled until a given time comes: a process that was suspended.
-struct Process<F> {
+/// A future that is not polled until a given time, like a suspended process.
+struct SuspendableProcess<F> {
     resumes: Arc<Mutex<Instant>>,
     future: Pin<Box<F>>,
     alarm: Pin<Box<tokio::time::Sleep>>,
 }
 
-impl<F: Future> Future for Process<F> {
+impl<F: Future> Future for SuspendableProcess<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
@@ -192,9 +194,9 @@ impl<F: Future> Future for Process<F> {
     }
 }
 
-// --- what must hold ---
+// --- safety property ---
 
-/// Something that happens to one of the candidates.
+/// A fault of one candidate.
 #[derive(Clone, Debug)]
 enum InjectedFault {
     Cut(usize),
@@ -205,88 +207,96 @@ enum InjectedFault {
     Jump(usize, i64),
 }
 
-fn troubles() -> impl Strategy<Value = Vec<(u64, InjectedFault)>> {
-    let who = 0..3_usize;
-    let trouble = prop_oneof![
-        who.clone().prop_map(InjectedFault::Cut),
-        who.clone().prop_map(InjectedFault::Mend),
-        (who.clone(), 0..9_000_u64, 0..9_000_u64)
-            .prop_map(|(who, there, back)| InjectedFault::Slow(who, there, back)),
-        (who.clone(), 0..40_000_u64).prop_map(|(who, pause)| InjectedFault::Suspend(who, pause)),
-        who.clone().prop_map(InjectedFault::Crash),
-        (who, -100_000..100_000_i64).prop_map(|(who, by)| InjectedFault::Jump(who, by)),
+fn injected_faults() -> impl Strategy<Value = Vec<(u64, InjectedFault)>> {
+    let candidate = 0..3_usize;
+    let fault = prop_oneof![
+        candidate.clone().prop_map(InjectedFault::Cut),
+        candidate.clone().prop_map(InjectedFault::Mend),
+        (candidate.clone(), 0..9_000_u64, 0..9_000_u64).prop_map(
+            |(candidate, request_delay, response_delay)| InjectedFault::Slow(
+                candidate,
+                request_delay,
+                response_delay
+            )
+        ),
+        (candidate.clone(), 0..40_000_u64)
+            .prop_map(|(candidate, pause)| InjectedFault::Suspend(candidate, pause)),
+        candidate.clone().prop_map(InjectedFault::Crash),
+        (candidate, -100_000..100_000_i64).prop_map(|(candidate, by)| InjectedFault::Jump(candidate, by)),
     ];
-    prop::collection::vec((0..20_000_u64, trouble), 1..25)
+    prop::collection::vec((0..20_000_u64, fault), 1..25)
 }
 
-/// Runs three candidates through it. Whoever acts must be the one whose turn began last; returns how many turns there were.
-async fn play(troubles: Vec<(u64, InjectedFault)>) -> u64 {
-    let server = Server::default();
-    let turns = Arc::new(AtomicU64::new(0));
+/// Runs three candidates with the given faults. Asserts that only the latest leader acts, and returns the number of terms.
+async fn simulate(faults: Vec<(u64, InjectedFault)>) -> u64 {
+    let server = LeaseServer::default();
+    let terms = Arc::new(AtomicU64::new(0));
     let links: Vec<Link> = (0..3).map(|_| Link::default()).collect();
     let resumes: Vec<_> = (0..3).map(|_| Arc::new(Mutex::new(Instant::now()))).collect();
     let skews: Vec<_> = (0..3).map(|_| Arc::new(Mutex::new(0_i64))).collect();
     let mut processes = JoinSet::new();
-    let mut start = |who: usize, life: usize| {
+    let mut start = |candidate: usize, life: usize| {
         let mut options = LeaderElectionConfig::new("default", "test");
-        options.identity = format!("candidate-{who}-{life}");
-        let skew = Arc::clone(&skews[who]);
+        options.identity = format!("candidate-{candidate}-{life}");
+        let skew = Arc::clone(&skews[candidate]);
         let clock = Clock::new(move || {
             let skew = *skew.lock().unwrap();
             k8s_openapi::jiff::Timestamp::from_millisecond(1_700_000_000_000 + skew).unwrap()
         });
-        let elector = LeaderElector::new(server.client(&links[who]), options)
+        let elector = LeaderElector::new(server.client(&links[candidate]), options)
             .unwrap()
             .clock(clock);
-        let turns = Arc::clone(&turns);
+        let terms = Arc::clone(&terms);
         let life = async move {
             let lead = |_: Stop| {
-                let turns = Arc::clone(&turns);
+                let terms = Arc::clone(&terms);
                 async move {
-                    let mine = turns.fetch_add(1, Ordering::SeqCst) + 1;
+                    let mine = terms.fetch_add(1, Ordering::SeqCst) + 1;
                     loop {
-                        // Told to stop or not: this one never listens.
-                        assert_eq!(turns.load(Ordering::SeqCst), mine, "an earlier leader acts");
+                        // This leader ignores its stop signal.
+                        assert_eq!(terms.load(Ordering::SeqCst), mine, "a former leader acts");
                         sleep(Duration::from_millis(50)).await;
                     }
                 }
             };
             elector.run(&Stop::new(), lead).await;
         };
-        processes.spawn(Process {
-            resumes: Arc::clone(&resumes[who]),
+        processes.spawn(SuspendableProcess {
+            resumes: Arc::clone(&resumes[candidate]),
             future: Box::pin(life),
             alarm: Box::pin(sleep(Duration::ZERO)),
         })
     };
-    let mut lives: Vec<_> = (0..3).map(|who| start(who, 0)).collect();
-    for (life, (after, trouble)) in troubles.into_iter().enumerate() {
+    let mut lives: Vec<_> = (0..3).map(|candidate| start(candidate, 0)).collect();
+    for (life, (after, fault)) in faults.into_iter().enumerate() {
         sleep(Duration::from_millis(after)).await;
-        match trouble {
-            InjectedFault::Cut(who) => links[who].cut(),
-            InjectedFault::Mend(who) => links[who].mend(),
-            InjectedFault::Slow(who, there, back) => links[who].set(Fault {
-                there: Duration::from_millis(there),
-                back: Duration::from_millis(back),
-                is_cut: false,
-            }),
-            InjectedFault::Suspend(who, pause) => {
-                *resumes[who].lock().unwrap() = Instant::now() + Duration::from_millis(pause);
+        match fault {
+            InjectedFault::Cut(candidate) => links[candidate].cut(),
+            InjectedFault::Mend(candidate) => links[candidate].mend(),
+            InjectedFault::Slow(candidate, request_delay, response_delay) => {
+                links[candidate].set(LinkFault {
+                    request_delay: Duration::from_millis(request_delay),
+                    response_delay: Duration::from_millis(response_delay),
+                    is_cut: false,
+                })
             }
-            InjectedFault::Crash(who) => {
-                lives[who].abort();
-                lives[who] = start(who, life + 1);
+            InjectedFault::Suspend(candidate, pause) => {
+                *resumes[candidate].lock().unwrap() = Instant::now() + Duration::from_millis(pause);
             }
-            InjectedFault::Jump(who, by) => *skews[who].lock().unwrap() = by,
+            InjectedFault::Crash(candidate) => {
+                lives[candidate].abort();
+                lives[candidate] = start(candidate, life + 1);
+            }
+            InjectedFault::Jump(candidate, by) => *skews[candidate].lock().unwrap() = by,
         }
     }
-    // Once the troubles are over somebody leads.
+    // After the faults, a candidate leads.
     for link in &links {
         link.mend();
     }
-    let calm = Instant::now() + Duration::from_mins(2);
-    sleep_until(calm).await;
-    let turns = turns.load(Ordering::SeqCst);
+    let settled = Instant::now() + Duration::from_mins(2);
+    sleep_until(settled).await;
+    let terms = terms.load(Ordering::SeqCst);
     while let Some(ended) = processes.try_join_next() {
         if let Err(error) = ended {
             assert!(error.is_cancelled(), "{error}");
@@ -294,20 +304,20 @@ async fn play(troubles: Vec<(u64, InjectedFault)>) -> u64 {
     }
     processes.shutdown().await;
     assert!(!server.lease()["spec"]["holderIdentity"].is_null());
-    turns
+    terms
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_nobody_acts_after_the_next_one_leads(troubles in troubles()) {
+    fn former_leader_never_acts(faults in injected_faults()) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()
             .unwrap();
-        let turns = runtime.block_on(play(troubles));
-        prop_assert!(turns > 0);
+        let terms = runtime.block_on(simulate(faults));
+        prop_assert!(terms > 0);
     }
 }

@@ -1,4 +1,4 @@
-//! What candidates for a lease promise.
+//! Tests of leader election.
 
 use std::{
     sync::{Arc, Mutex},
@@ -14,60 +14,67 @@ use tokio::{
 
 use super::{
     LeaderElectionConfig, LeaderElectionConfigError, LeaderElector,
-    simulation::{Link, Server},
+    simulation::{LeaseServer, Link},
 };
 use crate::{Clock, manager::Stop};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Candidates that write down when they begin and end to lead.
+/// Candidates that log when they start and stop leading.
 struct Election {
-    server: Server,
-    diary: Diary,
+    server: LeaseServer,
+    log: TermLog,
     begin: Instant,
     tasks: JoinSet<()>,
 }
 
-type Diary = Arc<Mutex<Vec<(&'static str, &'static str, Duration)>>>;
+type TermLog = Arc<Mutex<Vec<(&'static str, &'static str, Duration)>>>;
 
-/// Writes the end of a turn down, however it comes.
-struct Turn {
-    who: &'static str,
-    diary: Diary,
+/// Logs the end of a term when it is dropped.
+struct LoggedTerm {
+    candidate: &'static str,
+    log: TermLog,
     begin: Instant,
-    was_told: bool,
+    was_stopped: bool,
 }
 
 impl Election {
     fn new() -> Self {
         Election {
-            server: Server::default(),
-            diary: Diary::default(),
+            server: LeaseServer::default(),
+            log: TermLog::default(),
             begin: Instant::now(),
             tasks: JoinSet::new(),
         }
     }
 
-    /// A candidate whose leader's work takes `ending` to end when told to.
-    fn join(&mut self, who: &'static str, link: &Link, ending: Duration) -> (Stop, tokio::task::AbortHandle) {
+    /// Adds a candidate whose tasks take `ending` to end after their stop.
+    fn join(
+        &mut self,
+        candidate: &'static str,
+        link: &Link,
+        ending: Duration,
+    ) -> (Stop, tokio::task::AbortHandle) {
         let mut options = LeaderElectionConfig::new("default", "test");
-        options.identity = who.to_owned();
+        options.identity = candidate.to_owned();
         let elector = LeaderElector::new(self.server.client(link), options).unwrap();
         let stop = Stop::new();
-        let (stopped, diary, begin) = (stop.clone(), Arc::clone(&self.diary), self.begin);
+        let stopped = stop.clone();
+        let log = Arc::clone(&self.log);
+        let begin = self.begin;
         let handle = self.tasks.spawn(async move {
             let lead = |term: Stop| {
-                let diary = Arc::clone(&diary);
+                let log = Arc::clone(&log);
                 async move {
-                    diary.lock().unwrap().push((who, "leads", begin.elapsed()));
-                    let mut turn = Turn {
-                        who,
-                        diary,
+                    log.lock().unwrap().push((candidate, "leads", begin.elapsed()));
+                    let mut logged = LoggedTerm {
+                        candidate,
+                        log,
                         begin,
-                        was_told: false,
+                        was_stopped: false,
                     };
                     term.stopped().await;
-                    turn.was_told = true;
+                    logged.was_stopped = true;
                     sleep(ending).await;
                 }
             };
@@ -76,19 +83,19 @@ impl Election {
         (stop, handle)
     }
 
-    fn diary(&self) -> Vec<(&'static str, &'static str, Duration)> {
-        self.diary.lock().unwrap().clone()
+    fn log(&self) -> Vec<(&'static str, &'static str, Duration)> {
+        self.log.lock().unwrap().clone()
     }
 
-    /// When somebody did that.
-    async fn when(&self, who: &str, what: &str) -> Duration {
+    /// Waits for an entry of the log and returns its time.
+    async fn when(&self, candidate: &str, what: &str) -> Duration {
         let found = async {
             loop {
                 let found = self
-                    .diary()
+                    .log()
                     .into_iter()
                     .rev()
-                    .find(|entry| (entry.0, entry.1) == (who, what));
+                    .find(|entry| (entry.0, entry.1) == (candidate, what));
                 if let Some((_, _, when)) = found {
                     return when;
                 }
@@ -96,39 +103,39 @@ impl Election {
             }
         };
         let found = timeout(Duration::from_mins(1), found).await;
-        found.unwrap_or_else(|_| panic!("{who} never {what}: {:?}", self.diary()))
+        found.unwrap_or_else(|_| panic!("{candidate} never {what}: {:?}", self.log()))
     }
 }
 
-impl Drop for Turn {
+impl Drop for LoggedTerm {
     fn drop(&mut self) {
-        let what = if self.was_told { "ends" } else { "is dropped" };
-        self.diary
+        let what = if self.was_stopped { "ends" } else { "is dropped" };
+        self.log
             .lock()
             .unwrap()
-            .push((self.who, what, self.begin.elapsed()));
+            .push((self.candidate, what, self.begin.elapsed()));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_leads_and_the_second_waits() {
+async fn first_candidate_leads_and_second_waits() {
     let mut election = Election::new();
     election.join("a", &Link::default(), SECOND);
     election.when("a", "leads").await;
     election.join("b", &Link::default(), SECOND);
     sleep(Duration::from_mins(5)).await;
-    assert_eq!(election.diary().len(), 1);
+    assert_eq!(election.log().len(), 1);
     let lease = election.server.lease();
     assert_eq!(lease["spec"]["holderIdentity"], json!("a"));
     assert_eq!(lease["spec"]["leaseDurationSeconds"], json!(15));
     assert_eq!(lease["spec"]["leaseTransitions"], json!(0));
-    // One renewal in two seconds, one look in two to four and a half.
+    // The leader renews every 2 seconds; the other candidate checks every 2 to 4.4 seconds.
     let requests = election.server.requests();
     assert!((150 + 60..150 + 160).contains(&requests), "{requests}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_stops_gives_the_lease_back_when_its_tasks_have_ended() {
+async fn stopped_leader_releases_lease_after_its_tasks() {
     let mut election = Election::new();
     let (stop, _) = election.join("a", &Link::default(), 20 * SECOND);
     election.when("a", "leads").await;
@@ -140,14 +147,14 @@ async fn a_leader_that_stops_gives_the_lease_back_when_its_tasks_have_ended() {
     assert!(ended >= 30 * SECOND && next >= ended, "{ended:?} {next:?}");
     assert!(
         next.saturating_sub(ended) < 5 * SECOND,
-        "it was free: {ended:?} {next:?}"
+        "the lease was released: {ended:?} {next:?}"
     );
     assert_eq!(election.server.lease()["spec"]["leaseTransitions"], json!(1));
     election.tasks.join_next().await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_whose_tasks_do_not_end_keeps_the_lease_until_it_lapses() {
+async fn lease_expires_if_tasks_do_not_end_by_the_deadline() {
     let mut election = Election::new();
     let (stop, _) = election.join("a", &Link::default(), 100 * SECOND);
     election.when("a", "leads").await;
@@ -160,7 +167,7 @@ async fn a_leader_whose_tasks_do_not_end_keeps_the_lease_until_it_lapses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_is_followed_by_a_takeover_after_the_lease_and_not_before() {
+async fn takeover_after_crash_waits_for_lease_duration() {
     let mut election = Election::new();
     let (_, crash) = election.join("a", &Link::default(), SECOND);
     election.when("a", "leads").await;
@@ -169,7 +176,7 @@ async fn a_crash_is_followed_by_a_takeover_after_the_lease_and_not_before() {
     crash.abort();
     let crashed = election.begin.elapsed();
     let next = election.when("b", "leads").await;
-    // The last renewal was up to two seconds ago; the last look comes up to four and a half late.
+    // The last renewal was up to 2 seconds before the crash; the next check is up to 4.4 seconds late.
     assert!(
         next.saturating_sub(crashed) >= 13 * SECOND && next.saturating_sub(crashed) <= 20 * SECOND,
         "{:?}",
@@ -179,7 +186,7 @@ async fn a_crash_is_followed_by_a_takeover_after_the_lease_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_stops_the_tasks_after_the_renew_deadline_and_drops_them_before_the_lease_lapses() {
+async fn outage_stops_tasks_after_renew_deadline_and_drops_them_before_expiry() {
     for (ending, end, latest) in [(SECOND, "ends", 13), (100 * SECOND, "ends", 15)] {
         let mut election = Election::new();
         let link = Link::default();
@@ -197,7 +204,7 @@ async fn an_outage_stops_the_tasks_after_the_renew_deadline_and_drops_them_befor
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_lost_the_lease_waits_for_its_next_turn() {
+async fn former_leader_campaigns_again() {
     let mut election = Election::new();
     let link = Link::default();
     election.join("a", &link, SECOND);
@@ -212,7 +219,7 @@ async fn a_leader_that_lost_the_lease_waits_for_its_next_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_outage_changes_nothing() {
+async fn short_outage_does_not_end_the_term() {
     let mut election = Election::new();
     let link = Link::default();
     election.join("a", &link, SECOND);
@@ -224,11 +231,11 @@ async fn a_short_outage_changes_nothing() {
         link.mend();
         sleep(5 * SECOND).await;
     }
-    assert_eq!(election.diary().len(), 1);
+    assert_eq!(election.log().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_who_takes_the_lease_away_ends_the_turn_at_once() {
+async fn foreign_holder_ends_the_term_at_once() {
     let mut election = Election::new();
     election.join("a", &Link::default(), 100 * SECOND);
     election.when("a", "leads").await;
@@ -240,7 +247,7 @@ async fn somebody_who_takes_the_lease_away_ends_the_turn_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_edited_or_deleted_is_still_its_holders() {
+async fn holder_keeps_edited_or_deleted_lease() {
     let mut election = Election::new();
     election.join("a", &Link::default(), SECOND);
     election.when("a", "leads").await;
@@ -255,27 +262,27 @@ async fn a_lease_that_is_edited_or_deleted_is_still_its_holders() {
     election.server.edit(|lease| *lease = None);
     sleep(20 * SECOND).await;
     assert_eq!(election.server.lease()["spec"]["holderIdentity"], json!("a"));
-    assert_eq!(election.diary().len(), 1);
+    assert_eq!(election.log().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_of_day_may_stand_still_or_jump() {
-    let server = Server::default();
+async fn wall_clock_may_stand_still_or_jump() {
+    let server = LeaseServer::default();
     let time = Arc::new(Mutex::new(1_700_000_000_i64));
-    let told = Arc::clone(&time);
-    let clock = Clock::new(move || Timestamp::from_second(*told.lock().unwrap()).unwrap());
+    let current = Arc::clone(&time);
+    let clock = Clock::new(move || Timestamp::from_second(*current.lock().unwrap()).unwrap());
     let mut tasks = JoinSet::new();
     let led = Arc::new(Mutex::new(Vec::new()));
-    for who in ["a", "b"] {
+    for candidate in ["a", "b"] {
         let mut options = LeaderElectionConfig::new("default", "test");
-        options.identity = who.to_owned();
+        options.identity = candidate.to_owned();
         let elector = LeaderElector::new(server.client(&Link::default()), options)
             .unwrap()
             .clock(clock.clone());
         let led = Arc::clone(&led);
         tasks.spawn(async move {
             let lead = |term: Stop| {
-                led.lock().unwrap().push(who);
+                led.lock().unwrap().push(candidate);
                 async move { term.stopped().await }
             };
             elector.run(&Stop::new(), lead).await;
@@ -289,18 +296,18 @@ async fn the_time_of_day_may_stand_still_or_jump() {
 }
 
 #[test]
-fn settings_that_would_elect_nobody_or_two_are_refused() {
+fn unsafe_configurations_are_rejected() {
     let good = LeaderElectionConfig::new("default", "test");
-    assert_eq!(good.check(), Ok(()));
+    assert_eq!(good.validate(), Ok(()));
     let mut bad = good.clone();
     bad.renew_deadline = bad.duration;
-    assert_eq!(bad.check(), Err(LeaderElectionConfigError::LateRenewal));
+    assert_eq!(bad.validate(), Err(LeaderElectionConfigError::LateRenewal));
     let mut bad = good.clone();
     bad.retry = Duration::from_millis(8400);
-    assert_eq!(bad.check(), Err(LeaderElectionConfigError::RareRetry));
+    assert_eq!(bad.validate(), Err(LeaderElectionConfigError::RareRetry));
     let mut bad = good.clone();
     bad.name.clear();
-    assert_eq!(bad.check(), Err(LeaderElectionConfigError::Nameless));
+    assert_eq!(bad.validate(), Err(LeaderElectionConfigError::Nameless));
     assert_ne!(
         good.identity,
         LeaderElectionConfig::new("default", "test").identity

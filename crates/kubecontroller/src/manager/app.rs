@@ -1,23 +1,22 @@
-//! A whole program.
+//! A complete controller program.
 
 use std::{ffi::OsString, io::Write as _, process::ExitCode, sync::Arc};
 
 use kube::Client;
 use tokio::runtime::Runtime;
-use tracing::{error, info};
+use tracing::{debug, error};
 
 use super::{
     BoxError, Config, ControllerSetting, Manager, ManagerContext, ManagerError, Registration, Runnable,
-    Setup, Stop, cluster,
+    Setup, Stop, client,
     config::{self, CommandLine, CommandLineError},
-    log,
-    manager::check_names,
-    process,
+    controller_manager::check_names,
+    log, process,
     setup::ErasedSetup,
     signals,
 };
 
-/// A program of one or more managers: flags and a file of settings, a log, signals, an exit code.
+/// A program that runs one or more managers, with flags, a configuration file, a log, signal handling and an exit code.
 ///
 /// ```no_run
 /// use kubecontroller::{App, manager::{BoxError, Manager, Setup}};
@@ -28,7 +27,7 @@ use super::{
 ///     fn name(&self) -> &str { "mirror" }
 ///     fn resource(&self) -> &str { "configmaps" }
 ///     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
-///         // Make informers and a controller, and add it.
+///         // Create informers and a controller, and add it to the manager.
 ///         Ok(())
 ///     }
 /// }
@@ -38,52 +37,52 @@ use super::{
 /// }
 /// ```
 ///
-/// It exits with 0 after a stop by INT, TERM or QUIT, with 2 if it was told something wrong, and with 1 if it failed. A
-/// second signal ends it at once.
+/// The exit code is 0 after SIGINT, SIGTERM or SIGQUIT, 2 after a usage or configuration error, and 1 after any other
+/// failure. A second signal ends the process immediately.
 pub struct App {
     name: &'static str,
     about: String,
     settings: Vec<ControllerSetting>,
-    /// The first is there from the beginning.
-    managers: Vec<(String, Vec<Callback>)>,
-    parts: Vec<Arc<dyn Runnable>>,
+    /// The first manager is created by `new`.
+    managers: Vec<(String, Vec<ManagerCallback>)>,
+    runnables: Vec<Arc<dyn Runnable>>,
     uses_linked: bool,
 }
 
-/// Fills a manager, once the client is there.
-type Callback = Box<dyn FnOnce(&mut Manager) -> Result<(), BoxError> + Send>;
+/// Configures a manager once the client exists.
+type ManagerCallback = Box<dyn FnOnce(&mut Manager) -> Result<(), BoxError> + Send>;
 
 // --- App ---
 
 impl App {
-    /// A program of that name, with one manager that has nothing to do yet.
+    /// Creates a program with one empty manager.
     pub fn new(name: &'static str) -> Self {
         App {
             name,
             about: format!("The controllers of {name}"),
             settings: Vec::new(),
             managers: vec![(name.to_owned(), Vec::new())],
-            parts: Vec::new(),
+            runnables: Vec::new(),
             uses_linked: false,
         }
     }
 
-    /// With a sentence for the help.
+    /// Sets the description in the help text.
     #[must_use]
     pub fn about(mut self, about: &str) -> Self {
         about.clone_into(&mut self.about);
         self
     }
 
-    /// With a setting of its own: a key in the file, with dots for levels, and a flag of the same name. Its value is read
-    /// with [`Config::own`].
+    /// Adds a setting of the program: a key in the configuration file, with dots for levels, and a flag of the same name.
+    /// Read its value with [`Config::controller_setting`].
     #[must_use]
     pub fn setting(mut self, key: &'static str, help: &'static str, default: &'static str) -> Self {
         self.settings.push(ControllerSetting { key, help, default });
         self
     }
 
-    /// With a reconciler.
+    /// Adds a reconciler.
     #[must_use]
     pub fn with(self, setup: impl Setup) -> Self {
         self.register(|manager| {
@@ -92,7 +91,7 @@ impl App {
         })
     }
 
-    /// With all reconcilers that were [linked](crate::register) into the program, by name.
+    /// Adds all reconcilers [linked](crate::register) into the program, in the order of their names.
     #[must_use]
     pub fn linked(mut self) -> Self {
         self.uses_linked = true;
@@ -104,9 +103,11 @@ impl App {
                 let setup: Box<dyn ErasedSetup> = registration.make();
                 if setup.name() != registration.name() || setup.resource() != registration.metadata().resource
                 {
-                    let known = (registration.name(), registration.metadata().resource);
-                    let named = (setup.name(), setup.resource());
-                    return Err(format!("registered as {known:?}, but calls itself {named:?}").into());
+                    let registered = (registration.name(), registration.metadata().resource);
+                    let actual = (setup.name(), setup.resource());
+                    return Err(
+                        format!("the setup of {registered:?} reports name and resource {actual:?}").into(),
+                    );
                 }
                 manager.with_any(setup);
             }
@@ -114,39 +115,39 @@ impl App {
         })
     }
 
-    /// With a callback that fills the manager. They run once, in order, when settings and client are there; the first that
-    /// fails ends the start.
+    /// Adds a callback that configures the manager. Callbacks run once, in order, when configuration and client are ready.
+    /// The first error ends the program.
     #[must_use]
     pub fn register(
         mut self,
         callback: impl FnOnce(&mut Manager) -> Result<(), BoxError> + Send + 'static,
     ) -> Self {
-        let (_, callbacks) = self.managers.last_mut().expect("there is one from the beginning");
+        let (_, callbacks) = self.managers.last_mut().expect("`new` creates a manager");
         callbacks.push(Box::new(callback));
         self
     }
 
-    /// With another manager, which the following calls of [`App::with`] and [`App::register`] fill. Managers run beside each
-    /// other; if one fails all stop, and the program exits with 1.
+    /// Adds another manager; subsequent calls of [`App::with`] and [`App::register`] configure it. Managers run concurrently.
+    /// If one fails, all stop and the program exits with 1.
     #[must_use]
     pub fn manager(mut self, name: &str) -> Self {
         self.managers.push((name.to_owned(), Vec::new()));
         self
     }
 
-    /// With something that runs beside the managers and is not supervised: if it fails or ends, all stop.
+    /// Adds a runnable that is not supervised: if it fails or ends, the program stops.
     #[must_use]
-    pub fn add_runnable(mut self, part: impl Runnable) -> Self {
-        self.parts.push(Arc::new(part));
+    pub fn add_runnable(mut self, runnable: impl Runnable) -> Self {
+        self.runnables.push(Arc::new(runnable));
         self
     }
 
-    /// The whole program: reads the command line, runs, and says what to exit with.
+    /// Runs the program with the command line of the process, and returns its exit code.
     pub fn main(self) -> ExitCode {
         self.main_with(std::env::args_os())
     }
 
-    /// The same for a command line whose first word is the program's name.
+    /// Runs the program with the given command line, whose first argument is the program name.
     pub fn main_with(self, args: impl IntoIterator<Item = impl Into<OsString>>) -> ExitCode {
         let args = args.into_iter().map(Into::into).collect();
         let env = |name: &str| std::env::var(name).ok();
@@ -158,37 +159,41 @@ impl App {
                 let _ = asked.print();
                 return ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(2));
             }
-            Err(error) => return complain(&error.to_string(), 2),
+            Err(error) => return print_error(&error.to_string(), 2),
         };
         if let Err(error) = log::install(&config.log) {
-            return complain(&format!("log.output-paths: {}: {error}", config.log.output), 2);
+            return print_error(&format!("log.output-paths: {}: {error}", config.log.output), 2);
         }
-        log::hear_panics(config.log.stacktrace);
+        log::log_panics(config.log.stacktrace);
         let runtime = match Runtime::new() {
             Ok(runtime) => runtime,
-            Err(error) => return complain(&error.to_string(), 1),
+            Err(error) => return print_error(&error.to_string(), 1),
         };
         let done = runtime.block_on(async {
-            let client = cluster::client(&config.cluster).await?;
+            let client = client::client(&config.cluster).await?;
             let stop = Stop::new();
             let _signals = signals::stop_by(&stop, config.grace);
             self.run(config, client, stop).await
         });
-        // What blocks a thread is not waited for.
+        // Threads that block on synchronous work must not delay the exit.
         runtime.shutdown_background();
         match done {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => complain(&error.to_string(), error.exit_code()),
+            Err(error) => print_error(&error.to_string(), error.exit_code()),
         }
     }
 
-    /// Runs with settings and a client that are there, until it is stopped or fails.
+    /// Runs the managers with a given configuration and client until they are stopped or fail.
     pub async fn run(self, config: Config, client: Client, stop: Stop) -> Result<(), ManagerError> {
         if self.uses_linked {
             for registration in Registration::all() {
                 let metadata = registration.metadata();
-                let (resource, about) = (metadata.resource, metadata.description);
-                info!(reconciler = registration.name(), resource, about, "linked");
+                debug!(
+                    controller = registration.name(),
+                    resource = metadata.resource,
+                    description = metadata.description,
+                    "controller is linked"
+                );
             }
         }
         let context = ManagerContext::new(config, client);
@@ -208,17 +213,17 @@ impl App {
             match stop.unless_stopped(manager.install()).await {
                 Some(Ok(())) => {}
                 Some(Err(error)) => {
-                    error!(%error, "cannot start");
+                    error!(%error, "failed to set up controllers");
                     return Err(error);
                 }
                 None => return Ok(()),
             }
         }
-        process::run(&context, managers, self.parts, &stop).await
+        process::run(&context, managers, self.runnables, &stop).await
     }
 }
 
-/// The reconcilers that were linked into the program, one a line.
+/// One line per linked reconciler: name, resource, description.
 fn list() -> String {
     let lines = Registration::all().into_iter().map(|registration| {
         let metadata = registration.metadata();
@@ -233,13 +238,13 @@ fn list() -> String {
     lines.collect()
 }
 
-/// The definitions of all resources of the program, a document each.
+/// The CRDs of all linked reconcilers as YAML documents.
 fn definitions() -> String {
     let definitions = Registration::all()
         .into_iter()
         .flat_map(Registration::definitions);
     let texts = definitions.map(|definition| {
-        let text = serde_saphyr::to_string(&definition).expect("a definition is a tree of names and values");
+        let text = serde_saphyr::to_string(&definition).expect("a CRD can be serialized");
         format!("---\n{}\n", text.trim_end())
     });
     texts.collect()
@@ -252,7 +257,7 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-fn complain(what: &str, code: u8) -> ExitCode {
+fn print_error(what: &str, code: u8) -> ExitCode {
     for line in what.lines() {
         let _ = writeln!(std::io::stderr(), "error: {line}");
     }

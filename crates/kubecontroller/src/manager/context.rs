@@ -13,13 +13,13 @@ use crate::{
     metrics::Metrics,
 };
 
-/// What the managers of a process share: the client, informers, figures, events, health. Clones are the same.
+/// What the managers of a process share: client, informers, metrics, events, health checks. Clones share their state.
 #[derive(Clone)]
 pub struct ManagerContext {
-    shared: Arc<Shared>,
+    shared: Arc<SharedContext>,
 }
 
-struct Shared {
+struct SharedContext {
     config: Config,
     client: Client,
     informers: SharedInformerFactory,
@@ -34,12 +34,12 @@ struct Shared {
 // --- ManagerContext ---
 
 impl ManagerContext {
-    /// With the clock of the machine.
+    /// Creates a context with the system clock.
     pub fn new(config: Config, client: Client) -> Self {
         ManagerContext::with_clock(config, client, Clock::system())
     }
 
-    /// With another clock, for tests.
+    /// Creates a context with another clock, for tests.
     pub fn with_clock(config: Config, client: Client, clock: Clock) -> Self {
         let mut registry = Registry::default();
         let metrics = Metrics::new(&mut registry);
@@ -53,7 +53,7 @@ impl ManagerContext {
             streaming: config.informer.incremental_sync,
         });
         ManagerContext {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedContext {
                 informers,
                 config,
                 client,
@@ -67,27 +67,27 @@ impl ManagerContext {
         }
     }
 
-    /// What the program was told.
+    /// The configuration.
     pub fn config(&self) -> &Config {
         &self.shared.config
     }
 
-    /// The way to the cluster.
+    /// The client.
     pub fn client(&self) -> &Client {
         &self.shared.client
     }
 
-    /// The informers of the process.
+    /// The informers, which all controllers of the process share.
     pub fn informers(&self) -> &SharedInformerFactory {
         &self.shared.informers
     }
 
-    /// The figures of the framework.
+    /// The metrics of the framework.
     pub fn metrics(&self) -> &Metrics {
         &self.shared.metrics
     }
 
-    /// Where figures of one's own are registered, to be shown with the others.
+    /// The registry in which a program registers metrics, which `/metrics` then serves together with the framework's.
     pub fn registry(&self) -> MutexGuard<'_, Registry> {
         self.shared
             .registry
@@ -95,22 +95,22 @@ impl ManagerContext {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The events of the process.
+    /// The event broadcaster.
     pub fn events(&self) -> &Arc<EventBroadcaster> {
         &self.shared.events
     }
 
-    /// The time of day.
+    /// The clock.
     pub fn clock(&self) -> &Clock {
         &self.shared.clock
     }
 
-    /// Where checks of one's own are added.
+    /// The health checks, to which a program can add its own.
     pub fn health(&self) -> &HealthChecks {
         &self.shared.health
     }
 
-    /// What runs in the process, and how it fares.
+    /// The status of all runnables.
     pub fn runnables(&self) -> Vec<RunnableStatus> {
         self.shared.board.all()
     }

@@ -1,58 +1,60 @@
-//! Why a program ends.
+//! Errors of managers.
 
 use std::time::Duration;
 
 use super::{BoxError, ConfigError};
 
-/// Why a manager, or the program around it, cannot go on.
+/// Why a manager, or the program around it, ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManagerError {
-    /// It was told something that makes no sense.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// There is no way to the cluster.
-    #[error("cannot make a client: {0}")]
+    /// The client could not be created.
+    #[error("failed to create the client: {0}")]
     Client(#[source] BoxError),
     /// A callback, or the setup of a reconciler, failed.
-    #[error("cannot set up {name}: {source}")]
+    #[error("setup of {name} failed: {source}")]
     Setup {
-        /// Of what.
+        /// The manager or the reconciler.
         name: String,
-        /// Why.
+        /// The cause.
         source: BoxError,
     },
-    /// A hook failed that is called when informers are synced.
-    #[error("{name} failed when its informers were synced: {source}")]
+    /// An [`after_sync`](super::Setup::after_sync) hook failed.
+    #[error("after_sync hook of {name} failed: {source}")]
     AfterSync {
-        /// Whose.
+        /// The reconciler.
         name: String,
-        /// Why.
+        /// The cause.
         source: BoxError,
     },
-    /// An address is not to be had.
-    #[error("cannot listen on {address}: {source}")]
+    /// A listen address could not be bound.
+    #[error("failed to listen on {address}: {source}")]
     Listen {
-        /// Which.
+        /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The first lists did not come in time.
-    #[error("informers are not synced after {0:?}; is the API server there, and may they list?")]
-    NotSynced(Duration),
-    /// A part of the program failed.
+    /// The informer caches were not synced in time.
+    #[error(
+        "informer caches not synced after {0:?}: check the connection to the API server and the permission to list"
+    )]
+    CacheSyncTimeout(Duration),
+    /// A manager panicked, or a runnable of the program failed or ended.
     #[error("{name} failed: {source}")]
-    Part {
-        /// Which.
+    Runnable {
+        /// The manager or the runnable.
         name: String,
-        /// Why.
+        /// The cause.
         source: BoxError,
     },
 }
 
 impl ManagerError {
-    /// What the process exits with: 2 if it was told wrong, 1 if it failed.
+    /// The exit code of the process: 2 for configuration errors, 1 for all others.
     pub fn exit_code(&self) -> u8 {
         match self {
             ManagerError::Config(_) => 2,

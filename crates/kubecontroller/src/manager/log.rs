@@ -1,4 +1,4 @@
-//! The log of a program, whose level can be changed while it runs.
+//! The log of a program, whose level can be changed at run time.
 
 use std::{
     fmt,
@@ -23,18 +23,18 @@ use tracing_subscriber::{
 use super::config::{LogConfig, LogFormat, level as parse_level};
 use crate::Clock;
 
-/// The levels of the log that was installed last.
-struct Dial {
+/// Controls the level of the installed log.
+struct LogLevelControl {
     level: Level,
     handle: reload::Handle<Targets, Registry>,
 }
 
-static DIAL: OnceLock<Mutex<Dial>> = OnceLock::new();
+static LEVEL_CONTROL: OnceLock<Mutex<LogLevelControl>> = OnceLock::new();
 
-/// Libraries that tell every packet: they are heard only where everything is.
-const CHATTY: [&str; 6] = ["h2", "hyper", "hyper_util", "kube_client", "rustls", "tower"];
+/// Libraries that log every packet at debug level; only the level trace enables that.
+const NOISY_LIBRARIES: [&str; 6] = ["h2", "hyper", "hyper_util", "kube_client", "rustls", "tower"];
 
-/// Installs a log for the whole process. Nothing happens if there is one.
+/// Installs the log of the process. Has no effect if a log is installed already.
 pub(super) fn install(config: &LogConfig) -> Result<(), io::Error> {
     let writer = match config.output.as_str() {
         "stderr" => BoxMakeWriter::new(io::stderr),
@@ -49,18 +49,18 @@ pub(super) fn install(config: &LogConfig) -> Result<(), io::Error> {
         .with(lines(config, writer));
     if tracing::subscriber::set_global_default(subscriber).is_ok() {
         let level = config.level;
-        let _ = DIAL.set(Mutex::new(Dial { level, handle }));
+        let _ = LEVEL_CONTROL.set(Mutex::new(LogLevelControl { level, handle }));
     }
     Ok(())
 }
 
-/// A layer that writes lines.
+/// A layer that writes log lines.
 fn lines<W, S>(config: &LogConfig, writer: W) -> impl tracing_subscriber::Layer<S>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
     S: Subscriber + for<'s> LookupSpan<'s>,
 {
-    let format = Lines {
+    let format = LogFormatter {
         format: config.format,
         name: config.name.clone(),
         caller: config.caller,
@@ -72,60 +72,61 @@ where
 }
 
 fn targets(level: Level) -> Targets {
-    let chatty = if level == Level::TRACE {
+    let noisy = if level == Level::TRACE {
         level
     } else {
         level.min(Level::INFO)
     };
     Targets::new()
         .with_default(level)
-        .with_targets(CHATTY.map(|target| (target, chatty)))
+        .with_targets(NOISY_LIBRARIES.map(|target| (target, noisy)))
 }
 
-/// The level of the log.
+/// The current level.
 pub(super) fn level() -> String {
-    let level = DIAL
+    let level = LEVEL_CONTROL
         .get()
-        .map(|dial| dial.lock().unwrap_or_else(PoisonError::into_inner).level);
+        .map(|control| control.lock().unwrap_or_else(PoisonError::into_inner).level);
     level.map_or_else(|| "unknown".to_owned(), |level| level.to_string().to_lowercase())
 }
 
-/// Changes the level of the log. Returns the new one.
+/// Changes the level and returns the new one.
 pub(super) fn set_level(text: &str) -> Result<String, String> {
-    let wanted = parse_level(text)?;
-    let Some(dial) = DIAL.get() else {
-        return Err("the log of this program is not ours to change".to_owned());
+    let new_level = parse_level(text)?;
+    let Some(control) = LEVEL_CONTROL.get() else {
+        return Err("the log level cannot be changed: the log was not installed by this program".to_owned());
     };
-    let mut dial = dial.lock().unwrap_or_else(PoisonError::into_inner);
-    dial.handle
-        .reload(targets(wanted))
+    let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
+    control
+        .handle
+        .reload(targets(new_level))
         .map_err(|error| error.to_string())?;
-    dial.level = wanted;
-    Ok(wanted.to_string().to_lowercase())
+    control.level = new_level;
+    Ok(new_level.to_string().to_lowercase())
 }
 
-/// How a line looks.
-struct Lines {
+/// Formats log lines.
+struct LogFormatter {
     format: LogFormat,
     name: Option<String>,
     caller: bool,
     clock: Clock,
 }
 
-impl<S, N> FormatEvent<S, N> for Lines
+impl<S, N> FormatEvent<S, N> for LogFormatter
 where
     S: Subscriber + for<'s> LookupSpan<'s>,
     N: for<'w> FormatFields<'w> + 'static,
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut line: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let about = event.metadata();
-        let mut fields = Fields::default();
+        let metadata = event.metadata();
+        let mut fields = EventFields::default();
         event.record(&mut fields);
         let now = format!("{:.6}", self.clock.now());
-        let caller = about.file().zip(about.line()).filter(|_| self.caller);
+        let caller = metadata.file().zip(metadata.line()).filter(|_| self.caller);
         let caller = caller.map(|(file, number)| format!("{file}:{number}"));
         if self.format == LogFormat::Json {
-            let level = about.level().to_string().to_lowercase();
+            let level = metadata.level().to_string().to_lowercase();
             let named = [
                 ("logger", self.name.clone()),
                 ("caller", caller),
@@ -134,16 +135,16 @@ where
             let named = named
                 .into_iter()
                 .filter_map(|(key, text)| Some((key.to_owned(), Value::String(text?))));
-            // Not a map: what says when and what comes first.
+            // Written by hand instead of as a map, because time and level must come first.
             write!(line, "{{\"time\":\"{now}\",\"level\":\"{level}\"")?;
             for (key, value) in named.chain(fields.others) {
                 write!(line, ",{}:{value}", Value::String(key))?;
             }
             return writeln!(line, "}}");
         }
-        write!(line, "{now} {:>5} ", about.level())?;
-        for part in [&self.name, &caller, &fields.message].into_iter().flatten() {
-            write!(line, "{part} ")?;
+        write!(line, "{now} {:>5} ", metadata.level())?;
+        for runnable in [&self.name, &caller, &fields.message].into_iter().flatten() {
+            write!(line, "{runnable} ")?;
         }
         for (key, value) in fields.others {
             write!(line, "{key}={value} ")?;
@@ -152,14 +153,14 @@ where
     }
 }
 
-/// What an event carries.
+/// The message and the fields of a log event.
 #[derive(Default)]
-struct Fields {
+struct EventFields {
     message: Option<String>,
     others: Vec<(String, Value)>,
 }
 
-impl Fields {
+impl EventFields {
     fn add(&mut self, field: &Field, value: Value) {
         match (field.name(), value) {
             ("message", Value::String(text)) => self.message = Some(text),
@@ -168,7 +169,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for EventFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.add(field, format!("{value:?}").into());
     }
@@ -194,16 +195,16 @@ impl Visit for Fields {
     }
 }
 
-/// Logs panics, with their stack if that is wanted, instead of writing them past the log.
-pub(super) fn hear_panics(with_stack: bool) {
+/// Logs panics instead of printing them to stderr, with a backtrace if `with_stack` is set.
+pub(super) fn log_panics(with_stack: bool) {
     std::panic::set_hook(Box::new(move |panic| {
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        let message = super::supervisor::message(panic.payload());
+        let location = panic.location().map(ToString::to_string).unwrap_or_default();
+        let message = super::supervisor::panic_message(panic.payload());
         if with_stack {
             let stack = std::backtrace::Backtrace::force_capture();
-            tracing::error!(place, %stack, "panic: {message}");
+            tracing::error!(location, message, %stack, "panic");
         } else {
-            tracing::error!(place, "panic: {message}");
+            tracing::error!(location, message, "panic");
         }
     }));
 }

@@ -1,48 +1,48 @@
-//! What is known of a resource, wherever it is served.
+//! Metadata of resources.
 
 use serde::Serialize;
 
-/// What works on a resource.
+/// The type of the controller of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ControllerType {
-    /// Nothing.
+    /// No controller.
     #[default]
     None,
     /// A reconciler.
     Generic,
-    /// A phase machine.
+    /// A [state machine](crate::phase).
     PhaseMachine,
 }
 
-/// What is known of a resource, for lists and lookups.
+/// Metadata of a resource, for lists and lookups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceMetadata {
-    /// Its plural: `ats`.
+    /// The plural name, e.g. `ats`.
     pub resource: &'static str,
-    /// The type of one: `At`.
+    /// The kind, e.g. `At`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// Group and version: `demo.example.com/v1`.
+    /// The API group and version, e.g. `demo.example.com/v1`.
     pub group_version: &'static str,
-    /// What it is for.
+    /// A short description.
     #[serde(rename = "desc")]
     pub description: &'static str,
-    /// What it belongs to.
+    /// The catalog that the resource is listed in.
     pub catalog: &'static str,
-    /// Its short name, and what names of its objects begin with.
+    /// The short name of the resource, which is also the prefix of names of its objects.
     pub prefix: &'static str,
-    /// What works on it.
+    /// The type of its controller.
     pub controller_type: ControllerType,
-    /// Whether it needs a whole cluster, and is left out in portable mode.
+    /// Whether the controller needs a complete cluster and is disabled in portable mode.
     pub no_portable: bool,
 }
 
 // --- ResourceMetadata ---
 
 impl ResourceMetadata {
-    /// A resource that a reconciler works on.
+    /// Creates the metadata of a resource with a generic reconciler.
     pub const fn new(resource: &'static str, kind: &'static str, group_version: &'static str) -> Self {
         ResourceMetadata {
             resource,
@@ -56,42 +56,42 @@ impl ResourceMetadata {
         }
     }
 
-    /// With what it is for.
+    /// Sets the description.
     #[must_use]
     pub const fn description(mut self, description: &'static str) -> Self {
         self.description = description;
         self
     }
 
-    /// With what it belongs to.
+    /// Sets the catalog.
     #[must_use]
     pub const fn catalog(mut self, catalog: &'static str) -> Self {
         self.catalog = catalog;
         self
     }
 
-    /// With a short name.
+    /// Sets the short name.
     #[must_use]
     pub const fn prefix(mut self, prefix: &'static str) -> Self {
         self.prefix = prefix;
         self
     }
 
-    /// With what works on it.
+    /// Sets the type of the controller.
     #[must_use]
     pub const fn controller_type(mut self, controller_type: ControllerType) -> Self {
         self.controller_type = controller_type;
         self
     }
 
-    /// Left out in portable mode.
+    /// Disables the controller in portable mode.
     #[must_use]
     pub const fn no_portable(mut self) -> Self {
         self.no_portable = true;
         self
     }
 
-    /// Whether it is called that: by plural or by short name.
+    /// Whether `name` is the plural or the short name.
     pub fn is_called(&self, name: &str) -> bool {
         !name.is_empty() && (self.resource == name || self.prefix == name)
     }

@@ -1,26 +1,28 @@
-//! Controllers together: configuration, start, health, stop.
+//! Managers: configuration, start, supervision, health and shutdown of controllers.
 //!
-//! - [`App`] is a whole program: flags, file, log, signals, exit code. [`Manager`] is what it runs, and what tests run.
-//! - [`Setup`] is how a reconciler becomes part of one; [`register!`](crate::register) is how linking makes it part of a program.
-//! - [`Runnable`] is anything that runs until [`Stop`].
-//! - [`Config`] is what a program is told; [`config::keys`] lists it.
+//! - [`App`] is a complete program: flags, configuration file, log, signals, exit code. It runs [`Manager`]s; tests run a
+//!   [`Manager`] directly.
+//! - [`Setup`] adds a reconciler to a manager; [`register!`](crate::register) adds a setup to every program that links it.
+//! - [`Runnable`] is anything that runs until a [`Stop`] is triggered: a controller, a server, a task.
+//! - [`Config`] is the configuration; [`config::keys`] lists its keys.
 //!
-//! Promises:
-//! - The start has an order: servers, informers until all are synced, hooks, tasks of everyone, tasks of the leader. The stop
-//!   has the opposite one, and a deadline by which what is left is dropped.
-//! - A controller that fails or panics is started again, later and later, while the others go on. What cannot be mended by
-//!   starting again (a setup, a hook, an address, another manager) ends the program.
-//! - What it is told is checked before it connects to anything.
-//! - It asks the API for nothing that it was not asked for: idle, it renews its lease and nothing else.
+//! Guarantees:
+//! - The start is ordered: servers, informers until all caches are synced, `after_sync` hooks, runnables without leader
+//!   election, leader-only runnables. The shutdown runs in reverse order and has a deadline; what has not ended by then is
+//!   dropped.
+//! - A runnable that fails or panics is restarted with exponential backoff while the others continue. Errors that a restart
+//!   cannot fix (a setup, a hook, a listen address, another manager) end the program.
+//! - The configuration is validated before the first connection.
+//! - An idle manager sends no requests except renewals of its lease and of its watches.
 
 mod app;
-mod cluster;
+mod client;
 pub mod config;
 mod context;
+mod controller_manager;
 mod error;
 mod health;
 mod log;
-mod manager;
 mod metadata;
 mod process;
 mod registry;
@@ -42,9 +44,9 @@ pub use self::{
     app::App,
     config::{Config, ConfigError, ControllerSetting},
     context::ManagerContext,
+    controller_manager::Manager,
     error::ManagerError,
     health::HealthChecks,
-    manager::Manager,
     metadata::{ControllerType, ResourceMetadata},
     registry::Registration,
     runnable::{BoxError, Runnable, TaskRunnable, task},

@@ -1,4 +1,4 @@
-//! The managers of a process, from the first server to the last.
+//! Runs the managers of a process, with servers and events around them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,42 +7,44 @@ use tracing::{error, info};
 
 use super::{
     ConfigError, Manager, ManagerContext, ManagerError, Runnable, Stop,
-    health::{self, Server},
-    manager::OwnedRunnable,
+    controller_manager::OwnedRunnable,
+    health::{self, HealthServer},
     start_condition::StartCondition,
 };
 
-/// Runs managers, and what else belongs to the process. All end with the first that fails; the others are stopped first.
+/// Runs all managers and runnables. The first failure stops all of them.
 pub(super) async fn run(
     context: &ManagerContext,
     mut managers: Vec<Manager>,
-    parts: Vec<Arc<dyn Runnable>>,
+    runnables: Vec<Arc<dyn Runnable>>,
     stop: &Stop,
 ) -> Result<(), ManagerError> {
-    set_gates(context, &mut managers)?;
-    // Servers first: a probe that is not answered would be the end of a start that takes long.
+    set_conditions(context, &mut managers)?;
+    // Servers start first: an unanswered liveness probe would kill a program whose caches take long to sync.
     context.health().begin(stop, managers.iter().map(Manager::name));
     let servers = health::servers(context.config(), context);
     let mut listening = Vec::new();
-    for (address, pages) in servers {
-        listening.push(Server::listen(&address, pages).await?);
+    for (address, endpoints) in servers {
+        listening.push(HealthServer::listen(&address, endpoints).await?);
     }
-    let (stop_servers, stop_events) = (Stop::new(), Stop::new());
+    let stop_servers = Stop::new();
+    let stop_events = Stop::new();
     let mut serving = JoinSet::new();
     for server in listening {
-        info!(address = %server.address(), "serving");
+        info!(address = %server.address(), "serving health and metrics");
         let stop = stop_servers.clone();
         serving.spawn(async move { server.run(stop).await });
     }
-    let mut telling = JoinSet::new();
-    let (events, stop_telling) = (Arc::clone(context.events()), stop_events.clone());
-    telling.spawn(async move { events.run(stop_telling).await });
+    let mut events_task = JoinSet::new();
+    let events = Arc::clone(context.events());
+    let events_stop = stop_events.clone();
+    events_task.spawn(async move { events.run(events_stop).await });
 
-    let result = work(context, managers, parts, stop).await;
+    let result = run_all(context, managers, runnables, stop).await;
 
-    info!("writing the last events");
+    info!("flushing events");
     stop_events.stop(stop.remaining() / 5 * 4);
-    while telling.join_next().await.is_some() {}
+    while events_task.join_next().await.is_some() {}
     info!("stopping informers");
     stop.until_expired(context.informers().stop()).await;
     info!("stopping servers");
@@ -50,91 +52,93 @@ pub(super) async fn run(
     while serving.join_next().await.is_some() {}
     match &result {
         Ok(()) => info!("stopped"),
-        Err(error) => error!(%error, "stopped"),
+        Err(error) => error!(%error, "stopped after an error"),
     }
     result
 }
 
-/// Runs them until the first fails or all have ended.
-async fn work(
+/// Runs managers and runnables until the first fails or all have ended.
+async fn run_all(
     context: &ManagerContext,
     managers: Vec<Manager>,
-    parts: Vec<Arc<dyn Runnable>>,
+    runnables: Vec<Arc<dyn Runnable>>,
     stop: &Stop,
 ) -> Result<(), ManagerError> {
-    let mut working = JoinSet::new();
+    let mut running = JoinSet::new();
     let mut names = BTreeMap::new();
     for manager in managers {
-        let (name, stop) = (manager.name().to_owned(), stop.child());
-        let handle = working.spawn(async move { manager.work(stop).await });
+        let name = manager.name().to_owned();
+        let stop = stop.child();
+        let handle = running.spawn(async move { manager.run_until_stopped(stop).await });
         names.insert(handle.id(), name);
     }
-    for part in parts {
-        let (name, stop) = (part.name().to_owned(), stop.child());
-        let handle = working.spawn({
+    for runnable in runnables {
+        let name = runnable.name().to_owned();
+        let stop = stop.child();
+        let handle = running.spawn({
             let name = name.clone();
             async move {
-                let done = stop.until_expired(part.run(stop.clone())).await;
+                let done = stop.until_expired(runnable.run(stop.clone())).await;
                 match done.unwrap_or(Ok(())) {
                     Ok(()) if stop.is_stopped() => Ok(()),
-                    Ok(()) => Err("it ended by itself".into()),
+                    Ok(()) => Err("ended before the program was stopped".into()),
                     Err(source) => Err(source),
                 }
-                .map_err(|source| ManagerError::Part { name, source })
+                .map_err(|source| ManagerError::Runnable { name, source })
             }
         });
         names.insert(handle.id(), name);
     }
     let mut result = Ok(());
-    while let Some(done) = working.join_next_with_id().await {
+    while let Some(done) = running.join_next_with_id().await {
         let failure = match done {
             Ok((_, done)) => done.err(),
-            Err(error) => Some(ManagerError::Part {
+            Err(error) => Some(ManagerError::Runnable {
                 name: names.get(&error.id()).cloned().unwrap_or_default(),
                 source: error.into(),
             }),
         };
         if let Some(failure) = failure {
-            error!(error = %failure, "stopping, because a part of the program failed");
+            error!(error = %failure, "stopping the program after a failure");
             stop.stop(context.config().grace);
-            // The first failure is the reason; others may follow from it.
+            // The first failure is the cause; later ones may be its consequences.
             result = result.and(Err(failure));
         }
     }
-    // All may have ended by themselves.
+    // All managers may have ended without a stop.
     stop.stop(context.config().grace);
     result
 }
 
-/// Gives each post the gates of the configuration, and looks whether they can ever open.
-fn set_gates(context: &ManagerContext, managers: &mut [Manager]) -> Result<(), ConfigError> {
-    let told = &context.config().dependencies;
+/// Adds the configured start conditions to each runnable, and rejects unknown names and cycles.
+fn set_conditions(context: &ManagerContext, managers: &mut [Manager]) -> Result<(), ConfigError> {
+    let dependencies = &context.config().dependencies;
     let mut errors = Vec::new();
-    // What a name stands for: a runnable, or all of a setup.
+    // The runnables that a name refers to: one runnable, or all of a setup.
     let mut known: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for owned in managers.iter_mut().flat_map(|manager| manager.posts().iter()) {
+    for owned in managers.iter_mut().flat_map(|manager| manager.runnables().iter()) {
         for name in owned.names() {
             known
                 .entry(name)
                 .or_default()
-                .push(owned.post.runnable.name().to_owned());
+                .push(owned.supervised.runnable.name().to_owned());
         }
     }
     let mut waits: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for owned in managers.iter_mut().flat_map(Manager::posts) {
-        let name = owned.post.runnable.name().to_owned();
-        let mut asked = std::mem::take(&mut owned.post.gates);
+    for owned in managers.iter_mut().flat_map(Manager::runnables) {
+        let name = owned.supervised.runnable.name().to_owned();
+        let mut conditions = std::mem::take(&mut owned.supervised.conditions);
         for alias in owned.names() {
-            asked.extend(told.get(&alias).into_iter().flatten().cloned());
+            conditions.extend(dependencies.get(&alias).into_iter().flatten().cloned());
         }
-        for gate in asked {
-            let StartCondition::Controller(other) = &gate else {
-                owned.post.gates.push(gate);
+        for condition in conditions {
+            let StartCondition::Controller(other) = &condition else {
+                owned.supervised.conditions.push(condition);
                 continue;
             };
             let Some(others) = known.get(other) else {
                 errors.push(format!(
-                    "{name} depends on {other}, which is not there or disabled"
+                    "{name} depends on {other}, which does not exist or is disabled"
                 ));
                 continue;
             };
@@ -143,8 +147,8 @@ fn set_gates(context: &ManagerContext, managers: &mut [Manager]) -> Result<(), C
                 .or_default()
                 .extend(others.iter().cloned());
             owned
-                .post
-                .gates
+                .supervised
+                .conditions
                 .extend(others.iter().cloned().map(StartCondition::Controller));
         }
     }
@@ -179,9 +183,9 @@ fn waits_for_itself(name: &str, waits: &BTreeMap<String, Vec<String>>) -> bool {
 }
 
 impl OwnedRunnable {
-    /// All names that mean it, each once.
+    /// The distinct names that refer to the runnable.
     fn names(&self) -> Vec<String> {
-        let mut names = vec![self.post.runnable.name().to_owned()];
+        let mut names = vec![self.supervised.runnable.name().to_owned()];
         if let Some(owner) = &self.owner {
             names.extend([owner.name.clone(), owner.resource.clone()]);
         }

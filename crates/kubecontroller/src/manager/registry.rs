@@ -1,7 +1,7 @@
-//! Reconcilers that are there because they were linked.
+//! Reconcilers that are added to a program by linking them.
 //!
-//! A module that [registers](crate::register) a reconciler adds it to every program it is linked into: one that links many
-//! modules is a hub, one that links a single module runs that alone.
+//! A module that [registers](crate::register) a reconciler adds it to every program it is linked into: a program that links
+//! many such modules is a hub, one that links a single module runs that reconciler alone.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
@@ -10,7 +10,7 @@ use super::{
     setup::{ErasedSetup, Setup},
 };
 
-/// A reconciler that was linked into the program.
+/// A reconciler linked into the program.
 pub struct Registration {
     name: &'static str,
     metadata: ResourceMetadata,
@@ -21,10 +21,10 @@ pub struct Registration {
 
 inventory::collect!(Registration);
 
-/// Adds a reconciler to every program that this module is linked into.
+/// Adds a reconciler to every program that links this module.
 ///
-/// After `make` there may be `crds`, a function that gives the definitions of its resources, and `settings`, a list of
-/// [`ControllerSetting`](crate::manager::ControllerSetting) that it reads.
+/// Optional fields after `make`: `crds`, a function that returns the CRDs of the reconciler's resources, and `settings`, a list
+/// of the [`ControllerSetting`](crate::manager::ControllerSetting)s it reads.
 ///
 /// ```
 /// use kubecontroller::manager::{BoxError, Manager, Registration, ResourceMetadata, Setup};
@@ -87,36 +87,36 @@ impl Registration {
         self
     }
 
-    /// All that were linked into this program, by name.
+    /// All linked reconcilers, sorted by name.
     pub fn all() -> Vec<&'static Registration> {
         let mut all: Vec<_> = inventory::iter::<Registration>.into_iter().collect();
         all.sort_by_key(|registration| registration.name);
         all
     }
 
-    /// The one whose resource has that plural or that short name.
+    /// The reconciler of the resource with this plural or short name.
     pub fn find(resource: &str) -> Option<&'static Registration> {
         Registration::all()
             .into_iter()
             .find(|registration| registration.metadata.is_called(resource))
     }
 
-    /// What it is called.
+    /// The name of the reconciler.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What is known of its resource.
+    /// The metadata of its resource.
     pub fn metadata(&self) -> &ResourceMetadata {
         &self.metadata
     }
 
-    /// The definitions of its resources.
+    /// The CRDs of its resources.
     pub fn definitions(&self) -> Vec<CustomResourceDefinition> {
         (self.crds)()
     }
 
-    /// The settings it reads.
+    /// The settings that it reads.
     pub fn own_settings(&self) -> &'static [ControllerSetting] {
         self.settings
     }

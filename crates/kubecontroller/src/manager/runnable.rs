@@ -1,4 +1,4 @@
-//! What a manager runs.
+//! Units of work that a manager runs.
 
 use std::{future::Future, sync::Arc};
 
@@ -7,35 +7,35 @@ use futures_util::future::BoxFuture;
 use super::Stop;
 use crate::controller::ControllerHandle;
 
-/// What went wrong, in someone else's words.
+/// An error of any type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Something that runs until it is stopped: a controller, a server, anything.
+/// Something that runs until it is stopped, such as a controller or a server.
 ///
-/// It is supervised. Returning an error, or a panic, means that [`run`](Runnable::run) is called again after a while;
-/// returning `Ok` before it was told to stop means that there is nothing left to do. So whatever a run needs afresh is made
-/// within `run`: see [`task`], whose closure is called once per run.
+/// A manager supervises its runnables. If [`run`](Runnable::run) returns an error or panics, the manager calls it again after a
+/// backoff; if it returns `Ok` before it was stopped, the runnable has completed. Create the state of a run inside `run`, so
+/// that a restart begins with fresh state; [`task`] calls its closure once per run.
 pub trait Runnable: Send + Sync + 'static {
-    /// What it is called in the log, in figures and in the configuration. One of a manager's runnables has it.
+    /// The name in the log, in metrics and in the configuration, unique within the process.
     fn name(&self) -> &str;
 
-    /// Whether only the leader may run it. True unless said otherwise; it matters only where leaders are elected.
+    /// Whether the runnable runs only on the leader. Default: true. Has no effect without leader election.
     fn leader_only(&self) -> bool {
         true
     }
 
-    /// Whether others who depend on it may begin. CommandLine while it runs.
+    /// Whether controllers that depend on this runnable may start. Called only while it runs.
     fn is_ready(&self) -> bool {
         true
     }
 
-    /// What can be looked at while it runs, if it is a controller.
+    /// The handle of the controller, if the runnable is one.
     fn handle(&self) -> Option<ControllerHandle> {
         None
     }
 
-    /// Runs until there is nothing left to do, or until `stop`: then takes no more work, finishes what was begun, and
-    /// returns. What has not returned by the deadline of `stop` is dropped; it is some time before the process has to end.
+    /// Runs until the work is complete or `stop` is triggered; then it accepts no new work, finishes what it has begun, and
+    /// returns. A run that has not returned by the deadline of `stop` is dropped.
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>>;
 }
 
@@ -61,14 +61,15 @@ impl Runnable for Box<dyn Runnable> {
     }
 }
 
-/// A [`Runnable`] from a closure, which is called for each run.
+/// A [`Runnable`] that calls a closure. Created by [`task`].
 pub struct TaskRunnable<F> {
     name: String,
     leader_only: bool,
     run: F,
 }
 
-/// A runnable from a closure, which is called again for each run. Only the leader runs it, unless [`TaskRunnable::everywhere`].
+/// Creates a runnable from a closure, which is called once per run. It is leader-only, unless
+/// [`without_leader_election`](TaskRunnable::without_leader_election) is called.
 ///
 /// ```
 /// use kubecontroller::manager::{Stop, task};
@@ -95,7 +96,7 @@ where
 // --- TaskRunnable ---
 
 impl<F> TaskRunnable<F> {
-    /// It runs whether this process leads or not.
+    /// Runs the task also on processes that are not the leader.
     #[must_use]
     pub fn without_leader_election(mut self) -> Self {
         self.leader_only = false;

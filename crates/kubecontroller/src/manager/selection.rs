@@ -1,14 +1,14 @@
-//! Which controllers run.
+//! The selection of controllers to run.
 
-/// Which controllers run, by their names or the names of their resources. All unless said otherwise.
+/// RuleTarget controllers run, selected by the names of controllers or of their resources. Default: all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControllerSelection {
-    /// In order: a name, or all, and whether it runs. The last one that fits counts; without any, all run.
-    rules: Vec<(Which, bool)>,
+    /// Names and whether they run. The last matching rule applies; without rules, all controllers run.
+    rules: Vec<(RuleTarget, bool)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Which {
+enum RuleTarget {
     All,
     Named(String),
 }
@@ -16,57 +16,61 @@ enum Which {
 // --- ControllerSelection ---
 
 impl ControllerSelection {
-    /// Only these; all if there are none.
+    /// Selects the named controllers; all if the list is empty.
     pub fn only(names: Vec<String>) -> Self {
         ControllerSelection {
-            rules: names.into_iter().map(|name| (Which::Named(name), true)).collect(),
+            rules: names
+                .into_iter()
+                .map(|name| (RuleTarget::Named(name), true))
+                .collect(),
         }
     }
 
-    /// `*` is all, `-x` is not `x`, `x` is `x`. What nothing is said about does not run.
-    pub fn parse(words: &[String]) -> Result<Self, String> {
+    /// Parses a list in which `*` enables all, `x` enables `x` and `-x` disables it. Controllers without a match do not run.
+    // upstream: staging/src/k8s.io/controller-manager/app/helper.go IsControllerEnabled
+    pub fn parse(names: &[String]) -> Result<Self, String> {
         let mut rules = Vec::new();
-        for word in words {
+        for word in names {
             let (name, runs) = match word.strip_prefix('-') {
                 Some(name) => (name, false),
                 None => (word.as_str(), true),
             };
-            let which = match name {
-                "*" => Which::All,
-                "" => return Err(format!("{word:?} names no controller")),
-                name => Which::Named(name.to_owned()),
+            let target = match name {
+                "*" => RuleTarget::All,
+                "" => return Err(format!("{word:?} is not the name of a controller")),
+                name => RuleTarget::Named(name.to_owned()),
             };
-            let is_twice = rules
+            let is_contradiction = rules
                 .iter()
-                .any(|(known, other)| *known == which && *other != runs);
-            if is_twice {
-                return Err(format!("{name} is both wanted and not wanted"));
+                .any(|(known, other)| *known == target && *other != runs);
+            if is_contradiction {
+                return Err(format!("{name} is both enabled and disabled"));
             }
-            rules.push((which, runs));
+            rules.push((target, runs));
         }
         if rules.is_empty() {
-            return Err("no controllers at all; leave it out to run all of them".to_owned());
+            return Err("the list of controllers is empty: omit it to run all of them".to_owned());
         }
-        // A name says more than `*`, wherever it stands.
-        rules.sort_by_key(|(which, _)| *which != Which::All);
+        // A name overrides `*`, wherever it is in the list.
+        rules.sort_by_key(|(target, _)| *target != RuleTarget::All);
         Ok(ControllerSelection { rules })
     }
 
-    /// Whether a controller runs.
+    /// Whether a controller is enabled.
     pub fn has(&self, name: &str, resource: &str) -> bool {
-        let fits = |which: &Which| match which {
-            Which::All => true,
-            Which::Named(wanted) => wanted == name || wanted == resource,
+        let fits = |target: &RuleTarget| match target {
+            RuleTarget::All => true,
+            RuleTarget::Named(wanted) => wanted == name || wanted == resource,
         };
-        let rule = self.rules.iter().rev().find(|(which, _)| fits(which));
+        let rule = self.rules.iter().rev().find(|(target, _)| fits(target));
         rule.map_or(self.rules.is_empty(), |(_, runs)| *runs)
     }
 
-    /// The names in it that are nobody's.
+    /// The names for which `is_known` returns false.
     pub(super) fn unknown(&self, is_known: impl Fn(&str) -> bool) -> Vec<&str> {
-        let named = self.rules.iter().filter_map(|(which, _)| match which {
-            Which::All => None,
-            Which::Named(name) => Some(name.as_str()),
+        let named = self.rules.iter().filter_map(|(target, _)| match target {
+            RuleTarget::All => None,
+            RuleTarget::Named(name) => Some(name.as_str()),
         });
         named.filter(|name| !is_known(name)).collect()
     }
@@ -76,17 +80,17 @@ impl ControllerSelection {
 mod tests {
     use super::ControllerSelection;
 
-    fn words(text: &str) -> Vec<String> {
+    fn names(text: &str) -> Vec<String> {
         text.split(',')
-            .filter(|word| !word.is_empty())
+            .filter(|name| !name.is_empty())
             .map(str::to_owned)
             .collect()
     }
 
     #[test]
-    fn controllers_are_chosen_by_name_or_by_resource() {
+    fn selects_by_name_or_resource() {
         let chosen = |text: &str| {
-            let selection = ControllerSelection::parse(&words(text)).unwrap();
+            let selection = ControllerSelection::parse(&names(text)).unwrap();
             [("at", "ats"), ("dummy", "dummies"), ("job", "jobs")]
                 .map(|(name, resource)| selection.has(name, resource))
         };
@@ -95,18 +99,18 @@ mod tests {
         assert_eq!(chosen("-dummies,*"), [true, false, true]);
         assert_eq!(chosen("at,jobs"), [true, false, true]);
         assert_eq!(chosen("-at"), [false, false, false]);
-        assert!(ControllerSelection::parse(&words("a,-a")).is_err());
-        assert!(ControllerSelection::parse(&words("-")).is_err());
+        assert!(ControllerSelection::parse(&names("a,-a")).is_err());
+        assert!(ControllerSelection::parse(&names("-")).is_err());
     }
 
     #[test]
-    fn an_empty_list_of_enabled_ones_is_all() {
+    fn empty_selection_enables_all() {
         assert!(ControllerSelection::default().has("at", "ats"));
         assert!(ControllerSelection::only(Vec::new()).has("at", "ats"));
-        let only = ControllerSelection::only(words("ats"));
+        let only = ControllerSelection::only(names("ats"));
         assert!(only.has("at", "ats") && !only.has("dummy", "dummies"));
         assert_eq!(
-            ControllerSelection::only(words("ats,bats")).unknown(|name| name == "ats"),
+            ControllerSelection::only(names("ats,bats")).unknown(|name| name == "ats"),
             ["bats"]
         );
     }

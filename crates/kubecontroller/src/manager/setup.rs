@@ -1,4 +1,4 @@
-//! How a reconciler becomes part of a manager.
+//! The interface between a reconciler and its manager.
 
 use std::future::{Future, ready};
 
@@ -6,25 +6,25 @@ use futures_util::future::BoxFuture;
 
 use super::{BoxError, Manager};
 
-/// A reconciler that can be installed into a manager.
+/// A reconciler that can be added to a manager; controller-runtime's `SetupWithManager`.
 pub trait Setup: Send + Sync + 'static {
-    /// What it is called in the configuration. Its runnables may have other names.
+    /// The name in the configuration. The runnables that the setup adds may have other names.
     fn name(&self) -> &str;
 
-    /// The plural of the resource it works on. It is enabled, disabled and filtered by that too.
+    /// The plural of the resource that the reconciler handles. The configuration can enable, disable and filter by it.
     fn resource(&self) -> &str;
 
-    /// Makes its controllers and [adds](Manager::add) them. Called once, before anything runs.
+    /// Creates the controllers and [adds](Manager::add) them. Called once, before anything runs.
     fn setup(&self, manager: &mut Manager) -> impl Future<Output = Result<(), BoxError>> + Send;
 
-    /// Called once, when all informers are synced and before any controller runs.
+    /// Called once, after all informers have synced and before any controller starts.
     fn after_sync(&self, manager: &Manager) -> impl Future<Output = Result<(), BoxError>> + Send {
         let _ = manager;
         ready(Ok(()))
     }
 }
 
-/// The same for any of them.
+/// An object-safe [`Setup`].
 #[doc(hidden)]
 pub trait ErasedSetup: Send + Sync {
     fn name(&self) -> &str;

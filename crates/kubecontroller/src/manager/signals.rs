@@ -1,4 +1,4 @@
-//! Signals that end a program.
+//! Signals that stop a program.
 
 use std::{io, time::Duration};
 
@@ -10,10 +10,11 @@ use tracing::{info, warn};
 
 use super::Stop;
 
-/// INT, TERM and QUIT, in numbers.
+/// The numbers of SIGINT, SIGTERM and SIGQUIT.
 const ENDINGS: [i32; 3] = [2, 15, 3];
 
-/// The first signal stops, the second ends the process at once. Listens until what is returned is dropped.
+/// Stops on the first signal and ends the process on the second. Listens until the returned set is dropped.
+// upstream: staging/src/k8s.io/apiserver/pkg/server/signal.go SetupSignalContext
 pub(super) fn stop_by(stop: &Stop, grace: Duration) -> JoinSet<()> {
     let mut listening = JoinSet::new();
     for number in ENDINGS {
@@ -22,7 +23,7 @@ pub(super) fn stop_by(stop: &Stop, grace: Duration) -> JoinSet<()> {
             Ok(signals) => {
                 listening.spawn(listen(signals, number, stop.clone(), grace));
             }
-            Err(error) => warn!(number, %error, "cannot listen to a signal"),
+            Err(error) => warn!(signal = number, %error, "failed to listen for signal"),
         }
     }
     listening
@@ -31,10 +32,10 @@ pub(super) fn stop_by(stop: &Stop, grace: Duration) -> JoinSet<()> {
 async fn listen(mut signals: Signal, number: i32, stop: Stop, grace: Duration) {
     while signals.recv().await.is_some() {
         if stop.is_stopped() {
-            warn!(signal = number, "ending at once");
+            warn!(signal = number, "received second signal; exiting immediately");
             std::process::exit(128 + number);
         }
-        info!(signal = number, ?grace, "stopping");
+        info!(signal = number, ?grace, "received signal; stopping");
         stop.stop(grace);
     }
 }

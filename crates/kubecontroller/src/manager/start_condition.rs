@@ -1,4 +1,4 @@
-//! What a controller waits for before it begins.
+//! Conditions for the start of a controller.
 
 use std::{fmt, time::Duration};
 
@@ -10,60 +10,62 @@ use tracing::info;
 
 use super::status::StatusBoard;
 
-/// What a controller waits for before it begins.
+/// A condition that must hold before a controller starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartCondition {
-    /// A TCP port that answers: `HOST:PORT`.
+    /// A TCP port accepts connections: `HOST:PORT`.
     Port(String),
-    /// Another controller of the process that runs and is ready.
+    /// Another controller of the process is running and ready.
     Controller(String),
 }
 
-/// How often a port is tried, and how often the waiting is logged.
-const POLL: Duration = Duration::from_secs(5);
-/// How often another controller is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often a port is tried, and how often the wait is logged.
+const PORT_POLL: Duration = Duration::from_secs(5);
+/// How often the state of another controller is read.
+const READY_POLL: Duration = Duration::from_millis(100);
 
 // --- StartCondition ---
 
 impl StartCondition {
-    /// `HOST:PORT`, with or without `tcp://`, or the name of a controller.
+    /// Parses `HOST:PORT`, with or without `tcp://`, or the name of a controller.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix("tcp://").unwrap_or(text);
         let Some((host, port)) = text.rsplit_once(':') else {
             return Ok(StartCondition::Controller(text.to_owned()));
         };
         if host.is_empty() || port.parse::<u16>().is_err() {
-            return Err(format!("{text:?} is not HOST:PORT nor the name of a controller"));
+            return Err(format!(
+                "{text:?} is neither HOST:PORT nor the name of a controller"
+            ));
         }
         Ok(StartCondition::Port(text.to_owned()))
     }
 
-    /// Waits until it is open, and says so in the log every five seconds.
-    pub(super) async fn open(&self, who: &str, board: &StatusBoard) {
-        let mut told = None;
+    /// Waits until the condition holds, and logs the wait periodically.
+    pub(super) async fn wait(&self, controller: &str, board: &StatusBoard) {
+        let mut logged = None;
         loop {
             let began = Instant::now();
-            if self.is_open(board).await {
-                info!(controller = who, gate = %self, "the gate is open");
+            if self.holds(board).await {
+                info!(controller, condition = %self, "start condition holds");
                 return;
             }
-            if told.is_none_or(|told: Instant| told.elapsed() >= POLL) {
-                info!(controller = who, gate = %self, "waiting");
-                told = Some(began);
+            if logged.is_none_or(|logged: Instant| logged.elapsed() >= PORT_POLL) {
+                info!(controller, condition = %self, "waiting for start condition");
+                logged = Some(began);
             }
             let pause = match self {
-                StartCondition::Port(_) => POLL.saturating_sub(began.elapsed()),
-                StartCondition::Controller(_) => LOOK,
+                StartCondition::Port(_) => PORT_POLL.saturating_sub(began.elapsed()),
+                StartCondition::Controller(_) => READY_POLL,
             };
             sleep(pause).await;
         }
     }
 
-    async fn is_open(&self, board: &StatusBoard) -> bool {
+    async fn holds(&self, board: &StatusBoard) -> bool {
         match self {
             StartCondition::Port(address) => {
-                matches!(timeout(POLL, TcpStream::connect(address)).await, Ok(Ok(_)))
+                matches!(timeout(PORT_POLL, TcpStream::connect(address)).await, Ok(Ok(_)))
             }
             StartCondition::Controller(name) => board.is_ready(name),
         }

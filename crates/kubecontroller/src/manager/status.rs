@@ -1,4 +1,4 @@
-//! Who runs.
+//! The status of runnables.
 
 use std::{
     collections::BTreeMap,
@@ -8,56 +8,56 @@ use std::{
 use super::Runnable;
 use crate::controller::ControllerHandle;
 
-/// How each runnable of a process fares. Clones are the same.
+/// The status of all runnables of a process. Clones share their state.
 #[derive(Clone, Default)]
 pub(super) struct StatusBoard {
-    entries: Arc<Mutex<BTreeMap<String, Entry>>>,
+    entries: Arc<Mutex<BTreeMap<String, StatusEntry>>>,
 }
 
-struct Entry {
+struct StatusEntry {
     runnable: Arc<dyn Runnable>,
     state: RunnableState,
 }
 
-/// A runnable of a process, looked at.
+/// The status of a runnable.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunnableStatus {
-    /// What it is called.
+    /// The name of the runnable.
     pub name: String,
-    /// How it fares.
+    /// Its state.
     pub state: RunnableState,
-    /// Whether only a leader runs it.
+    /// Whether it runs only on the leader.
     pub leader_only: bool,
-    /// Its queue and its errors, if it is a controller.
+    /// The handle of its queue and errors, if it is a controller.
     pub handle: Option<ControllerHandle>,
 }
 
-/// How a runnable fares.
+/// The state of a runnable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunnableState {
-    /// It was not begun yet, or its turn is over.
+    /// Not started, or stopped.
     Idle,
-    /// It runs.
+    /// Running.
     Running,
-    /// It failed, and is begun again later.
+    /// Failed, and waiting for its restart.
     Failed,
-    /// It has nothing left to do.
+    /// Completed.
     Done,
 }
 
 // --- StatusBoard ---
 
 impl StatusBoard {
-    /// Puts a runnable on the board. False if there is one of that name.
-    pub(super) fn enter(&self, runnable: Arc<dyn Runnable>) -> bool {
+    /// Adds a runnable. Returns false if its name is taken.
+    pub(super) fn insert(&self, runnable: Arc<dyn Runnable>) -> bool {
         let name = runnable.name().to_owned();
         let mut entries = self.entries();
         if entries.contains_key(&name) {
             return false;
         }
         let state = RunnableState::Idle;
-        entries.insert(name, Entry { runnable, state });
+        entries.insert(name, StatusEntry { runnable, state });
         true
     }
 
@@ -67,7 +67,7 @@ impl StatusBoard {
         }
     }
 
-    /// Whether it runs, and others may rely on it.
+    /// Whether the runnable is ready, so that its dependents may start. A completed runnable counts as ready.
     pub(super) fn is_ready(&self, name: &str) -> bool {
         let runnable = match self.entries().get(name) {
             Some(entry) if entry.state == RunnableState::Running => Arc::clone(&entry.runnable),
@@ -77,10 +77,10 @@ impl StatusBoard {
         runnable.is_ready()
     }
 
-    /// All of them, in the order of their names.
+    /// The status of all runnables, sorted by name.
     pub(super) fn all(&self) -> Vec<RunnableStatus> {
         let entries = self.entries();
-        let status = |(name, entry): (&String, &Entry)| RunnableStatus {
+        let status = |(name, entry): (&String, &StatusEntry)| RunnableStatus {
             name: name.clone(),
             state: entry.state,
             leader_only: entry.runnable.leader_only(),
@@ -89,7 +89,7 @@ impl StatusBoard {
         entries.iter().map(status).collect()
     }
 
-    fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<String, StatusEntry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,10 @@
-//! The end of a task, announced.
+//! A stop signal with a deadline.
 //!
-//! Promises:
-//! - Stopping a [`Stop`] stops all its children, and no one else. It cannot be taken back.
-//! - Whoever stops says how long draining may take. A deadline only ever moves nearer, and a child's is never later than
-//!   that of its parents.
-//! - Nobody is stopped because a `Stop` was dropped.
+//! Guarantees:
+//! - Triggering a [`Stop`] triggers its children, and nothing else. It cannot be undone.
+//! - The caller of `stop` sets how long draining may take. Deadlines only move earlier, and the deadline of a child is never
+//!   later than that of its parents.
+//! - Dropping a `Stop` triggers nothing.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Tells a task to end, and by when. Clones are the same stop.
+/// Signals a task to stop, and by when: a cancellation token with a deadline. Clones share the signal.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -32,75 +32,75 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone)]
 pub struct Stop {
     token: CancellationToken,
-    node: Arc<Node>,
+    node: Arc<StopNode>,
 }
 
-struct Node {
-    /// When draining has to be over; none until this very stop was stopped.
+struct StopNode {
+    /// When draining must be complete; none until this very node was stopped.
     deadline: watch::Sender<Option<Instant>>,
-    parent: Option<Arc<Node>>,
+    parent: Option<Arc<StopNode>>,
 }
 
 // --- Stop ---
 
 impl Stop {
-    /// A stop of its own, that nobody but its holders can stop.
+    /// Creates a stop without a parent.
     pub fn new() -> Self {
         Stop {
             token: CancellationToken::new(),
-            node: Arc::new(Node::under(None)),
+            node: Arc::new(StopNode::under(None)),
         }
     }
 
-    /// A stop that is also stopped with this one.
+    /// Creates a stop that is also triggered when this one is.
     #[must_use]
     pub fn child(&self) -> Self {
         Stop {
             token: self.token.child_token(),
-            node: Arc::new(Node::under(Some(Arc::clone(&self.node)))),
+            node: Arc::new(StopNode::under(Some(Arc::clone(&self.node)))),
         }
     }
 
-    /// Tells everyone who holds this or a child of it to end, within `grace`. Doing so again can only shorten the time.
+    /// Triggers the stop, with `grace` as the time for draining. Further calls can only shorten the time.
     pub fn stop(&self, grace: Duration) {
         let deadline = Instant::now() + grace;
-        self.node.deadline.send_if_modified(|known| {
-            let is_nearer = known.is_none_or(|known| deadline < known);
+        self.node.deadline.send_if_modified(|current| {
+            let is_nearer = current.is_none_or(|current| deadline < current);
             if is_nearer {
-                *known = Some(deadline);
+                *current = Some(deadline);
             }
             is_nearer
         });
-        // Only now: whoever wakes up may ask for the deadline.
+        // The deadline is set before the token is cancelled, because tasks read it as soon as they wake up.
         self.token.cancel();
     }
 
-    /// Whether it is time to end.
+    /// Whether the stop was triggered.
     pub fn is_stopped(&self) -> bool {
         self.token.is_cancelled()
     }
 
-    /// Waits until it is time to end. Take no more work then, and finish what was begun before the deadline.
+    /// Waits until the stop is triggered. Then accept no new work, and finish by the deadline what has begun.
     pub async fn stopped(&self) {
         self.token.cancelled().await;
     }
 
-    /// When draining has to be over. None until it is time to end.
+    /// When draining must be complete. None until the stop is triggered.
     pub fn deadline(&self) -> Option<Instant> {
         let deadlines = self.node.chain().filter_map(|node| *node.deadline.borrow());
         deadlines.min()
     }
 
-    /// How long draining may still take: nothing after the deadline, and no end of time while nothing was stopped.
+    /// The remaining time for draining: zero after the deadline, `Duration::MAX` before the stop is triggered.
     pub fn remaining(&self) -> Duration {
         self.deadline().map_or(Duration::MAX, |deadline| {
             deadline.saturating_duration_since(Instant::now())
         })
     }
 
-    /// Waits until draining has to be over: what still runs then is to be dropped.
+    /// Waits for the deadline. Drop whatever still runs then.
     pub async fn expired(&self) {
-        let mut news: Vec<_> = self.node.chain().map(|node| node.deadline.subscribe()).collect();
+        let mut updates: Vec<_> = self.node.chain().map(|node| node.deadline.subscribe()).collect();
         loop {
             let deadline = self.deadline();
             let over = async {
@@ -109,10 +109,11 @@ impl Stop {
                     None => std::future::pending().await,
                 }
             };
-            // The senders live as long as `self`, so that an error means nothing but the end of the world.
+            // The senders live as long as `self`, so `changed` cannot fail.
             let nearer = select_all(
-                news.iter_mut()
-                    .map(|news| -> BoxFuture<'_, _> { news.changed().boxed() }),
+                updates
+                    .iter_mut()
+                    .map(|update| -> BoxFuture<'_, _> { update.changed().boxed() }),
             );
             tokio::select! {
                 () = over => return,
@@ -121,12 +122,12 @@ impl Stop {
         }
     }
 
-    /// Does something unless, or until, it is time to end. None if it was dropped half done.
+    /// Runs a future until it completes or the stop is triggered. Returns none if the future was dropped.
     pub async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         self.token.run_until_cancelled(work).await
     }
 
-    /// Does something that may go on while others drain, until the deadline. None if it was dropped half done.
+    /// Runs a future until it completes or the deadline passes. Returns none if the future was dropped.
     pub async fn until_expired<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -149,18 +150,18 @@ impl fmt::Debug for Stop {
     }
 }
 
-// --- Node ---
+// --- StopNode ---
 
-impl Node {
-    fn under(parent: Option<Arc<Node>>) -> Self {
-        Node {
+impl StopNode {
+    fn under(parent: Option<Arc<StopNode>>) -> Self {
+        StopNode {
             deadline: watch::Sender::new(None),
             parent,
         }
     }
 
-    /// This one and all above it.
-    fn chain(&self) -> impl Iterator<Item = &Node> {
+    /// This node and its ancestors.
+    fn chain(&self) -> impl Iterator<Item = &StopNode> {
         std::iter::successors(Some(self), |node| node.parent.as_deref())
     }
 }
@@ -176,9 +177,10 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn a_stop_reaches_children_and_nobody_else() {
+    async fn stop_triggers_children_only() {
         let root = Stop::new();
-        let (first, second) = (root.child(), root.child());
+        let first = root.child();
+        let second = root.child();
         let grandchild = first.child();
         first.stop(SECOND);
         grandchild.stopped().await;
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_deadline_only_moves_nearer() {
+    async fn deadline_only_moves_earlier() {
         let root = Stop::new();
         let child = root.child();
         assert_eq!((child.deadline(), child.remaining()), (None, Duration::MAX));
@@ -209,14 +211,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_ends_with_the_stop_or_with_its_deadline() {
+    async fn futures_end_with_the_stop_or_its_deadline() {
         let stop = Stop::new();
         assert_eq!(stop.unless_stopped(async { 1 }).await, Some(1));
         assert!(timeout(SECOND, stop.expired()).await.is_err());
         stop.stop(SECOND);
-        let for_ever = std::future::pending::<()>;
-        assert_eq!(stop.unless_stopped(for_ever()).await, None);
+        let forever = std::future::pending::<()>;
+        assert_eq!(stop.unless_stopped(forever()).await, None);
         assert_eq!(stop.until_expired(async { 2 }).await, Some(2));
-        assert_eq!(stop.until_expired(for_ever()).await, None);
+        assert_eq!(stop.until_expired(forever()).await, None);
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps a runnable running.
+//! Supervision of runnables.
 
 use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -16,20 +16,20 @@ use super::{
 };
 use crate::{metrics::Metrics, workqueue::ExponentialBackoff};
 
-/// How long a runnable waits after it failed. One that ran for as long as the longest wait starts anew.
+/// The restart backoff. It resets after a run that lasted as long as the maximal delay.
 const BACKOFF: ExponentialBackoff = ExponentialBackoff {
     base: Duration::from_secs(1),
     max: Duration::from_mins(1),
 };
 
-/// A runnable, and what it waits for before it begins.
+/// A runnable and the conditions for its start.
 #[derive(Clone)]
 pub(super) struct SupervisedRunnable {
     pub(super) runnable: Arc<dyn Runnable>,
-    pub(super) gates: Vec<StartCondition>,
+    pub(super) conditions: Vec<StartCondition>,
 }
 
-/// What supervisors share.
+/// What the supervised tasks share.
 #[derive(Clone)]
 pub(super) struct Supervisor {
     pub(super) board: StatusBoard,
@@ -39,36 +39,44 @@ pub(super) struct Supervisor {
 // --- Supervisor ---
 
 impl Supervisor {
-    /// Runs all of them until they are stopped, and joins them. What does not end by the deadline is dropped.
-    pub(super) async fn run(&self, posts: Vec<SupervisedRunnable>, stop: Stop, tasks: &mut JoinSet<()>) {
-        for post in posts {
-            let (supervisor, stop) = (self.clone(), stop.clone());
-            tasks.spawn(async move { supervisor.supervise(post, stop).await });
+    /// Runs all runnables until they are stopped, and joins them. What has not ended by the deadline is dropped.
+    pub(super) async fn run(&self, runnables: Vec<SupervisedRunnable>, stop: Stop, tasks: &mut JoinSet<()>) {
+        for supervised in runnables {
+            let supervisor = self.clone();
+            let stop = stop.clone();
+            tasks.spawn(async move { supervisor.supervise(supervised, stop).await });
         }
         while tasks.join_next().await.is_some() {}
     }
 
-    /// Runs one until it is stopped or has nothing left to do, however often it fails.
-    async fn supervise(&self, post: SupervisedRunnable, stop: Stop) {
-        let name = post.runnable.name();
-        for gate in &post.gates {
-            if stop.unless_stopped(gate.open(name, &self.board)).await.is_none() {
+    /// Runs one runnable until it is stopped or has completed, and restarts it after failures.
+    async fn supervise(&self, supervised: SupervisedRunnable, stop: Stop) {
+        let name = supervised.runnable.name();
+        for condition in &supervised.conditions {
+            if stop
+                .unless_stopped(condition.wait(name, &self.board))
+                .await
+                .is_none()
+            {
                 return;
             }
         }
         let mut failures = 0;
         loop {
             self.board.set(name, RunnableState::Running);
-            debug!(controller = name, "started");
+            debug!(controller = name, "started controller");
             let began = Instant::now();
-            let run = AssertUnwindSafe(async { post.runnable.run(stop.clone()).await }).catch_unwind();
+            let run = AssertUnwindSafe(async { supervised.runnable.run(stop.clone()).await }).catch_unwind();
             let why = match stop.until_expired(run).await {
                 None => {
-                    warn!(controller = name, "did not end in time, and was dropped");
+                    warn!(
+                        controller = name,
+                        "dropped controller that did not stop by the deadline"
+                    );
                     return self.board.set(name, RunnableState::Idle);
                 }
                 Some(Ok(Ok(()))) => {
-                    debug!(controller = name, "ended");
+                    debug!(controller = name, "controller ended");
                     let state = if stop.is_stopped() {
                         RunnableState::Idle
                     } else {
@@ -77,10 +85,10 @@ impl Supervisor {
                     return self.board.set(name, state);
                 }
                 Some(Ok(Err(error))) => error.to_string(),
-                Some(Err(panic)) => format!("panic: {}", message(&*panic)),
+                Some(Err(panic)) => format!("panic: {}", panic_message(&*panic)),
             };
             if stop.is_stopped() {
-                warn!(controller = name, why, "failed to end well");
+                warn!(controller = name, error = why, "controller failed while stopping");
                 return self.board.set(name, RunnableState::Idle);
             }
             failures = if began.elapsed() >= BACKOFF.max {
@@ -90,7 +98,12 @@ impl Supervisor {
             };
             let pause = BACKOFF.after(failures);
             self.metrics.record_restart(name);
-            error!(controller = name, why, ?pause, "failed, and is started again");
+            error!(
+                controller = name,
+                error = why,
+                ?pause,
+                "controller failed; restarting after backoff"
+            );
             self.board.set(name, RunnableState::Failed);
             if stop.unless_stopped(sleep(pause)).await.is_none() {
                 return self.board.set(name, RunnableState::Idle);
@@ -99,8 +112,8 @@ impl Supervisor {
     }
 }
 
-/// What a panic said.
-pub(super) fn message(panic: &(dyn Any + Send)) -> &str {
+/// The message of a panic.
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("no message")
@@ -130,17 +143,17 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Runs these; the stop ends them.
+    /// Runs the given runnables under a supervisor.
     fn supervised(runnables: Vec<(Arc<dyn Runnable>, Vec<StartCondition>)>) -> (Stop, JoinSet<()>, Metrics) {
         let mut registry = prometheus_client::registry::Registry::default();
         let metrics = Metrics::new(&mut registry);
         let board = StatusBoard::default();
         for (runnable, _) in &runnables {
-            assert!(board.enter(Arc::clone(runnable)));
+            assert!(board.insert(Arc::clone(runnable)));
         }
-        let posts = runnables
+        let runnables = runnables
             .into_iter()
-            .map(|(runnable, gates)| SupervisedRunnable { runnable, gates })
+            .map(|(runnable, conditions)| SupervisedRunnable { runnable, conditions })
             .collect();
         let supervisor = Supervisor {
             board,
@@ -149,17 +162,18 @@ mod tests {
         let stop = Stop::new();
         let stopped = stop.clone();
         let mut all = JoinSet::new();
-        all.spawn(async move { supervisor.run(posts, stopped, &mut JoinSet::new()).await });
+        all.spawn(async move { supervisor.run(runnables, stopped, &mut JoinSet::new()).await });
         (stop, all, metrics)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_panics_or_fails_is_started_again_later_and_later_while_others_go_on() {
+    async fn restarts_failed_runnables_with_backoff_while_others_continue() {
         let begin = Instant::now();
         let starts = Arc::new(Mutex::new(Vec::new()));
-        let beats = Arc::new(AtomicU32::new(0));
-        let (seen, beaten) = (Arc::clone(&starts), Arc::clone(&beats));
-        let weak = task("weak", move |_| {
+        let ticks = Arc::new(AtomicU32::new(0));
+        let seen = Arc::clone(&starts);
+        let counter = Arc::clone(&ticks);
+        let failing = task("failing", move |_| {
             let mut seen = seen.lock().unwrap();
             seen.push(begin.elapsed().as_secs());
             let is_odd = seen.len() % 2 == 1;
@@ -168,42 +182,42 @@ mod tests {
                 Err("even".into())
             }
         });
-        let strong = task("strong", move |stop| {
-            let beaten = Arc::clone(&beaten);
+        let steady = task("steady", move |stop| {
+            let counter = Arc::clone(&counter);
             async move {
                 while stop.unless_stopped(sleep(SECOND)).await.is_some() {
-                    beaten.fetch_add(1, Ordering::SeqCst);
+                    counter.fetch_add(1, Ordering::SeqCst);
                 }
                 Ok(())
             }
         });
-        let (stop, mut all, _) = supervised(vec![(Arc::new(weak), vec![]), (Arc::new(strong), vec![])]);
+        let (stop, mut all, _) = supervised(vec![(Arc::new(failing), vec![]), (Arc::new(steady), vec![])]);
         sleep(Duration::from_secs(200)).await;
         assert_eq!(*starts.lock().unwrap(), [0, 1, 3, 7, 15, 31, 63, 123, 183]);
-        assert!(beats.load(Ordering::SeqCst) >= 199);
+        assert!(ticks.load(Ordering::SeqCst) >= 199);
         stop.stop(SECOND);
         all.join_next().await.unwrap().unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_ran_for_long_is_started_again_soon() {
+    async fn long_run_resets_backoff() {
         let begin = Instant::now();
         let starts = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&starts);
-        let tired = task("tired", move |_| {
+        let failing = task("failing", move |_| {
             seen.lock().unwrap().push(begin.elapsed().as_secs());
             async {
                 sleep(Duration::from_secs(100)).await;
-                Err("tired".into())
+                Err("failed".into())
             }
         });
-        let (_stop, _all, _) = supervised(vec![(Arc::new(tired), vec![])]);
+        let (_stop, _all, _) = supervised(vec![(Arc::new(failing), vec![])]);
         sleep(Duration::from_secs(350)).await;
         assert_eq!(*starts.lock().unwrap(), [0, 101, 202, 303]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_does_not_end_is_dropped_by_the_deadline_and_what_is_done_is_left_alone() {
+    async fn drops_at_deadline_and_does_not_restart_completed_runnables() {
         let stubborn = task("stubborn", |_| std::future::pending());
         let runs = Arc::new(AtomicU32::new(0));
         let ran = Arc::clone(&runs);
@@ -220,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_controller_waits_for_another_one_to_run() {
+    async fn controller_waits_for_its_dependency() {
         let order = Arc::new(Mutex::new(Vec::new()));
         let note = |name: &'static str, pause: Duration| {
             let order = Arc::clone(&order);
@@ -235,7 +249,7 @@ mod tests {
             })
         };
         let second = vec![StartCondition::Controller("first".to_owned())];
-        let never = vec![StartCondition::Controller("nobody".to_owned())];
+        let never = vec![StartCondition::Controller("missing".to_owned())];
         let (stop, mut all, _) = supervised(vec![
             (Arc::new(note("second", SECOND)), second),
             (Arc::new(note("never", SECOND)), never),
@@ -248,22 +262,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_controller_waits_for_a_port_to_answer() {
-        let held = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = held.local_addr().unwrap().to_string();
+    async fn controller_waits_for_a_port() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
         let began = Arc::new(tokio::sync::Notify::new());
         let begins = Arc::clone(&began);
         let waiter = task("waiter", move |_| {
             begins.notify_one();
             async { Ok(()) }
         });
-        let gate = StartCondition::parse(&format!("tcp://{address}")).unwrap();
+        let condition = StartCondition::parse(&format!("tcp://{address}")).unwrap();
         let closed = StartCondition::Port("127.0.0.1:1".to_owned());
         assert!(!matches!(
-            tokio::time::timeout(SECOND, closed.open("x", &StatusBoard::default())).await,
+            tokio::time::timeout(SECOND, closed.wait("x", &StatusBoard::default())).await,
             Ok(())
         ));
-        let (_stop, _all, _) = supervised(vec![(Arc::new(waiter), vec![gate])]);
+        let (_stop, _all, _) = supervised(vec![(Arc::new(waiter), vec![condition])]);
         tokio::time::timeout(60 * SECOND, began.notified()).await.unwrap();
     }
 }

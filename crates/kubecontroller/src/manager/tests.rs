@@ -1,4 +1,4 @@
-//! What managers promise.
+//! Tests of managers and programs.
 
 use std::{
     sync::{
@@ -29,11 +29,11 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What happened, in order.
+/// A log of what happened, in order.
 #[derive(Clone, Default)]
-struct Diary(Arc<Mutex<Vec<String>>>);
+struct EventLog(Arc<Mutex<Vec<String>>>);
 
-impl Diary {
+impl EventLog {
     fn add(&self, what: impl Into<String>) {
         self.0.lock().unwrap().push(what.into());
     }
@@ -47,28 +47,28 @@ impl Diary {
     }
 }
 
-/// A reconciler of config maps that writes down what happens to it.
+/// A reconciler of config maps that logs its steps.
 struct Probe {
     name: &'static str,
     resource: &'static str,
-    diary: Diary,
+    log: EventLog,
     fails: &'static str,
 }
 
 impl Probe {
-    fn new(name: &'static str, resource: &'static str, diary: &Diary) -> Self {
+    fn new(name: &'static str, resource: &'static str, log: &EventLog) -> Self {
         Probe {
             name,
             resource,
-            diary: diary.clone(),
+            log: log.clone(),
             fails: "",
         }
     }
 
     fn step(&self, step: &str) -> Result<(), BoxError> {
-        self.diary.add(format!("{} {step}", self.name));
+        self.log.add(format!("{} {step}", self.name));
         if self.fails == step {
-            Err(format!("no {step}").into())
+            Err(format!("{step} failed").into())
         } else {
             Ok(())
         }
@@ -87,24 +87,25 @@ impl Setup for Probe {
     async fn setup(&self, manager: &mut Manager) -> Result<(), BoxError> {
         self.step("setup")?;
         let maps = manager.informers().typed::<ConfigMap>(InformerScope::default());
-        let (name, diary) = (self.name, self.diary.clone());
+        let name = self.name;
+        let log = self.log.clone();
         let controller =
             manager
                 .controller(name)
                 .for_(&maps)
                 .reconciler(reconcile_fn(move |request: Request| {
-                    diary.add(format!("{name} {}", request.key));
+                    log.add(format!("{name} {}", request.key));
                     async { Ok(Outcome::Done) }
                 }));
         manager.add(controller);
-        let diary = self.diary.clone();
+        let log = self.log.clone();
         let watcher = task(&format!("{name}-watcher"), move |stop: Stop| {
-            let diary = diary.clone();
+            let log = log.clone();
             async move {
-                diary.add("watcher begins");
+                log.add("watcher starts");
                 stop.stopped().await;
                 sleep(SECOND).await;
-                diary.add("watcher ends");
+                log.add("watcher ends");
                 Ok(())
             }
         });
@@ -115,7 +116,7 @@ impl Setup for Probe {
     async fn after_sync(&self, manager: &Manager) -> Result<(), BoxError> {
         let maps = manager.informers().typed::<ConfigMap>(InformerScope::default());
         self.step("after sync")?;
-        self.diary.add(format!("{} of them", maps.store().len()));
+        self.log.add(format!("{} objects", maps.store().len()));
         Ok(())
     }
 }
@@ -131,7 +132,7 @@ fn map(namespace: &str, name: &str) -> ConfigMap {
     }
 }
 
-/// A cluster with some config maps.
+/// A fake API with config maps.
 fn cluster(keys: &[&str]) -> FakeApi {
     let api = FakeApi::new();
     for key in keys {
@@ -141,7 +142,7 @@ fn cluster(keys: &[&str]) -> FakeApi {
     api
 }
 
-/// A running app: its stop, and how it ends.
+/// Runs an app and returns its stop and its task.
 fn start(app: App, config: Config, api: &FakeApi) -> (Stop, JoinSet<Result<(), ManagerError>>) {
     let stop = Stop::new();
     let mut running = JoinSet::new();
@@ -152,80 +153,80 @@ fn start(app: App, config: Config, api: &FakeApi) -> (Stop, JoinSet<Result<(), M
 async fn end(mut running: JoinSet<Result<(), ManagerError>>) -> Result<(), ManagerError> {
     let ended = timeout(Duration::from_mins(10), running.join_next()).await;
     ended
-        .expect("it ends")
-        .expect("there is one")
-        .expect("it does not panic")
+        .expect("the app ends")
+        .expect("the app is running")
+        .expect("the app does not panic")
 }
 
-fn index(diary: &[String], what: &str) -> usize {
-    diary
-        .iter()
+fn index(log: &[String], what: &str) -> usize {
+    log.iter()
         .position(|known| known == what)
-        .unwrap_or_else(|| panic!("no {what} in {diary:?}"))
+        .unwrap_or_else(|| panic!("no {what} in {log:?}"))
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_start_has_an_order_and_the_stop_has_the_opposite_one() {
+async fn starts_in_order_and_stops_in_reverse() {
     let api = cluster(&["a/one", "a/two", "b/three"]);
-    let diary = Diary::default();
+    let log = EventLog::default();
     let leader = {
-        let diary = diary.clone();
+        let log = log.clone();
         task("leader", move |stop: Stop| {
-            let diary = diary.clone();
+            let log = log.clone();
             async move {
-                diary.add("leader begins");
+                log.add("leader starts");
                 stop.stopped().await;
                 sleep(SECOND).await;
-                diary.add("leader ends");
+                log.add("leader ends");
                 Ok(())
             }
         })
     };
     let app = App::new("test")
-        .with(Probe::new("probe", "configmaps", &diary))
+        .with(Probe::new("probe", "configmaps", &log))
         .register(|manager| {
             manager.add(leader);
             Ok(())
         });
     let (stop, running) = start(app, Config::default(), &api);
-    diary.has("probe b/three").await;
-    diary.has("leader begins").await;
+    log.has("probe b/three").await;
+    log.has("leader starts").await;
     stop.stop(30 * SECOND);
     end(running).await.unwrap();
-    let all = diary.all();
+    let all = log.all();
     let order = [
         "probe setup",
         "probe after sync",
-        "3 of them",
-        "watcher begins",
+        "3 objects",
+        "watcher starts",
         "leader ends",
         "watcher ends",
     ];
-    let places: Vec<_> = order.iter().map(|what| index(&all, what)).collect();
-    assert!(places.is_sorted(), "{all:?}");
-    assert!(index(&all, "probe a/one") > index(&all, "3 of them"), "{all:?}");
+    let positions: Vec<_> = order.iter().map(|what| index(&all, what)).collect();
+    assert!(positions.is_sorted(), "{all:?}");
+    assert!(index(&all, "probe a/one") > index(&all, "3 objects"), "{all:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_set_up_ends_the_start() {
+async fn failed_setup_ends_the_start() {
     let api = cluster(&[]);
-    let diary = Diary::default();
-    let mut first = Probe::new("first", "configmaps", &diary);
+    let log = EventLog::default();
+    let mut first = Probe::new("first", "configmaps", &log);
     first.fails = "setup";
     let app = App::new("test")
         .with(first)
-        .with(Probe::new("second", "secrets", &diary));
+        .with(Probe::new("second", "secrets", &log));
     let (_stop, running) = start(app, Config::default(), &api);
     let error = end(running).await.unwrap_err();
     assert_eq!(
         (error.to_string().as_str(), error.exit_code()),
-        ("cannot set up first: no setup", 1)
+        ("setup of first failed: setup failed", 1)
     );
-    assert_eq!(diary.all(), ["first setup"]);
+    assert_eq!(log.all(), ["first setup"]);
     assert!(api.requests().is_empty());
 
-    let calls = Diary::default();
-    let (one, two) = (calls.clone(), calls.clone());
+    let calls = EventLog::default();
+    let one = calls.clone();
+    let two = calls.clone();
     let app = App::new("test")
         .register(move |_| {
             one.add("one");
@@ -233,85 +234,81 @@ async fn what_cannot_be_set_up_ends_the_start() {
         })
         .register(move |_| {
             two.add("two");
-            Err("no two".into())
+            Err("error two".into())
         })
         .register(|_| panic!("the second failed"));
     let (_stop, running) = start(app, Config::default(), &api);
     assert_eq!(
         end(running).await.unwrap_err().to_string(),
-        "cannot set up test: no two"
+        "setup of test failed: error two"
     );
     assert_eq!(calls.all(), ["one", "two"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_fails_ends_the_program() {
+async fn failed_hook_ends_the_program() {
     let api = cluster(&["a/one"]);
-    let diary = Diary::default();
-    let mut probe = Probe::new("probe", "configmaps", &diary);
+    let log = EventLog::default();
+    let mut probe = Probe::new("probe", "configmaps", &log);
     probe.fails = "after sync";
     let (_stop, running) = start(App::new("test").with(probe), Config::default(), &api);
     let error = end(running).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "probe failed when its informers were synced: no after sync"
+        "after_sync hook of probe failed: after sync failed"
     );
-    assert_eq!(diary.all(), ["probe setup", "probe after sync"]);
+    assert_eq!(log.all(), ["probe setup", "probe after sync"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn controllers_are_enabled_by_name_or_resource_and_unknown_names_are_refused() {
+async fn selects_controllers_by_name_or_resource_and_rejects_unknown_names() {
     let api = cluster(&["a/one"]);
-    let diary = Diary::default();
+    let log = EventLog::default();
     let app = || {
-        let first = Probe::new("first", "ats", &diary);
+        let first = Probe::new("first", "ats", &log);
         App::new("test")
             .with(first)
-            .with(Probe::new("second", "dummies", &diary))
+            .with(Probe::new("second", "dummies", &log))
     };
-    let with = |words: &[&str]| Config {
+    let with = |names: &[&str]| Config {
         selection: ControllerSelection::parse(
-            &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(),
+            &names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(),
         )
         .unwrap(),
         ..Config::default()
     };
     let (stop, running) = start(app(), with(&["*", "-ats"]), &api);
-    diary.has("second a/one").await;
+    log.has("second a/one").await;
     sleep(60 * SECOND).await;
     stop.stop(30 * SECOND);
     end(running).await.unwrap();
     assert!(
-        !diary.all().iter().any(|what| what.starts_with("first")),
+        !log.all().iter().any(|what| what.starts_with("first")),
         "{:?}",
-        diary.all()
+        log.all()
     );
 
     let (_stop, running) = start(app(), with(&["bats"]), &api);
     let error = end(running).await.unwrap_err();
-    let want = "there is no controller \"bats\"; there are: ats, dummies, first, second";
+    let want = "unknown controller \"bats\"; known: ats, dummies, first, second";
     assert_eq!((error.to_string().as_str(), error.exit_code()), (want, 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_of_a_resource_hides_the_rest_of_it() {
+async fn resource_filter_hides_other_objects() {
     let api = cluster(&["default/apple", "default/pear", "other/apple"]);
-    let diary = Diary::default();
-    let app = || App::new("test").with(Probe::new("probe", "configmaps", &diary));
+    let log = EventLog::default();
+    let app = || App::new("test").with(Probe::new("probe", "configmaps", &log));
     let mut config = Config::default();
     config
         .filters
         .insert("configmaps".to_owned(), "default/a*".to_owned());
     let (stop, running) = start(app(), config, &api);
-    diary.has("probe default/apple").await;
+    log.has("probe default/apple").await;
     sleep(60 * SECOND).await;
     stop.stop(30 * SECOND);
     end(running).await.unwrap();
-    let seen: Vec<_> = diary
-        .all()
-        .into_iter()
-        .filter(|what| what.contains('/'))
-        .collect();
+    let seen: Vec<_> = log.all().into_iter().filter(|what| what.contains('/')).collect();
     assert_eq!(seen, ["probe default/apple"]);
 
     let mut config = Config::default();
@@ -320,16 +317,16 @@ async fn a_filter_of_a_resource_hides_the_rest_of_it() {
     let error = end(running).await.unwrap_err().to_string();
     assert_eq!(
         error,
-        "resource-filter.pods: no controller is for that; there are: configmaps"
+        "resource-filter.pods: no controller handles this resource; known: configmaps"
     );
 }
 
-/// One that does not use the manager's controllers.
-struct Careless;
+/// A setup that does not create its controller with [`Manager::controller`].
+struct UnfilteredSetup;
 
-impl Setup for Careless {
+impl Setup for UnfilteredSetup {
     fn name(&self) -> &'static str {
-        "careless"
+        "unfiltered"
     }
 
     fn resource(&self) -> &'static str {
@@ -342,58 +339,59 @@ impl Setup for Careless {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_that_nobody_applies_is_refused() {
+async fn filter_without_support_is_rejected() {
     let mut config = Config::default();
     config.filters.insert("configmaps".to_owned(), "a/*".to_owned());
-    let (_stop, running) = start(App::new("test").with(Careless), config, &cluster(&[]));
+    let (_stop, running) = start(App::new("test").with(UnfilteredSetup), config, &cluster(&[]));
     let error = end(running).await.unwrap_err();
-    let want = "resource-filter.configmaps: the controller careless does not filter";
+    let want = "resource-filter.configmaps: the controller unfiltered does not support filters";
     assert_eq!((error.to_string().as_str(), error.exit_code()), (want, 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn dependencies_are_waited_for_and_circles_are_refused() {
+async fn waits_for_dependencies_and_rejects_cycles() {
     let api = cluster(&["a/one"]);
-    let diary = Diary::default();
+    let log = EventLog::default();
     let app = || {
-        let first = Probe::new("first", "ats", &diary);
+        let first = Probe::new("first", "ats", &log);
         App::new("test")
             .with(first)
-            .with(Probe::new("second", "dummies", &diary))
+            .with(Probe::new("second", "dummies", &log))
     };
-    let with = |gates: &[(&str, &str)]| {
+    let with = |conditions: &[(&str, &str)]| {
         let mut config = Config::default();
-        for (name, gate) in gates {
-            config
-                .dependencies
-                .insert((*name).to_owned(), vec![StartCondition::parse(gate).unwrap()]);
+        for (name, condition) in conditions {
+            config.dependencies.insert(
+                (*name).to_owned(),
+                vec![StartCondition::parse(condition).unwrap()],
+            );
         }
         config
     };
     let (stop, running) = start(app(), with(&[("first", "dummies")]), &api);
-    diary.has("first a/one").await;
+    log.has("first a/one").await;
     stop.stop(30 * SECOND);
     end(running).await.unwrap();
-    let all = diary.all();
+    let all = log.all();
     assert!(
         index(&all, "second a/one") < index(&all, "first a/one"),
         "{all:?}"
     );
-    for (gates, want) in [
+    for (conditions, want) in [
         (
             &[("first", "second"), ("second", "first")][..],
             "first depends on itself",
         ),
         (
             &[("first", "third")],
-            "first depends on third, which is not there or disabled",
+            "first depends on third, which does not exist or is disabled",
         ),
         (
             &[("third", "first")],
-            "dependencies.third: there is no such controller; there are: ats, dummies, first, second",
+            "dependencies.third: unknown controller; known: ats, dummies, first, second",
         ),
     ] {
-        let (_stop, running) = start(app(), with(gates), &api);
+        let (_stop, running) = start(app(), with(conditions), &api);
         let error = end(running).await.unwrap_err();
         assert!(
             error.to_string().starts_with(want) && error.exit_code() == 2,
@@ -403,43 +401,46 @@ async fn dependencies_are_waited_for_and_circles_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_manager_that_fails_ends_the_others_gracefully() {
+async fn failure_of_one_manager_stops_the_others_gracefully() {
     let api = cluster(&["a/one"]);
-    let diary = Diary::default();
-    let mut bad = Probe::new("bad", "secrets", &diary);
+    let log = EventLog::default();
+    let mut bad = Probe::new("bad", "secrets", &log);
     bad.fails = "after sync";
     let app = App::new("good")
-        .with(Probe::new("good", "configmaps", &diary))
+        .with(Probe::new("good", "configmaps", &log))
         .manager("bad")
         .with(bad);
     let (_stop, running) = start(app, Config::default(), &api);
     let error = end(running).await.unwrap_err();
     assert_eq!(error.exit_code(), 1);
-    assert!(error.to_string().starts_with("bad failed"), "{error}");
+    assert!(
+        error.to_string().starts_with("after_sync hook of bad failed"),
+        "{error}"
+    );
 
-    let diary = Diary::default();
+    let log = EventLog::default();
     let app = App::new("good")
-        .with(Probe::new("good", "configmaps", &diary))
+        .with(Probe::new("good", "configmaps", &log))
         .add_runnable(task("web", |_| async {
             sleep(60 * SECOND).await;
             Err("no port".into())
         }));
     let (_stop, running) = start(app, Config::default(), &api);
     assert_eq!(end(running).await.unwrap_err().to_string(), "web failed: no port");
-    index(&diary.all(), "watcher ends");
+    index(&log.all(), "watcher ends");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_panics_is_started_again_and_counted() {
+async fn panicking_controller_is_restarted_and_counted() {
     let api = cluster(&["a/one"]);
     let context = ManagerContext::new(Config::default(), api.client());
     let mut manager = Manager::with_context("test", context.clone());
     let runs = Arc::new(AtomicU32::new(0));
     let ran = Arc::clone(&runs);
-    let diary = Diary::default();
-    manager.with(Probe::new("probe", "configmaps", &diary));
-    manager.add(task("weak", move |_| {
-        assert!(ran.fetch_add(1, Ordering::SeqCst) >= 3, "weak");
+    let log = EventLog::default();
+    manager.with(Probe::new("probe", "configmaps", &log));
+    manager.add(task("failing", move |_| {
+        assert!(ran.fetch_add(1, Ordering::SeqCst) >= 3, "failing");
         async { Ok(()) }
     }));
     manager.setup().await.unwrap();
@@ -447,53 +448,56 @@ async fn a_controller_that_panics_is_started_again_and_counted() {
     let mut running = JoinSet::new();
     running.spawn(manager.run(stop.clone()));
     eventually(|| async { runs.load(Ordering::SeqCst) == 4 }).await;
-    let figures = metrics::encode_text(&context.registry());
+    let text = metrics::encode_text(&context.registry());
     assert!(
-        figures.contains("controller_restarts_total{controller=\"weak\"} 3"),
-        "{figures}"
+        text.contains("controller_restarts_total{controller=\"failing\"} 3"),
+        "{text}"
     );
     api.put(&map("a", "two"));
-    diary.has("probe a/two").await;
+    log.has("probe a/two").await;
     stop.stop(30 * SECOND);
     end(running).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_runnables_of_one_name_are_refused() {
+async fn duplicate_runnable_name_is_rejected() {
     let app = App::new("test").register(|manager| {
-        manager.add(task("twin", |_| async { Ok(()) }));
-        manager.add(task("twin", |_| async { Ok(()) }));
+        manager.add(task("duplicate", |_| async { Ok(()) }));
+        manager.add(task("duplicate", |_| async { Ok(()) }));
         Ok(())
     });
     let (_stop, running) = start(app, Config::default(), &cluster(&[]));
     let error = end(running).await.unwrap_err().to_string();
-    assert_eq!(error, "cannot set up test: there are two runnables called twin");
+    assert_eq!(
+        error,
+        "setup of test failed: two runnables have the name duplicate"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_that_never_come_end_the_start_after_a_limit() {
+async fn start_fails_if_caches_do_not_sync_in_time() {
     let api = cluster(&["a/one"]);
     api.faults().hang();
-    let diary = Diary::default();
+    let log = EventLog::default();
     let begin = Instant::now();
     let (_stop, running) = start(
-        App::new("test").with(Probe::new("probe", "configmaps", &diary)),
+        App::new("test").with(Probe::new("probe", "configmaps", &log)),
         Config::default(),
         &api,
     );
     let error = end(running).await.unwrap_err();
-    assert!(matches!(error, ManagerError::NotSynced(_)), "{error}");
+    assert!(matches!(error, ManagerError::CacheSyncTimeout(_)), "{error}");
     assert!(begin.elapsed() >= Duration::from_mins(2));
-    assert_eq!(diary.all(), ["probe setup"]);
+    assert_eq!(log.all(), ["probe setup"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_before_the_first_list_ends_it_too() {
+async fn stop_ends_the_initial_sync() {
     let api = cluster(&["a/one"]);
     api.faults().hang();
-    let diary = Diary::default();
+    let log = EventLog::default();
     let (stop, running) = start(
-        App::new("test").with(Probe::new("probe", "configmaps", &diary)),
+        App::new("test").with(Probe::new("probe", "configmaps", &log)),
         Config::default(),
         &api,
     );
@@ -503,20 +507,20 @@ async fn a_stop_before_the_first_list_ends_it_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_manager_asks_for_nothing_but_its_lease() {
+async fn idle_manager_only_renews_its_lease() {
     let api = cluster(&["a/one"]);
-    let diary = Diary::default();
+    let log = EventLog::default();
     let mut config = Config::default();
     config.leader.elect = true;
     let (stop, running) = start(
-        App::new("idle").with(Probe::new("probe", "configmaps", &diary)),
+        App::new("idle").with(Probe::new("probe", "configmaps", &log)),
         config,
         &api,
     );
-    diary.has("probe a/one").await;
+    log.has("probe a/one").await;
     sleep(10 * SECOND).await;
     api.clear_requests();
-    // Not as long as a watch lives.
+    // Shorter than the timeout of a watch.
     sleep(240 * SECOND).await;
     let others: Vec<_> = api
         .requests()
@@ -531,10 +535,11 @@ async fn an_idle_manager_asks_for_nothing_but_its_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_replicas_one_works_and_the_other_takes_over_at_once_when_it_stops() {
+async fn second_replica_takes_over_when_the_leader_stops() {
     let api = cluster(&["a/one"]);
-    let (first, second) = (Diary::default(), Diary::default());
-    let app = |diary: &Diary| App::new("pair").with(Probe::new("probe", "configmaps", diary));
+    let first = EventLog::default();
+    let second = EventLog::default();
+    let app = |log: &EventLog| App::new("pair").with(Probe::new("probe", "configmaps", log));
     let config = || {
         let mut config = Config::default();
         config.leader.elect = true;
@@ -543,7 +548,7 @@ async fn of_two_replicas_one_works_and_the_other_takes_over_at_once_when_it_stop
     let (stop, running) = start(app(&first), config(), &api);
     first.has("probe a/one").await;
     let (stop_second, running_second) = start(app(&second), config(), &api);
-    second.has("watcher begins").await;
+    second.has("watcher starts").await;
     sleep(60 * SECOND).await;
     assert!(
         !second.all().contains(&"probe a/one".to_owned()),
@@ -560,7 +565,7 @@ async fn of_two_replicas_one_works_and_the_other_takes_over_at_once_when_it_stop
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_works_as_the_configuration_says() {
+async fn controllers_use_configured_workers() {
     let api = cluster(&["a/1", "a/2", "a/3", "a/4", "a/5"]);
     let busy = Arc::new(Mutex::new((0, 0)));
     let watched = Arc::clone(&busy);
@@ -596,20 +601,20 @@ async fn a_controller_works_as_the_configuration_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn informers_work_as_the_configuration_says() {
+async fn informers_use_configured_resync_and_limits() {
     let api = cluster(&["a/1", "a/2", "a/3"]);
-    let diary = Diary::default();
+    let log = EventLog::default();
     let mut config = Config::default();
     config.informer.resync = Some(5 * SECOND);
     config.informer.incremental_sync = true;
     let (stop, running) = start(
-        App::new("test").with(Probe::new("probe", "configmaps", &diary)),
+        App::new("test").with(Probe::new("probe", "configmaps", &log)),
         config,
         &api,
     );
-    diary.has("probe a/1").await;
+    log.has("probe a/1").await;
     sleep(60 * SECOND).await;
-    let runs = diary.all().iter().filter(|what| *what == "probe a/1").count();
+    let runs = log.all().iter().filter(|what| *what == "probe a/1").count();
     assert!((12..=14).contains(&runs), "{runs}");
     assert!(
         !api.requests()
@@ -623,26 +628,28 @@ async fn informers_work_as_the_configuration_says() {
     config.informer.cache_size = Some(2);
     config.informer.sync_timeout = 20 * SECOND;
     let (_stop, running) = start(
-        App::new("test").with(Probe::new("probe", "configmaps", &diary)),
+        App::new("test").with(Probe::new("probe", "configmaps", &log)),
         config,
         &api,
     );
-    assert!(matches!(end(running).await, Err(ManagerError::NotSynced(_))));
+    assert!(matches!(
+        end(running).await,
+        Err(ManagerError::CacheSyncTimeout(_))
+    ));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rate_limits_all_reconciles_of_a_controller() {
+async fn rate_limits_reconciles_of_a_controller() {
     let keys: Vec<_> = (0..100).map(|number| format!("a/{number}")).collect();
     let api = cluster(&keys.iter().map(String::as_str).collect::<Vec<_>>());
-    let diary = Diary::default();
+    let log = EventLog::default();
     let mut config = Config::default();
     config.controller.qps = Some(10.0);
     let begin = Instant::now();
-    let app = App::new("test").with(Probe::new("probe", "configmaps", &diary));
+    let app = App::new("test").with(Probe::new("probe", "configmaps", &log));
     let (stop, running) = start(app, config, &api);
     let reconciled = || {
-        diary
-            .all()
+        log.all()
             .iter()
             .filter(|what| what.starts_with("probe a/"))
             .count()
@@ -659,11 +666,11 @@ async fn a_rate_limits_all_reconciles_of_a_controller() {
 
 // --- registered reconcilers ---
 
-struct Homebound;
+struct ClusterOnlySetup;
 
-impl Setup for Homebound {
+impl Setup for ClusterOnlySetup {
     fn name(&self) -> &'static str {
-        "homebound"
+        "cluster-only"
     }
 
     fn resource(&self) -> &'static str {
@@ -680,26 +687,26 @@ impl Setup for Homebound {
 }
 
 const HOMES: ResourceMetadata = ResourceMetadata::new("homes", "Home", "demo.example.com/v1")
-    .description("Where one lives")
+    .description("A place to live")
     .catalog("living")
     .prefix("ho")
     .controller_type(ControllerType::PhaseMachine)
     .no_portable();
 
 crate::register! {
-    name: "homebound",
+    name: "cluster-only",
     metadata: HOMES,
-    make: || Homebound,
-    settings: &[ControllerSetting { key: "homes.colour", help: "Which", default: "red" }],
+    make: || ClusterOnlySetup,
+    settings: &[ControllerSetting { key: "homes.colour", help: "The color", default: "red" }],
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_linked_is_there_and_what_needs_a_cluster_is_left_out_in_portable_mode() {
+async fn linked_setup_runs_except_in_portable_mode() {
     let api = cluster(&[]);
     let (_stop, running) = start(App::new("hub").linked(), Config::default(), &api);
     let error = end(running).await.unwrap_err().to_string();
     assert!(
-        error.starts_with("cannot set up homebound: set up with"),
+        error.starts_with("setup of cluster-only failed: set up with"),
         "{error}"
     );
     let config = Config {
@@ -713,15 +720,15 @@ async fn what_is_linked_is_there_and_what_needs_a_cluster_is_left_out_in_portabl
 }
 
 #[test]
-fn a_resource_is_found_by_plural_or_short_name_and_can_be_listed() {
+fn resource_is_found_by_plural_or_short_name() {
     for name in ["homes", "ho"] {
         assert_eq!(Registration::find(name).unwrap().metadata(), &HOMES);
     }
     assert!(Registration::find("home").is_none() && Registration::find("").is_none());
-    let shown = serde_json::to_value(HOMES).unwrap();
+    let json = serde_json::to_value(HOMES).unwrap();
     let want = serde_json::json!({
-        "resource": "homes", "type": "Home", "groupVersion": "demo.example.com/v1", "desc": "Where one lives",
+        "resource": "homes", "type": "Home", "groupVersion": "demo.example.com/v1", "desc": "A place to live",
         "catalog": "living", "prefix": "ho", "controllerType": "phasemachine", "noPortable": true,
     });
-    assert_eq!(shown, want);
+    assert_eq!(json, want);
 }

@@ -1,4 +1,4 @@
-//! What controllers and queues count.
+//! Metrics of controllers and work queues.
 
 use std::{
     hash::Hash,
@@ -9,15 +9,15 @@ use std::{
     time::Duration,
 };
 
-use super::histogram::{Histogram, HistogramSnapshot, OF_QUEUES, OF_RECONCILES};
+use super::histogram::{Histogram, HistogramSnapshot, RECONCILE_BUCKETS, WORKQUEUE_BUCKETS};
 use crate::workqueue::{WorkQueue, WorkQueueStats};
 
 /// The metrics of a controller.
 #[derive(Debug, Default)]
 pub(crate) struct ControllerMetrics {
-    /// A part for each worker: what one counts, no other touches.
+    /// Per worker, so that workers do not contend for cache lines.
     workers: Mutex<Vec<Arc<WorkerMetrics>>>,
-    most: AtomicUsize,
+    max_concurrent: AtomicUsize,
     errors: AtomicU64,
     permanent: AtomicU64,
     panics: AtomicU64,
@@ -26,32 +26,32 @@ pub(crate) struct ControllerMetrics {
     restarts: AtomicU64,
 }
 
-/// What one worker counts. On cache lines of its own.
+/// The metrics of one worker, aligned to avoid false sharing with other workers.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct WorkerMetrics {
-    results: [AtomicU64; ResultOf::ALL.len()],
+    results: [AtomicU64; ReconcileResult::ALL.len()],
     waited: Histogram,
     worked: Histogram,
     took: Histogram,
 }
 
-/// How a reconcile ended, in upstream's words.
+/// The result of a reconcile, as the `result` label of `controller_runtime_reconcile_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ResultOf {
+pub(crate) enum ReconcileResult {
     Error,
     Requeue,
     RequeueAfter,
     Success,
 }
 
-/// What is shown of a controller.
-pub(super) struct MetricsSnapshot {
-    pub(super) results: [u64; ResultOf::ALL.len()],
+/// The metrics of a controller at a point in time.
+pub(super) struct ControllerMetricsSnapshot {
+    pub(super) results: [u64; ReconcileResult::ALL.len()],
     pub(super) waited: HistogramSnapshot,
     pub(super) worked: HistogramSnapshot,
     pub(super) took: HistogramSnapshot,
-    pub(super) most: usize,
+    pub(super) max_concurrent: usize,
     pub(super) errors: u64,
     pub(super) permanent: u64,
     pub(super) panics: u64,
@@ -60,26 +60,26 @@ pub(super) struct MetricsSnapshot {
     pub(super) restarts: u64,
 }
 
-/// The queue that has a name now, and what those before it had counted.
+/// The metrics of the queues with one name: the current queue, and the counters of its predecessors.
 #[derive(Default)]
 pub(super) struct QueueCounts {
     adds: u64,
     retries: u64,
-    now: Option<Box<dyn Fn() -> QueueNow + Send>>,
+    now: Option<Box<dyn Fn() -> QueueSnapshot + Send>>,
 }
 
-/// A queue at a moment.
+/// The metrics of a queue at a point in time.
 #[derive(Default)]
-pub(super) struct QueueNow {
-    pub(super) figures: WorkQueueStats,
-    /// For how long each of the keys that are worked on is.
+pub(super) struct QueueSnapshot {
+    pub(super) stats: WorkQueueStats,
+    /// For how long each running key has been processed.
     pub(super) running: Vec<Duration>,
 }
 
 // --- ControllerMetrics ---
 
 impl ControllerMetrics {
-    /// The part of a worker; the same one for the same number.
+    /// The metrics of a worker, by number.
     pub(crate) fn worker(&self, number: usize) -> Arc<WorkerMetrics> {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         while workers.len() <= number {
@@ -88,16 +88,16 @@ impl ControllerMetrics {
         Arc::clone(&workers[number])
     }
 
-    /// So many reconciles may go on at once.
-    pub(crate) fn may_run(&self, most: usize) {
-        self.most.store(most, Relaxed);
+    /// Sets the number of workers.
+    pub(crate) fn set_max_concurrent(&self, max_concurrent: usize) {
+        self.max_concurrent.store(max_concurrent, Relaxed);
     }
 
     pub(crate) fn error(&self) {
         self.errors.fetch_add(1, Relaxed);
     }
 
-    /// An error that is not tried again.
+    /// InformerCounts an error that is not retried.
     pub(crate) fn permanent(&self) {
         self.permanent.fetch_add(1, Relaxed);
     }
@@ -110,7 +110,7 @@ impl ControllerMetrics {
         self.timeouts.fetch_add(1, Relaxed);
     }
 
-    /// A key has failed so often in a row that it was reported.
+    /// InformerCounts a key that was reported because it failed many times in a row.
     pub(crate) fn stuck(&self) {
         self.stuck.fetch_add(1, Relaxed);
     }
@@ -119,20 +119,20 @@ impl ControllerMetrics {
         self.restarts.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn snapshot(&self) -> MetricsSnapshot {
+    pub(super) fn snapshot(&self) -> ControllerMetricsSnapshot {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut results = [0; ResultOf::ALL.len()];
+        let mut results = [0; ReconcileResult::ALL.len()];
         for worker in &*workers {
             for (sum, more) in results.iter_mut().zip(&worker.results) {
                 *sum += more.load(Relaxed);
             }
         }
-        MetricsSnapshot {
+        ControllerMetricsSnapshot {
             results,
-            waited: Histogram::snapshot(OF_QUEUES, workers.iter().map(|worker| &worker.waited)),
-            worked: Histogram::snapshot(OF_QUEUES, workers.iter().map(|worker| &worker.worked)),
-            took: Histogram::snapshot(OF_RECONCILES, workers.iter().map(|worker| &worker.took)),
-            most: self.most.load(Relaxed),
+            waited: Histogram::snapshot(WORKQUEUE_BUCKETS, workers.iter().map(|worker| &worker.waited)),
+            worked: Histogram::snapshot(WORKQUEUE_BUCKETS, workers.iter().map(|worker| &worker.worked)),
+            took: Histogram::snapshot(RECONCILE_BUCKETS, workers.iter().map(|worker| &worker.took)),
+            max_concurrent: self.max_concurrent.load(Relaxed),
             errors: self.errors.load(Relaxed),
             permanent: self.permanent.load(Relaxed),
             panics: self.panics.load(Relaxed),
@@ -149,16 +149,16 @@ impl Default for WorkerMetrics {
     fn default() -> Self {
         WorkerMetrics {
             results: Default::default(),
-            waited: Histogram::new(OF_QUEUES),
-            worked: Histogram::new(OF_QUEUES),
-            took: Histogram::new(OF_RECONCILES),
+            waited: Histogram::new(WORKQUEUE_BUCKETS),
+            worked: Histogram::new(WORKQUEUE_BUCKETS),
+            took: Histogram::new(RECONCILE_BUCKETS),
         }
     }
 }
 
 impl WorkerMetrics {
-    /// A reconcile is over.
-    pub(crate) fn reconciled(&self, result: ResultOf, waited: Duration, took: Duration) {
+    /// InformerCounts a completed reconcile.
+    pub(crate) fn reconciled(&self, result: ReconcileResult, waited: Duration, took: Duration) {
         self.results[result as usize].fetch_add(1, Relaxed);
         self.waited.observe(waited);
         self.worked.observe(took);
@@ -166,22 +166,22 @@ impl WorkerMetrics {
     }
 }
 
-// --- ResultOf ---
+// --- ReconcileResult ---
 
-impl ResultOf {
-    pub(super) const ALL: [ResultOf; 4] = [
-        ResultOf::Error,
-        ResultOf::Requeue,
-        ResultOf::RequeueAfter,
-        ResultOf::Success,
+impl ReconcileResult {
+    pub(super) const ALL: [ReconcileResult; 4] = [
+        ReconcileResult::Error,
+        ReconcileResult::Requeue,
+        ReconcileResult::RequeueAfter,
+        ReconcileResult::Success,
     ];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
-            ResultOf::Error => "error",
-            ResultOf::Requeue => "requeue",
-            ResultOf::RequeueAfter => "requeue_after",
-            ResultOf::Success => "success",
+            ReconcileResult::Error => "error",
+            ReconcileResult::Requeue => "requeue",
+            ReconcileResult::RequeueAfter => "requeue_after",
+            ReconcileResult::Success => "success",
         }
     }
 }
@@ -191,20 +191,20 @@ impl ResultOf {
 impl QueueCounts {
     pub(super) fn follow<K: Clone + Eq + Hash + Send + 'static>(&mut self, queue: &WorkQueue<K>) {
         let before = self.now();
-        self.adds = before.figures.adds;
-        self.retries = before.figures.retries;
+        self.adds = before.stats.adds;
+        self.retries = before.stats.retries;
         let queue = queue.clone();
-        self.now = Some(Box::new(move || QueueNow {
-            figures: queue.stats(),
+        self.now = Some(Box::new(move || QueueSnapshot {
+            stats: queue.stats(),
             running: queue.processing().into_iter().map(|(_, since)| since).collect(),
         }));
     }
 
-    /// The queue as it is now, with the counts of those before it.
-    pub(super) fn now(&self) -> QueueNow {
+    /// The current metrics, including the counters of earlier queues.
+    pub(super) fn now(&self) -> QueueSnapshot {
         let mut now = self.now.as_ref().map(|now| now()).unwrap_or_default();
-        now.figures.adds += self.adds;
-        now.figures.retries += self.retries;
+        now.stats.adds += self.adds;
+        now.stats.retries += self.retries;
         now
     }
 }

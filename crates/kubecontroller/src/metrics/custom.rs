@@ -1,4 +1,4 @@
-//! Figures that a controller counts beside those that all controllers have.
+//! Metrics that a controller declares itself.
 
 use std::{
     collections::BTreeMap,
@@ -13,8 +13,8 @@ use prometheus_client::{
 
 use super::Metrics;
 
-/// A desc of a controller: its name, and what it is of. It has a value for each combination of labels; whoever declares one
-/// sees to it that those are few.
+/// The description of a metric: name, help and labels. A metric has one series per combination of label values; keep their
+/// number small.
 ///
 /// ```
 /// use kubecontroller::metrics::{self, MetricDesc, Metrics};
@@ -24,7 +24,7 @@ use super::Metrics;
 ///
 /// let mut registry = Registry::default();
 /// let metrics = Metrics::new(&mut registry);
-/// metrics.count(&BAKED, &["rye"], 2);
+/// metrics.increment(&BAKED, &["rye"], 2);
 /// assert!(metrics::encode_text(&registry).contains(r#"bakery_loaves_total{kind="rye"} 2"#));
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -32,40 +32,40 @@ pub struct MetricDesc {
     name: &'static str,
     help: &'static str,
     labels: &'static [&'static str],
-    kind: Kind,
+    kind: MetricKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum MetricKind {
     Counter,
-    Level,
-    /// The upper ends of its buckets, in rising order.
-    Spread(&'static [f64]),
+    Gauge,
+    /// The upper bounds of the buckets, in ascending order.
+    Histogram(&'static [f64]),
 }
 
-/// All metrics that something was told of, by name.
+/// The values of all declared metrics, by name.
 #[derive(Default)]
 pub(super) struct CustomMetrics {
-    families: Mutex<BTreeMap<&'static str, Family>>,
+    metrics: Mutex<BTreeMap<&'static str, DeclaredMetric>>,
 }
 
-struct Family {
+struct DeclaredMetric {
     desc: MetricDesc,
-    /// By the values of the labels. They are few: looking through them costs less than keeping them in order.
-    samples: Vec<(Box<[Box<str>]>, Sample)>,
+    /// By label values. There are few series per metric, so a linear search is cheaper than a map.
+    samples: Vec<(Box<[Box<str>]>, MetricValue)>,
 }
 
-enum Sample {
+enum MetricValue {
     Counter(u64),
-    Level(f64),
-    Spread {
-        /// One more than there are bounds: what is above all of them.
+    Gauge(f64),
+    Histogram {
+        /// The last bucket counts values above all bounds.
         buckets: Vec<(f64, u64)>,
         sum: f64,
     },
 }
 
-/// Bounds of buckets, each so many times the one before.
+/// Bucket bounds that grow exponentially.
 pub const fn exponential_buckets<const N: usize>(first: f64, factor: f64) -> [f64; N] {
     let mut bounds = [first; N];
     let mut at = 1;
@@ -79,27 +79,27 @@ pub const fn exponential_buckets<const N: usize>(first: f64, factor: f64) -> [f6
 // --- MetricDesc ---
 
 impl MetricDesc {
-    /// Something that is counted.
+    /// A counter.
     pub const fn counter(name: &'static str, help: &'static str, labels: &'static [&'static str]) -> Self {
         MetricDesc {
             name,
             help,
             labels,
-            kind: Kind::Counter,
+            kind: MetricKind::Counter,
         }
     }
 
-    /// Something that rises and falls.
+    /// A gauge.
     pub const fn gauge(name: &'static str, help: &'static str, labels: &'static [&'static str]) -> Self {
         MetricDesc {
             name,
             help,
             labels,
-            kind: Kind::Level,
+            kind: MetricKind::Gauge,
         }
     }
 
-    /// Times or amounts, counted by how long or large they are.
+    /// A histogram with the given upper bounds.
     pub const fn histogram(
         name: &'static str,
         help: &'static str,
@@ -110,7 +110,7 @@ impl MetricDesc {
             name,
             help,
             labels,
-            kind: Kind::Spread(bounds),
+            kind: MetricKind::Histogram(bounds),
         }
     }
 }
@@ -118,28 +118,28 @@ impl MetricDesc {
 // --- Metrics ---
 
 impl Metrics {
-    /// Counts a desc up.
+    /// Adds to a counter.
     pub fn increment(&self, desc: &MetricDesc, labels: &[&str], more: u64) {
         self.own().change(desc, labels, |sample| {
-            if let Sample::Counter(count) = sample {
+            if let MetricValue::Counter(count) = sample {
                 *count += more;
             }
         });
     }
 
-    /// Says how high a desc is now.
+    /// Sets a gauge.
     pub fn set_gauge(&self, desc: &MetricDesc, labels: &[&str], now: f64) {
         self.own().change(desc, labels, |sample| {
-            if let Sample::Level(level) = sample {
+            if let MetricValue::Gauge(level) = sample {
                 *level = now;
             }
         });
     }
 
-    /// Counts a time in seconds, or an amount.
+    /// Adds an observation to a histogram.
     pub fn observe(&self, desc: &MetricDesc, labels: &[&str], amount: f64) {
         self.own().change(desc, labels, |sample| {
-            if let Sample::Spread { buckets, sum } = sample {
+            if let MetricValue::Histogram { buckets, sum } = sample {
                 let at = buckets.partition_point(|(bound, _)| *bound < amount);
                 if let Some((_, count)) = buckets.get_mut(at) {
                     *count += 1;
@@ -153,34 +153,34 @@ impl Metrics {
 // --- CustomMetrics ---
 
 impl CustomMetrics {
-    fn change(&self, desc: &MetricDesc, labels: &[&str], change: impl FnOnce(&mut Sample)) {
+    fn change(&self, desc: &MetricDesc, labels: &[&str], change: impl FnOnce(&mut MetricValue)) {
         debug_assert_eq!(labels.len(), desc.labels.len(), "the labels of {}", desc.name);
-        let mut families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
-        let family = families.entry(desc.name).or_insert_with(|| Family {
+        let mut metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        let metric = metrics.entry(desc.name).or_insert_with(|| DeclaredMetric {
             desc: *desc,
             samples: Vec::new(),
         });
-        let samples = &mut family.samples;
-        let is_it = |(known, _): &(Box<[Box<str>]>, Sample)| {
+        let samples = &mut metric.samples;
+        let is_it = |(known, _): &(Box<[Box<str>]>, MetricValue)| {
             known.iter().map(|value| &**value).eq(labels.iter().copied())
         };
         let at = samples.iter().position(is_it).unwrap_or_else(|| {
             let labels = labels.iter().copied().map(Box::from).collect();
-            samples.push((labels, Sample::new(desc.kind)));
+            samples.push((labels, MetricValue::new(desc.kind)));
             samples.len() - 1
         });
         change(&mut samples[at].1);
     }
 
-    pub(super) fn show(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
-        for Family { desc, samples } in families.values() {
-            // The library adds the ending of counters itself. A few of upstream's have none.
+    pub(super) fn encode_metrics(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        for DeclaredMetric { desc, samples } in metrics.values() {
+            // The library appends `_total` to counters. Upstream has a few counters without it, exported as untyped.
             let (name, kind) = match (desc.kind, desc.name.strip_suffix("_total")) {
-                (Kind::Counter, Some(name)) => (name, MetricType::Counter),
-                (Kind::Counter, None) => (desc.name, MetricType::Unknown),
-                (Kind::Level, _) => (desc.name, MetricType::Gauge),
-                (Kind::Spread(_), _) => (desc.name, MetricType::Histogram),
+                (MetricKind::Counter, Some(name)) => (name, MetricType::Counter),
+                (MetricKind::Counter, None) => (desc.name, MetricType::Unknown),
+                (MetricKind::Gauge, _) => (desc.name, MetricType::Gauge),
+                (MetricKind::Histogram(_), _) => (desc.name, MetricType::Histogram),
             };
             let mut shown = encoder.encode_descriptor(name, desc.help, None, kind)?;
             let mut samples: Vec<_> = samples.iter().collect();
@@ -203,14 +203,14 @@ impl CustomMetrics {
     }
 }
 
-// --- Sample ---
+// --- MetricValue ---
 
-impl Sample {
-    fn new(kind: Kind) -> Self {
+impl MetricValue {
+    fn new(kind: MetricKind) -> Self {
         match kind {
-            Kind::Counter => Sample::Counter(0),
-            Kind::Level => Sample::Level(0.0),
-            Kind::Spread(bounds) => Sample::Spread {
+            MetricKind::Counter => MetricValue::Counter(0),
+            MetricKind::Gauge => MetricValue::Gauge(0.0),
+            MetricKind::Histogram(bounds) => MetricValue::Histogram {
                 buckets: bounds
                     .iter()
                     .copied()
@@ -224,12 +224,12 @@ impl Sample {
 
     fn encode(&self, kind: MetricType, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         match self {
-            Sample::Counter(count) if matches!(kind, MetricType::Counter) => {
+            MetricValue::Counter(count) if matches!(kind, MetricType::Counter) => {
                 encoder.encode_counter::<NoLabelSet, _, u64>(count, None)
             }
-            Sample::Counter(count) => encoder.encode_gauge(count),
-            Sample::Level(level) => encoder.encode_gauge(level),
-            Sample::Spread { buckets, sum } => {
+            MetricValue::Counter(count) => encoder.encode_gauge(count),
+            MetricValue::Gauge(level) => encoder.encode_gauge(level),
+            MetricValue::Histogram { buckets, sum } => {
                 let count = buckets.iter().map(|(_, count)| count).sum();
                 encoder.encode_histogram::<NoLabelSet>(*sum, count, buckets, None)
             }
@@ -247,16 +247,16 @@ mod tests {
     const SYNCS: MetricDesc =
         MetricDesc::counter("job_syncs_total", "The number of syncs", &["mode", "result"]);
     const CHANGES: MetricDesc = MetricDesc::counter("changes", "Changes", &[]);
-    const WAITING: MetricDesc = MetricDesc::gauge("waiting", "Who waits", &["queue"]);
+    const WAITING: MetricDesc = MetricDesc::gauge("waiting", "Number of waiting jobs", &["queue"]);
     const TOOK: MetricDesc = MetricDesc::histogram(
         "took_seconds",
-        "How long",
+        "Duration of a sync in seconds",
         &["result"],
         &exponential_buckets::<3>(0.5, 2.0),
     );
 
     #[test]
-    fn figures_of_a_controller_are_shown_by_name_and_labels() {
+    fn exports_declared_metrics_by_name_and_labels() {
         let mut registry = Registry::default();
         let metrics = Metrics::new(&mut registry);
         metrics.increment(&SYNCS, &["b", "ok"], 1);
@@ -268,11 +268,8 @@ mod tests {
         for amount in [0.5, 0.6, 9.0] {
             metrics.observe(&TOOK, &["ok"], amount);
         }
-        let encode_text = encode_text(&registry);
-        let lines: Vec<_> = encode_text
-            .lines()
-            .filter(|line| !line.starts_with('#'))
-            .collect();
+        let text = encode_text(&registry);
+        let lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(
             lines,
             [
@@ -288,7 +285,7 @@ mod tests {
                 r#"waiting{queue="active"} 5.0"#,
             ]
         );
-        assert!(encode_text.contains("# TYPE job_syncs_total counter"));
-        assert!(encode_text.contains("# TYPE took_seconds histogram"));
+        assert!(text.contains("# TYPE job_syncs_total counter"));
+        assert!(text.contains("# TYPE took_seconds histogram"));
     }
 }

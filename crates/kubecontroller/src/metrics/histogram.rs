@@ -1,15 +1,15 @@
-//! Times, counted by how long they were.
+//! Histograms of durations.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
-/// How long something may have taken to be counted in a bucket, in nanoseconds, in rising order.
-pub(super) type Bounds = &'static [u64];
+/// The upper bounds of buckets in nanoseconds, in ascending order.
+pub(super) type BucketBounds = &'static [u64];
 
-/// Upstream's for what queues measure: ten times longer each, from 10 ns to 1000 s.
-pub(super) const OF_QUEUES: Bounds = &[
+/// Buckets of controller-runtime's workqueue metrics: powers of ten from 10 ns to 1000 s.
+pub(super) const WORKQUEUE_BUCKETS: BucketBounds = &[
     10,
     100,
     1_000,
@@ -24,35 +24,35 @@ pub(super) const OF_QUEUES: Bounds = &[
     1_000_000_000_000,
 ];
 
-/// Upstream's for reconciles: from 5 ms to a minute.
-pub(super) const OF_RECONCILES: Bounds = &millis([
+/// Buckets of controller-runtime's `controller_runtime_reconcile_time_seconds`: from 5 ms to 60 s.
+pub(super) const RECONCILE_BUCKETS: BucketBounds = &millis([
     5, 10, 25, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800, 900, 1_000, 1_250, 1_500,
     1_750, 2_000, 2_500, 3_000, 3_500, 4_000, 4_500, 5_000, 6_000, 7_000, 8_000, 9_000, 10_000, 15_000,
     20_000, 25_000, 30_000, 40_000, 50_000, 60_000,
 ]);
 
-/// A count for each bucket. Who counts and who reads do not wait for each other.
+/// A lock-free histogram: observers and readers do not block each other.
 #[derive(Debug)]
 pub(super) struct Histogram {
-    bounds: Bounds,
-    /// One more than there are bounds: what took longer than all of them.
+    bounds: BucketBounds,
+    /// The counts per bucket; the last one is for durations above all bounds.
     counts: Box<[AtomicU64]>,
-    /// In nanoseconds: enough for 500 years.
+    /// The sum in nanoseconds, which overflows after 500 years.
     sum: AtomicU64,
 }
 
-/// What histograms have counted.
+/// The counts of histograms at a point in time.
 pub(super) struct HistogramSnapshot {
     pub(super) sum: f64,
     pub(super) count: u64,
-    /// The upper end of each bucket in seconds, and what is in this one alone.
+    /// The upper bound of each bucket in seconds, and its own count, which is not cumulative.
     pub(super) buckets: Vec<(f64, u64)>,
 }
 
 // --- Histogram ---
 
 impl Histogram {
-    pub(super) fn new(bounds: Bounds) -> Self {
+    pub(super) fn new(bounds: BucketBounds) -> Self {
         Histogram {
             bounds,
             counts: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(),
@@ -67,9 +67,9 @@ impl Histogram {
         self.sum.fetch_add(nanos, Relaxed);
     }
 
-    /// The sum of several histograms with the same bounds.
+    /// Adds up histograms with the same bounds.
     pub(super) fn snapshot<'h>(
-        bounds: Bounds,
+        bounds: BucketBounds,
         all: impl Iterator<Item = &'h Histogram>,
     ) -> HistogramSnapshot {
         let mut counts = vec![0; bounds.len() + 1];
@@ -105,13 +105,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_counts_in_the_first_bucket_that_is_not_shorter() {
-        let [first, second] = [Histogram::new(OF_QUEUES), Histogram::new(OF_QUEUES)];
+    fn observation_counts_in_first_bucket_with_sufficient_bound() {
+        let [first, second] = [
+            Histogram::new(WORKQUEUE_BUCKETS),
+            Histogram::new(WORKQUEUE_BUCKETS),
+        ];
         for nanos in [0, 10, 11, 100] {
             first.observe(Duration::from_nanos(nanos));
         }
         second.observe(Duration::from_mins(50));
-        let counted = Histogram::snapshot(OF_QUEUES, [&first, &second].into_iter());
+        let counted = Histogram::snapshot(WORKQUEUE_BUCKETS, [&first, &second].into_iter());
         let filled: Vec<_> = counted.buckets.iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(filled, [&(1e-8, 2), &(1e-7, 2), &(f64::INFINITY, 1)]);
         assert_eq!(counted.count, 5);
@@ -119,8 +122,8 @@ mod tests {
     }
 
     #[test]
-    fn bounds_rise() {
-        for bounds in [OF_QUEUES, OF_RECONCILES] {
+    fn bounds_ascend() {
+        for bounds in [WORKQUEUE_BUCKETS, RECONCILE_BUCKETS] {
             assert!(bounds.is_sorted());
         }
     }

@@ -1,4 +1,4 @@
-//! What an informer counts.
+//! Metrics of informers.
 
 use std::{
     sync::{
@@ -8,16 +8,16 @@ use std::{
     time::Duration,
 };
 
-use super::histogram::{Histogram, HistogramSnapshot, OF_QUEUES};
+use super::histogram::{Histogram, HistogramSnapshot, WORKQUEUE_BUCKETS};
 
-/// The metrics of an informer. Clones are the same ones.
+/// The metrics of an informer. Clones share them.
 #[derive(Clone, Debug)]
 pub struct InformerMetrics {
-    counts: Arc<Counts>,
+    counts: Arc<InformerCounts>,
 }
 
 #[derive(Debug)]
-struct Counts {
+struct InformerCounts {
     lists: AtomicU64,
     took: Histogram,
     watches: AtomicU64,
@@ -28,8 +28,8 @@ struct Counts {
     is_synced: AtomicBool,
 }
 
-/// What is shown of them.
-pub(super) struct MetricsSnapshot {
+/// The metrics of an informer at a point in time.
+pub(super) struct InformerMetricsSnapshot {
     pub(super) lists: u64,
     pub(super) took: HistogramSnapshot,
     pub(super) watches: u64,
@@ -44,9 +44,9 @@ pub(super) struct MetricsSnapshot {
 
 impl Default for InformerMetrics {
     fn default() -> Self {
-        let counts = Counts {
+        let counts = InformerCounts {
             lists: AtomicU64::new(0),
-            took: Histogram::new(OF_QUEUES),
+            took: Histogram::new(WORKQUEUE_BUCKETS),
             watches: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             events: AtomicU64::new(0),
@@ -61,47 +61,47 @@ impl Default for InformerMetrics {
 }
 
 impl InformerMetrics {
-    /// A list was read to its end.
+    /// InformerCounts a completed list and its duration.
     pub fn listed(&self, took: Duration) {
         self.counts.lists.fetch_add(1, Relaxed);
         self.counts.took.observe(took);
     }
 
-    /// A watch was begun.
+    /// InformerCounts a started watch.
     pub fn watched(&self) {
         self.counts.watches.fetch_add(1, Relaxed);
     }
 
-    /// A list or a watch failed.
+    /// InformerCounts a failed list or watch.
     pub fn failed(&self) {
         self.counts.failures.fetch_add(1, Relaxed);
     }
 
-    /// A change came.
+    /// InformerCounts a received change.
     pub fn event(&self) {
         self.counts.events.fetch_add(1, Relaxed);
     }
 
-    /// So many objects are kept.
+    /// Sets the number of objects in the store.
     pub fn objects(&self, number: usize) {
         self.counts.objects.store(number as u64, Relaxed);
     }
 
-    /// The newest version that was seen.
+    /// Sets the newest resource version seen.
     pub fn version(&self, version: u64) {
         self.counts.version.store(version, Relaxed);
     }
 
-    /// Whether what is kept is what there is, as far as anyone can tell.
+    /// Sets whether the store is synced, as far as the informer knows.
     pub fn synced(&self, is_synced: bool) {
         self.counts.is_synced.store(is_synced, Relaxed);
     }
 
-    pub(super) fn snapshot(&self) -> MetricsSnapshot {
+    pub(super) fn snapshot(&self) -> InformerMetricsSnapshot {
         let counts = &*self.counts;
-        MetricsSnapshot {
+        InformerMetricsSnapshot {
             lists: counts.lists.load(Relaxed),
-            took: Histogram::snapshot(OF_QUEUES, [&counts.took].into_iter()),
+            took: Histogram::snapshot(WORKQUEUE_BUCKETS, [&counts.took].into_iter()),
             watches: counts.watches.load(Relaxed),
             failures: counts.failures.load(Relaxed),
             events: counts.events.load(Relaxed),

@@ -1,12 +1,13 @@
-//! The metrics of controllers, queues, informers, leases and phase machines.
+//! Metrics of controllers, work queues, informers, leader election and state machines.
 //!
-//! Promises:
-//! - MetricsByName and labels are those of upstream's `workqueue`, `controller-runtime`, `reflector` and `leader_election` families.
-//!   Labels are names of controllers, informers and leases: there are as many as a program has, whatever its objects are.
-//! - Counting costs a worker a few writes to memory that no other worker writes. What a queue knows is asked when somebody
-//!   looks, not told when it happens.
-//! - A controller that is started again goes on counting where it was.
-//! - What only one controller counts it declares itself, as a [`MetricDesc`].
+//! Guarantees:
+//! - Names and labels are those of client-go's `workqueue`, `reflector` and `leader_election` metrics and of
+//!   controller-runtime. Label values are names of controllers, informers and leases, so the number of series does not depend
+//!   on the number of objects.
+//! - A worker writes only to memory that no other worker writes. The depth and the running keys of a queue are read when
+//!   metrics are scraped.
+//! - Counters survive the restart of a controller.
+//! - A controller can declare its own metrics as [`MetricDesc`]s.
 //!
 //! ```
 //! use kubecontroller::metrics::{self, Metrics};
@@ -14,13 +15,13 @@
 //!
 //! let mut registry = Registry::default();
 //! let metrics = Metrics::new(&mut registry);
-//! metrics.restarted("web");
+//! metrics.record_restart("web");
 //! assert!(metrics::encode_text(&registry).contains(r#"controller_restarts_total{controller="web"} 1"#));
 //! ```
 
+mod collector;
 mod controller;
 mod custom;
-mod families;
 mod histogram;
 mod informer;
 mod text;
@@ -34,8 +35,8 @@ use std::{
 
 use prometheus_client::registry::Registry;
 
-pub(crate) use self::controller::{ControllerMetrics, ResultOf, WorkerMetrics};
-use self::{controller::QueueCounts, families::Families};
+pub(crate) use self::controller::{ControllerMetrics, ReconcileResult, WorkerMetrics};
+use self::{collector::MetricsCollector, controller::QueueCounts};
 pub use self::{
     custom::{MetricDesc, exponential_buckets},
     informer::InformerMetrics,
@@ -43,22 +44,22 @@ pub use self::{
 };
 use crate::{phase::PhaseMetrics, workqueue::WorkQueue};
 
-/// Where the metrics of a program are kept. Clones are the same.
+/// The metrics of a program. Clones share them.
 #[derive(Clone, Default)]
 pub struct Metrics {
-    shared: Arc<Shared>,
+    shared: Arc<SharedMetrics>,
 }
 
 #[derive(Default)]
-struct Shared {
-    names: Mutex<MetricsByName>,
+struct SharedMetrics {
+    names: Mutex<NamedMetrics>,
     own: custom::CustomMetrics,
     phases: PhaseMetrics,
 }
 
-/// Everything that is counted, by name.
+/// All metrics by the name of their controller, queue, informer or lease.
 #[derive(Default)]
-struct MetricsByName {
+struct NamedMetrics {
     controllers: BTreeMap<String, Arc<ControllerMetrics>>,
     queues: BTreeMap<String, QueueCounts>,
     informers: BTreeMap<String, InformerMetrics>,
@@ -68,15 +69,15 @@ struct MetricsByName {
 // --- Metrics ---
 
 impl Metrics {
-    /// Figures that are shown when that registry is; see [`encode_text`].
+    /// Creates metrics that are part of the registry; see [`encode_text`].
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Metrics::default();
         metrics.phases().register(registry);
-        registry.register_collector(Box::new(Families::of(metrics.clone())));
+        registry.register_collector(Box::new(MetricsCollector::new(metrics.clone())));
         metrics
     }
 
-    /// Shows the metrics of a queue under a name. One that had the name before is forgotten, but for what it had counted.
+    /// Registers the metrics of a queue. A new queue with the same name replaces the old one but continues its counters.
     pub fn register_workqueue<K: Clone + Eq + Hash + Send + 'static>(
         &self,
         name: &str,
@@ -86,28 +87,28 @@ impl Metrics {
         names.queues.entry(name.to_owned()).or_default().follow(queue);
     }
 
-    /// A supervised controller, or another task, had to be started again.
+    /// InformerCounts the restart of a controller or another runnable.
     pub fn record_restart(&self, controller: &str) {
         self.controller(controller).restarted();
     }
 
-    /// Whether this process is the leader by a lease.
+    /// Sets whether this process holds a lease.
     pub fn set_leader(&self, lease: &str, is_leader: bool) {
         self.names().leaders.insert(lease.to_owned(), is_leader);
     }
 
-    /// The metrics of an informer; the same ones for the same name.
+    /// The metrics of the informer with this name.
     pub fn informer(&self, name: &str) -> InformerMetrics {
         self.names().informers.entry(name.to_owned()).or_default().clone()
     }
 
-    /// The metrics of a controller; the same ones for the same name.
+    /// The metrics of the controller with this name.
     pub(crate) fn controller(&self, name: &str) -> Arc<ControllerMetrics> {
         let mut names = self.names();
         Arc::clone(names.controllers.entry(name.to_owned()).or_default())
     }
 
-    /// The metrics of phase machines.
+    /// The metrics of state machines.
     pub(crate) fn phases(&self) -> &PhaseMetrics {
         &self.shared.phases
     }
@@ -116,7 +117,7 @@ impl Metrics {
         &self.shared.own
     }
 
-    fn names(&self) -> MutexGuard<'_, MetricsByName> {
+    fn names(&self) -> MutexGuard<'_, NamedMetrics> {
         self.shared.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -139,7 +140,7 @@ mod tests {
     use prometheus_client::registry::Registry;
     use tokio::time::advance;
 
-    use super::{Metrics, ResultOf, encode_text};
+    use super::{Metrics, ReconcileResult, encode_text};
     use crate::workqueue::{WorkQueue, WorkQueueOptions};
 
     fn metrics() -> (Registry, Metrics) {
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_queue_is_shown_under_the_names_that_dashboards_look_for() {
+    async fn queue_metrics_have_upstream_names() {
         let (registry, metrics) = metrics();
         let queue = WorkQueue::new(WorkQueueOptions::default());
         metrics.register_workqueue("web", &queue);
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_controller_that_is_started_again_goes_on_counting() {
+    async fn counters_survive_restart_of_controller() {
         let (registry, metrics) = metrics();
         for _ in 0..2 {
             let queue = WorkQueue::new(WorkQueueOptions::default());
@@ -218,14 +219,18 @@ mod tests {
     }
 
     #[test]
-    fn reconciles_are_counted_by_result_and_time() {
+    fn counts_reconciles_by_result_and_duration() {
         let (registry, metrics) = metrics();
         let controller = metrics.controller("web");
-        controller.may_run(3);
+        controller.set_max_concurrent(3);
         let waited = Duration::from_micros(5);
-        for (number, result) in [ResultOf::Success, ResultOf::Success, ResultOf::Error]
-            .into_iter()
-            .enumerate()
+        for (number, result) in [
+            ReconcileResult::Success,
+            ReconcileResult::Success,
+            ReconcileResult::Error,
+        ]
+        .into_iter()
+        .enumerate()
         {
             let took = Duration::from_millis(5 + number as u64);
             controller.worker(number % 2).reconciled(result, waited, took);
@@ -260,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn informers_and_leases_are_shown_too() {
+    fn exports_informer_and_leader_metrics() {
         let (registry, metrics) = metrics();
         assert_eq!(encode_text(&registry), "");
         let pods = metrics.informer("pods");

@@ -1,16 +1,16 @@
-//! What `/metrics` shows.
+//! The text format of `/metrics`.
 
 use std::borrow::Cow;
 
 use prometheus_client::{encoding::text::encode, registry::Registry};
 
-/// The metrics of a registry in Prometheus' text format, version 0.0.4: the one that every scraper reads.
+/// Encodes a registry in Prometheus' text format, version 0.0.4, which every scraper reads.
 ///
-/// The library writes `OpenMetrics`, in which a counter's family is called by another name than its samples. Upstream's
-/// programs do not speak that unless asked to, and dashboards look for the names with `_total`.
+/// The library encodes `OpenMetrics`, where the name of a counter family lacks the suffix `_total` of its samples. Kubernetes
+/// components serve the older format, and dashboards look for names with `_total`.
 pub fn encode_text(registry: &Registry) -> String {
     let mut open = String::new();
-    encode(&mut open, registry).expect("a text can always be longer");
+    encode(&mut open, registry).expect("writing to a String cannot fail");
     let mut text = String::with_capacity(open.len());
     let mut help = None;
     for line in open.lines() {
@@ -18,7 +18,7 @@ pub fn encode_text(registry: &Registry) -> String {
             continue;
         }
         if let Some(rest) = line.strip_prefix("# HELP ") {
-            // Under which name it stands is known with the type.
+            // The name depends on the type, which is on the next line.
             help = rest.split_once(' ').map(|(_, help)| help);
             continue;
         }
@@ -49,7 +49,7 @@ pub fn encode_text(registry: &Registry) -> String {
     text
 }
 
-/// The library writes the bound of a bucket before other labels, as `5.0` or `1e-8`; upstream after them, as `5` or `1e-08`.
+/// The library writes the `le` label first and as `5.0` or `1e-8`; the Go client writes it last and as `5` or `1e-08`.
 fn push_sample(text: &mut String, line: &str) {
     let bucket = line.split_once("_bucket{le=\"").and_then(|(name, rest)| {
         let (bound, rest) = rest.split_once('"')?;
@@ -67,14 +67,14 @@ fn push_sample(text: &mut String, line: &str) {
         labels,
         comma,
         "le=\"",
-        &bound_of(bound),
+        &format_bound(bound),
         "\"}",
         count,
         "\n",
     ]);
 }
 
-fn bound_of(text: &str) -> Cow<'_, str> {
+fn format_bound(text: &str) -> Cow<'_, str> {
     match text.parse::<f64>() {
         Ok(bound) if bound.is_finite() && bound >= 1e-4 => Cow::Owned(bound.to_string()),
         Ok(bound) if bound.is_finite() => {

@@ -1,4 +1,4 @@
-//! What is kept of the metadata of an object.
+//! The metadata of objects.
 
 use std::collections::BTreeMap;
 
@@ -7,37 +7,37 @@ use serde::{Deserialize, Deserializer};
 
 use super::StringMap;
 
-/// What a framework reads of the metadata of an object, however it is kept.
+/// Read access to the metadata of an object, in whatever form it is stored.
 pub trait Metadata {
-    /// The name.
+    /// `metadata.name`
     fn name(&self) -> &str;
-    /// The namespace; empty for cluster-wide objects.
+    /// `metadata.namespace`; empty for cluster-scoped objects.
     fn namespace(&self) -> &str;
-    /// What tells it apart from others that had its name.
+    /// `metadata.uid`
     fn uid(&self) -> &str;
-    /// The version of its last change.
+    /// `metadata.resourceVersion`
     fn resource_version(&self) -> &str;
-    /// Its generation, if its kind counts them.
+    /// `metadata.generation`; `None` for kinds without one.
     fn generation(&self) -> Option<i64>;
-    /// Whether it is going.
+    /// Whether `metadata.deletionTimestamp` is set.
     fn is_terminating(&self) -> bool;
-    /// Its labels, in order.
+    /// The labels, ordered by name.
     fn labels(&self) -> impl Iterator<Item = (&str, &str)>;
-    /// Its annotations, in order.
+    /// The annotations, ordered by name.
     fn annotations(&self) -> impl Iterator<Item = (&str, &str)>;
-    /// Its owners.
+    /// The owner references.
     fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>>;
-    /// Its finalizers.
+    /// The finalizers.
     fn finalizers(&self) -> impl Iterator<Item = &str>;
 
-    /// A label.
+    /// The value of a label.
     fn label(&self, name: &str) -> Option<&str> {
         self.labels()
             .find(|(own, _)| *own == name)
             .map(|(_, value)| value)
     }
 
-    /// An annotation.
+    /// The value of an annotation.
     fn annotation(&self, name: &str) -> Option<&str> {
         self.annotations()
             .find(|(own, _)| *own == name)
@@ -45,61 +45,61 @@ pub trait Metadata {
     }
 }
 
-/// An owner of an object.
+/// An owner reference, borrowed from its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerRef<'object> {
-    /// Group and version of its kind.
+    /// Group and version of the owner's kind.
     pub api_version: &'object str,
-    /// Its kind.
+    /// The owner's kind.
     pub kind: &'object str,
-    /// Its name. It is in the namespace of the object, or in none.
+    /// The owner's name. The owner is in the namespace of the object, or cluster-scoped.
     pub name: &'object str,
-    /// Its uid.
+    /// The owner's uid.
     pub uid: &'object str,
-    /// Whether it is the one that controls the object.
+    /// Whether the owner is the controller of the object.
     pub controls: bool,
 }
 
-/// The part of the metadata that a framework needs. Everything else of it is skipped when an object is read.
+/// The part of the metadata that controllers need. The rest, such as `managedFields`, is skipped while decoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimMeta {
     /// The name.
     pub name: String,
-    /// The namespace; empty for cluster-wide objects.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// What tells it apart from others that had its name.
+    /// The uid.
     pub uid: String,
-    /// The version of its last change.
+    /// The resource version.
     pub resource_version: String,
-    /// Its generation, if its kind counts them.
+    /// The generation; `None` for kinds without one.
     pub generation: Option<i64>,
-    /// When it began to go.
+    /// When deletion was requested.
     pub deletion_timestamp: Option<String>,
-    /// Its labels.
+    /// The labels.
     pub labels: StringMap,
-    /// Its annotations, but not the copy of the object that `kubectl apply` keeps in one.
+    /// The annotations, without `kubectl.kubernetes.io/last-applied-configuration`.
     #[serde(deserialize_with = "annotations")]
     pub annotations: StringMap,
-    /// Its owners.
+    /// The owner references.
     pub owner_references: Vec<SlimOwnerReference>,
-    /// Its finalizers.
+    /// The finalizers.
     pub finalizers: Vec<String>,
 }
 
-/// An owner of an object.
+/// An owner reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SlimOwnerReference {
-    /// Group and version of its kind.
+    /// Group and version of the owner's kind.
     pub api_version: String,
-    /// Its kind.
+    /// The owner's kind.
     pub kind: String,
-    /// Its name.
+    /// The owner's name.
     pub name: String,
-    /// Its uid.
+    /// The owner's uid.
     pub uid: String,
-    /// Whether it is the one that controls the object.
+    /// Whether the owner is the controller of the object.
     pub controller: Option<bool>,
 }
 
@@ -220,7 +220,7 @@ impl Metadata for SlimMeta {
     }
 }
 
-/// The annotation in which `kubectl apply` keeps a copy of the object: as large as all the rest, and nobody's business.
+/// `kubectl apply` stores a copy of the object in this annotation. It doubles the memory, and no controller reads it.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<StringMap, D::Error> {
@@ -230,7 +230,7 @@ fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<StringMap, D::Error
 // --- SlimOwnerReference ---
 
 impl SlimOwnerReference {
-    /// As it is told of an object.
+    /// The reference in the form that [`Metadata::owners`] returns.
     pub fn as_owner(&self) -> OwnerRef<'_> {
         OwnerRef {
             api_version: &self.api_version,

@@ -1,4 +1,4 @@
-//! What is kept of an object.
+//! The objects that informers store: complete kinds of `kube`, or slim projections of them.
 
 mod metadata;
 mod string_map;
@@ -22,107 +22,110 @@ pub use self::{
     string_map::StringMap,
 };
 
-/// What informers, indexes and predicates need of an object: its metadata. Every kind of `kube` has it; so has [`SlimObject`].
+/// What informers, indexes and predicates need of an object: its metadata. Implemented by every typed and dynamic kind of `kube`
+/// and by [`SlimObject`].
 pub trait Object: Send + Sync + 'static {
-    /// What is kept of its metadata.
+    /// The type of the metadata.
     type Metadata: Metadata;
 
-    /// Its metadata.
+    /// The metadata.
     fn metadata(&self) -> &Self::Metadata;
 
-    /// The name.
+    /// `metadata.name`
     fn name(&self) -> &str {
         self.metadata().name()
     }
 
-    /// The namespace; empty for cluster-wide objects.
+    /// `metadata.namespace`; empty for cluster-scoped objects.
     fn namespace(&self) -> &str {
         self.metadata().namespace()
     }
 
-    /// What tells it apart from others that had its name.
+    /// `metadata.uid`
     fn uid(&self) -> &str {
         self.metadata().uid()
     }
 
-    /// The version of its last change.
+    /// `metadata.resourceVersion`
     fn resource_version(&self) -> &str {
         self.metadata().resource_version()
     }
 
-    /// Its generation, if its kind counts them.
+    /// `metadata.generation`; `None` for kinds without one.
     fn generation(&self) -> Option<i64> {
         self.metadata().generation()
     }
 
-    /// Whether it is going.
+    /// Whether deletion was requested: `metadata.deletionTimestamp` is set.
     fn is_terminating(&self) -> bool {
         self.metadata().is_terminating()
     }
 
-    /// A label.
+    /// The value of a label.
     fn label(&self, name: &str) -> Option<&str> {
         self.metadata().label(name)
     }
 
-    /// Its labels, in order.
+    /// The labels, ordered by name.
     fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.metadata().labels()
     }
 
-    /// An annotation.
+    /// The value of an annotation.
     fn annotation(&self, name: &str) -> Option<&str> {
         self.metadata().annotation(name)
     }
 
-    /// Its annotations, in order.
+    /// The annotations, ordered by name.
     fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
         self.metadata().annotations()
     }
 
-    /// Its owners.
+    /// The owner references.
     fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
         self.metadata().owners()
     }
 
-    /// Its finalizers.
+    /// The finalizers.
     fn finalizers(&self) -> impl Iterator<Item = &str> {
         self.metadata().finalizers()
     }
 
     /// Namespace and name.
+    #[doc(alias = "MetaNamespaceKeyFunc")]
     fn key(&self) -> Key {
         Key::new(self.namespace(), self.name())
     }
 
-    /// The owner that controls it.
+    /// The owner that controls the object (`metav1.GetControllerOf`).
+    #[doc(alias = "GetControllerOf")]
     fn controller(&self) -> Option<OwnerRef<'_>> {
         self.owners().find(|owner| owner.controls)
     }
 
-    /// The version of its last change as a number. Versions of a kind can be compared.
+    /// The resource version as a number. Resource versions of one kind can be compared since Kubernetes 1.35 (KEP-5504).
     fn revision(&self) -> Option<u64> {
         self.resource_version().parse().ok()
     }
 }
 
-/// Of an object: nothing but its metadata.
+/// The fields of a [`SlimObject`] that has nothing but metadata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct MetadataOnly {}
 
-/// An object of which only what the controller reads is kept: the metadata above, and the fields of `P`.
+/// An object reduced to a part of its metadata and the fields of `P`. Everything else is skipped while decoding and takes no memory.
 ///
 /// ```
 /// use kubecontroller::object::{Object, SlimObject};
 ///
 /// #[derive(serde::Deserialize)]
-/// struct Placed { spec: Spec }
+/// struct PodFields { spec: SpecFields }
 /// #[derive(serde::Deserialize)]
 /// #[serde(rename_all = "camelCase")]
-/// struct Spec { node_name: Option<String> }
+/// struct SpecFields { node_name: Option<String> }
 ///
 /// let pod = r#"{"kind":"Pod","metadata":{"name":"web","namespace":"shop"},"spec":{"nodeName":"n1","containers":[]}}"#;
-/// let pod: SlimObject<Placed> = serde_json::from_str(pod).unwrap();
+/// let pod: SlimObject<PodFields> = serde_json::from_str(pod).unwrap();
 /// assert_eq!(pod.name(), "web");
 /// assert_eq!(pod.fields.spec.node_name.as_deref(), Some("n1"));
 /// ```
@@ -130,11 +133,11 @@ pub struct MetadataOnly {}
 pub struct SlimObject<P> {
     /// The metadata.
     pub metadata: SlimMeta,
-    /// The rest, as far as it is wanted.
+    /// The other fields.
     pub fields: P,
 }
 
-// The compiler knows that no `SlimObject` is a `Resource`: only this crate could make it one.
+// Coherence allows both this and the implementation for `SlimObject`, because `SlimObject` is local and not a `Resource`.
 impl<K: Resource + Send + Sync + 'static> Object for K {
     type Metadata = ObjectMeta;
 
@@ -170,11 +173,11 @@ impl<'de, P: Deserialize<'de>> Visitor<'de> for SlimVisitor<P> {
 
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<SlimObject<P>, M::Error> {
         let mut metadata = None;
-        let rest = Rest {
+        let other_fields = OtherFields {
             map,
             metadata: &mut metadata,
         };
-        let fields = P::deserialize(MapAccessDeserializer::new(rest))?;
+        let fields = P::deserialize(MapAccessDeserializer::new(other_fields))?;
         Ok(SlimObject {
             metadata: metadata.ok_or_else(|| M::Error::missing_field("metadata"))?,
             fields,
@@ -182,13 +185,14 @@ impl<'de, P: Deserialize<'de>> Visitor<'de> for SlimVisitor<P> {
     }
 }
 
-/// The fields of an object but its metadata, which is put aside when it comes by. Nothing is read twice.
-struct Rest<'m, M> {
+/// The fields of an object except `metadata`, which is decoded into a variable on the way. `#[serde(flatten)]` would do the same,
+/// but buffers the whole object.
+struct OtherFields<'m, M> {
     map: M,
     metadata: &'m mut Option<SlimMeta>,
 }
 
-impl<'de, M: MapAccess<'de>> MapAccess<'de> for Rest<'_, M> {
+impl<'de, M: MapAccess<'de>> MapAccess<'de> for OtherFields<'_, M> {
     type Error = M::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, M::Error> {

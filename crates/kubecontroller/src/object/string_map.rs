@@ -1,4 +1,4 @@
-//! Labels and annotations, in the least memory.
+//! A compact map for labels and annotations.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,7 +7,8 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
-/// Names and their values, in order: one slice, for there are few. A map would take ten times the memory for three.
+/// Labels or annotations: names and values in one slice, ordered by name. For a few entries it takes a tenth of the memory of a
+/// `BTreeMap`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StringMap(Box<[Pair]>);
 
@@ -22,30 +23,30 @@ impl StringMap {
         Some(&self.0[at].1)
     }
 
-    /// All of them, in the order of the names.
+    /// All names and values, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// How many there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Reads them, but not the value of one name.
+    /// Deserializes a map, but skips one name.
     pub(super) fn read_without<'de, D: Deserializer<'de>>(from: D, skipped: &str) -> Result<Self, D::Error> {
-        let pairs = from.deserialize_option(Reader { skipped })?;
+        let pairs = from.deserialize_option(PairsVisitor { skipped })?;
         Ok(pairs.into_iter().collect())
     }
 }
 
 impl<N: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(N, V)> for StringMap {
-    /// Of two values for a name the last one counts.
+    /// Of several values for a name the last one wins.
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
         let mut pairs: Vec<Pair> = pairs
             .into_iter()
@@ -64,15 +65,15 @@ impl<'de> Deserialize<'de> for StringMap {
     }
 }
 
-struct Reader<'skipped> {
+struct PairsVisitor<'skipped> {
     skipped: &'skipped str,
 }
 
-impl<'de> Visitor<'de> for Reader<'_> {
+impl<'de> Visitor<'de> for PairsVisitor<'_> {
     type Value = Vec<Pair>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("names and values")
+        f.write_str("a map of strings")
     }
 
     fn visit_none<E>(self) -> Result<Vec<Pair>, E> {
@@ -105,7 +106,7 @@ mod tests {
     use super::StringMap;
 
     #[test]
-    fn a_value_is_found_by_its_name() {
+    fn finds_values_by_name_and_keeps_the_last_duplicate() {
         let pairs: StringMap = serde_json::from_str(r#"{"tier":"web","app":"old","app":"cart"}"#).unwrap();
         assert_eq!(pairs.get("app"), Some("cart"));
         assert_eq!(pairs.get("none"), None);

@@ -1,17 +1,17 @@
-//! What users can ask of an object besides changing its spec.
+//! Actions that users request on an object, besides changing its spec.
 //!
 //! | action | allowed | effect |
 //! | --- | --- | --- |
-//! | `pause` | always | nothing is done until resumed |
-//! | `resume` | always | the pause ends |
-//! | `continue` | always | the pause ends, and the barrier and not-before annotations are taken away |
-//! | `reset` | in a failed phase | back to the phase that failed; failures are forgotten, what succeeded is kept |
-//! | `revert` | not while being deleted | back to a phase of the normal path (the initial one if none is named); what is known of it and of those after it is forgotten |
-//! | `purge` | in a terminal phase | what is known of the phases is forgotten, and the status is small; the phase and its reason stay |
-//! | `audit` | in a phase that needs approval and has not begun | `Passed` lets it begin, `Rejected` makes it fail, `Pending` takes a decision back |
+//! | `pause` | always | the machine does nothing until `resume` |
+//! | `resume` | always | ends the pause |
+//! | `continue` | always | ends the pause and removes the barrier and not-before annotations |
+//! | `reset` | in a failed phase | returns to the phase that failed; clears failures, keeps what succeeded |
+//! | `revert` | unless the object is terminating | returns to a phase of the normal path (the initial one by default); clears the state of that phase and of all later ones |
+//! | `purge` | in a terminal phase | removes the state of all phases to make the status small; keeps the phase and its reason |
+//! | `audit` | in a phase that needs approval and has not started | `Passed` starts the phase, `Rejected` fails it, `Pending` withdraws a decision |
 //!
-//! Each is a function of the object alone ([`Machine::act`]), so a REST layer, a command and a test do the same;
-//! [`Machine::act_on`] does it to an object of a server.
+//! [`StateMachine::act`] is a function of the object alone, so a REST handler, a command line tool and a test behave the same.
+//! [`StateMachine::act_on`] applies an action to an object on the API server.
 
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
@@ -21,114 +21,114 @@ use serde_json::Value;
 use super::{
     annotations::{BARRIER, NOT_BEFORE, clear_annotation},
     context::MachineEnvironment,
-    machine::Machine,
-    persist::{Remote, WriteResult},
-    state::{State, stamp},
+    object_client::{ObjectClient, WriteResult},
+    state::{HandlerState, stamp},
+    state_machine::StateMachine,
     status::{Approval, Audit, Phased},
     tree::clear_failed,
 };
 use crate::Key;
 
-/// What users can ask of an object.
+/// An action that a user requests on an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase")]
 pub enum Action {
-    /// Nothing is done until resumed.
+    /// Stops all work on the object until [`Resume`](Action::Resume).
     Pause,
-    /// The pause ends.
+    /// Ends the pause.
     Resume,
-    /// The pause ends, and what annotations hold up goes on.
+    /// Ends the pause and removes the annotations that block the object.
     Continue,
-    /// From a failed phase back to the one that failed.
+    /// Returns from a failed phase to the phase that failed.
     Reset,
-    /// Back to an earlier phase, or to the initial one.
+    /// Returns to an earlier phase.
     Revert {
-        /// The phase.
+        /// The phase to return to. Default: the initial phase.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<String>,
     },
-    /// What is known of an ended object's phases is forgotten.
+    /// Removes the state of all phases from an object in a terminal phase.
     Purge,
-    /// A decision about a phase that needs approval.
+    /// Approves or rejects a phase that needs approval.
     Audit {
         /// The decision.
         result: Approval,
-        /// Who decided.
+        /// The user that decided.
         #[serde(default)]
         by: String,
-        /// Why.
+        /// The reason for the decision.
         #[serde(default)]
         message: String,
     },
 }
 
-/// Why an action was not done. The object is as it was.
+/// Why an action is not allowed. The object is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ActionRejection {
-    /// A reset of an object that has not failed.
+    /// `reset` requires a failed phase.
     #[error("phase {0:?} is not a failed phase: there is nothing to reset")]
     NotFailed(String),
-    /// A reset from a failed phase that no failure leads to.
-    #[error("no phase fails into {0:?}: there is nothing to go back to")]
+    /// `reset` found no phase whose error phase is the object's phase.
+    #[error("no phase has the error phase {0:?}: there is no phase to return to")]
     NoOrigin(String),
-    /// A revert to something that is not a phase of the normal path.
+    /// `revert` requires a phase of the normal path.
     #[error("{0:?} is not a phase of the normal path")]
     NotOnPath(String),
-    /// A purge of an object that is still worked on.
-    #[error("phase {0:?} is not terminal: what is known of it is still needed")]
-    NotEnded(String),
-    /// A decision about a phase that needs none, or no longer.
+    /// `purge` requires a terminal phase.
+    #[error("phase {0:?} is not terminal: its state is still needed")]
+    NotTerminal(String),
+    /// `audit` requires a phase that needs approval and has not started.
     #[error("phase {0:?} does not wait for approval")]
-    NotWaiting(String),
-    /// The object is being deleted.
+    NoApprovalPending(String),
+    /// The object is terminating.
     #[error("the object is being deleted")]
-    Going,
-    /// There is no such action.
-    #[error("no such action: {0}")]
-    Unknown(String),
+    Terminating,
+    /// The action or its arguments are invalid.
+    #[error("invalid action: {0}")]
+    InvalidAction(String),
 }
 
-/// Why an action was not done to an object of a server.
+/// Why an action on an object of the API server failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ActionError {
-    /// The object does not allow it.
+    /// The object's state does not allow the action.
     #[error(transparent)]
-    ActionRejection(#[from] ActionRejection),
-    /// There is no such object.
-    #[error("{0} is not there")]
-    Missing(Key),
-    /// Others changed the object again and again while it was being done.
-    #[error("{0} is changed by too many at once")]
-    Contended(Key),
-    /// The server did not do it.
-    #[error("the server refused the change")]
-    Server(#[from] kube::Error),
+    Rejected(#[from] ActionRejection),
+    /// The object does not exist.
+    #[error("{0} not found")]
+    NotFound(Key),
+    /// Every try conflicted with a write of another client.
+    #[error("{0} was changed concurrently on every try; retry the action")]
+    Conflict(Key),
+    /// The API server rejected the request.
+    #[error("API request failed: {0}")]
+    Api(#[from] kube::Error),
 }
 
-/// How often an action is done again because others changed the object meanwhile.
+/// How often an action is tried when other clients change the object concurrently.
 const TRIES: usize = 5;
 
 // --- Action ---
 
 impl Action {
-    /// The names of all actions.
+    /// The names of all actions, as in the serialized form.
     pub const NAMES: [&str; 7] = ["pause", "resume", "continue", "reset", "revert", "purge", "audit"];
 
-    /// The action of that name, with its arguments; for requests like `PUT .../NAME/audit` with `{"result": "Passed"}`.
+    /// Parses an action from its name and arguments, e.g. for `PUT .../NAME/audit` with body `{"result": "Passed"}`.
     pub fn named(name: &str, arguments: Option<&Value>) -> Result<Self, ActionRejection> {
         let mut all = arguments.and_then(Value::as_object).cloned().unwrap_or_default();
         all.insert("action".to_owned(), name.into());
         serde_json::from_value(Value::Object(all))
-            .map_err(|error| ActionRejection::Unknown(error.to_string()))
+            .map_err(|error| ActionRejection::InvalidAction(error.to_string()))
     }
 }
 
 // --- Machine ---
 
-impl<R: Phased> Machine<R> {
-    /// Does what was asked to an object in memory.
+impl<R: Phased> StateMachine<R> {
+    /// Applies an action to an object in memory.
     pub fn act(&self, object: &mut R, action: &Action, now: Timestamp) -> Result<(), ActionRejection> {
         match action {
             Action::Pause => object.set_pause(true),
@@ -141,7 +141,7 @@ impl<R: Phased> Machine<R> {
             Action::Reset => self.reset(object, |_, _| {})?,
             Action::Revert { to } => self.revert(object, to.as_deref().unwrap_or(&self.initial))?,
             Action::Purge if !self.is_terminal(object) => {
-                return Err(ActionRejection::NotEnded(object.phase().to_owned()));
+                return Err(ActionRejection::NotTerminal(object.phase().to_owned()));
             }
             Action::Purge => {
                 let status = object.phases_mut();
@@ -153,7 +153,7 @@ impl<R: Phased> Machine<R> {
                 let begun = object.phases().and_then(|status| status.state.get(&phase));
                 let begun = begun.is_some_and(|state| state.start_time.is_some());
                 if begun || !self.get(&phase).is_some_and(|phase| phase.approval) {
-                    return Err(ActionRejection::NotWaiting(phase));
+                    return Err(ActionRejection::NoApprovalPending(phase));
                 }
                 let time = (*result != Approval::Pending).then(|| stamp(now));
                 let audit = Audit {
@@ -168,45 +168,45 @@ impl<R: Phased> Machine<R> {
         Ok(())
     }
 
-    /// Does what was asked to an object of a server; the object as it is then. If others change it meanwhile, the action is
-    /// done to what they made of it.
+    /// Applies an action to an object on the API server and returns the updated object. If another client changes the object
+    /// meanwhile, the action is applied again to the newer version.
     pub async fn act_on(
         &self,
         environment: &MachineEnvironment,
         key: &Key,
         action: &Action,
     ) -> Result<R, ActionError> {
-        let remote = Remote::new::<R>(environment.client(), key);
+        let remote = ObjectClient::new::<R>(environment.client(), key);
         for _ in 0..TRIES {
             let mut base: R = remote
                 .get()
                 .await?
-                .ok_or_else(|| ActionError::Missing(key.clone()))?;
+                .ok_or_else(|| ActionError::NotFound(key.clone()))?;
             let mut wanted = base.clone();
             self.act(&mut wanted, action, environment.now())?;
             match remote.write_rest(&base, &wanted).await? {
-                WriteResult::Same => {}
-                WriteResult::Now(now) => base.meta_mut().resource_version = now.resource_version(),
-                WriteResult::Overtaken(_) => continue,
-                WriteResult::Gone => return Err(ActionError::Missing(key.clone())),
+                WriteResult::Unchanged => {}
+                WriteResult::Written(now) => base.meta_mut().resource_version = now.resource_version(),
+                WriteResult::Conflict(_) => continue,
+                WriteResult::NotFound => return Err(ActionError::NotFound(key.clone())),
             }
             match remote.write_status(&base, &wanted).await? {
-                WriteResult::Same => return Ok(wanted),
-                WriteResult::Now(now) => return Ok(now),
-                WriteResult::Overtaken(_) => {}
-                WriteResult::Gone => return Err(ActionError::Missing(key.clone())),
+                WriteResult::Unchanged => return Ok(wanted),
+                WriteResult::Written(now) => return Ok(now),
+                WriteResult::Conflict(_) => {}
+                WriteResult::NotFound => return Err(ActionError::NotFound(key.clone())),
             }
         }
-        Err(ActionError::Contended(key.clone()))
+        Err(ActionError::Conflict(key.clone()))
     }
 
-    /// From a failed phase back to the one whose failure led there. Failed handlers and objects become as if not begun,
-    /// succeeded ones are kept and not run again. `each` is told of every handler that is cleared, with the names that lead
-    /// to it, the phase first.
+    /// Returns from a failed phase to the phase whose failure led there. Failed handlers and objects are cleared as if they
+    /// had never started; succeeded ones are kept and do not run again. `each` is called for every cleared handler with its
+    /// path, which starts with the phase.
     pub fn reset(
         &self,
         object: &mut R,
-        mut each: impl FnMut(&[String], &mut State),
+        mut each: impl FnMut(&[String], &mut HandlerState),
     ) -> Result<(), ActionRejection> {
         let failed = object.phase().to_owned();
         if !self.is_failed(object) {
@@ -228,15 +228,15 @@ impl<R: Phased> Machine<R> {
 
     fn revert(&self, object: &mut R, to: &str) -> Result<(), ActionRejection> {
         if object.meta().deletion_timestamp.is_some() {
-            return Err(ActionRejection::Going);
+            return Err(ActionRejection::Terminating);
         }
         let path = self.path();
-        let known = path
+        let position = path
             .iter()
             .position(|phase| *phase == to && self.get(phase).is_some());
-        let known = known.ok_or_else(|| ActionRejection::NotOnPath(to.to_owned()))?;
+        let position = position.ok_or_else(|| ActionRejection::NotOnPath(to.to_owned()))?;
         let status = object.phases_mut();
-        let before = &path[..known];
+        let before = &path[..position];
         status.state.retain(|phase, _| before.contains(&phase.as_str()));
         status.audit.retain(|phase, _| before.contains(&phase.as_str()));
         status.reason = None;
@@ -244,7 +244,7 @@ impl<R: Phased> Machine<R> {
         Ok(())
     }
 
-    /// The phases an object passes when all goes well, each once.
+    /// The phases that an object passes when no handler fails or jumps, from the initial to a terminal one.
     pub fn path(&self) -> Vec<&str> {
         let mut path: Vec<&str> = Vec::new();
         let mut next = Some(self.initial.as_str());

@@ -1,14 +1,14 @@
-//! What users and machines tell each other in the metadata of an object.
+//! Labels, annotations and finalizers that a state machine reads and writes.
 //!
-//! | mark | where | meaning |
+//! | name | type | meaning |
 //! | --- | --- | --- |
-//! | `<group>/phase` | label | the phase, so that objects can be selected by it; the machine writes it |
-//! | `<group>/ongoing` | finalizer | the clean-up has not run; the machine sets and removes it |
-//! | `no-reconciling-before` | annotation | a time in seconds since 1970: nothing is done before |
-//! | `reconciling-barrier` | annotation | `activity:phase`, several with commas: that phase is not begun by that activity |
+//! | `<group>/phase` | label | the phase, for label selectors; written by the machine |
+//! | `<group>/ongoing` | finalizer | the clean-up has not run yet; added and removed by the machine |
+//! | `no-reconciling-before` | annotation | Unix time in seconds: the machine does nothing before |
+//! | `reconciling-barrier` | annotation | comma-separated list of `activity:phase`: that activity does not start that phase |
 //!
-//! Annotations count with the group before them (`<group>/reconciling-barrier`) and, in its absence, without. An activity is
-//! the name of a machine; `*` is any. What cannot be read holds nothing up.
+//! Annotations are read with the API group as prefix (`<group>/reconciling-barrier`) and, if that is absent, without it. An
+//! activity is the name of a machine; `*` matches all. Values that cannot be parsed are ignored.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use tracing::warn;
 
-use super::{machine::Machine, pass::NextPass, status::Phased};
+use super::{pass::NextPass, state_machine::StateMachine, status::Phased};
 
-/// The annotation that says from when on an object may be worked on.
+/// The annotation with the time before which the machine does nothing.
 pub const NOT_BEFORE: &str = "no-reconciling-before";
-/// The annotation that says before which phase to stop.
+/// The annotation with the phases that must not be started.
 pub const BARRIER: &str = "reconciling-barrier";
 
-/// The label that says the phase of objects of a kind.
+/// The label that carries the phase of objects of a kind.
 pub fn phase_label<R: Phased>() -> String {
     of_group::<R>("phase")
 }
@@ -33,7 +33,7 @@ pub fn ongoing_finalizer<R: Phased>() -> String {
     of_group::<R>("ongoing")
 }
 
-/// A name with the group of a kind before it; the core group is none.
+/// Prefixes a name with the API group of a kind, unless it is the core group.
 fn of_group<R: Phased>(name: &str) -> String {
     match &*R::group(&()) {
         "" => name.to_owned(),
@@ -41,7 +41,7 @@ fn of_group<R: Phased>(name: &str) -> String {
     }
 }
 
-/// What an annotation of the framework says.
+/// The value of one of the annotations above.
 pub(super) fn annotation<'o, R: Phased>(object: &'o R, name: &str) -> Option<&'o str> {
     let annotations = object.meta().annotations.as_ref()?;
     annotations
@@ -50,26 +50,26 @@ pub(super) fn annotation<'o, R: Phased>(object: &'o R, name: &str) -> Option<&'o
         .map(String::as_str)
 }
 
-/// Takes an annotation of the framework away, in both its forms.
+/// Removes one of the annotations above, with and without prefix.
 pub(super) fn clear_annotation<R: Phased>(object: &mut R, name: &str) {
     let annotations = object.annotations_mut();
     annotations.remove(name);
     annotations.remove(&of_group::<R>(name));
 }
 
-impl<R: Phased> Machine<R> {
-    /// Whether nothing may be done with the object now, and what then: it is paused or held by an annotation. An object that
-    /// is being deleted is only cleaned up.
-    pub(super) fn held(&self, object: &R, now: Timestamp) -> Option<NextPass> {
-        let going = object.meta().deletion_timestamp.is_some();
-        if going || object.paused() {
+impl<R: Phased> StateMachine<R> {
+    /// Whether the object is paused or blocked by an annotation, and when to look at it again. Terminating objects count as
+    /// blocked, because only the clean-up runs for them.
+    pub(super) fn blocked(&self, object: &R, now: Timestamp) -> Option<NextPass> {
+        let terminating = object.meta().deletion_timestamp.is_some();
+        if terminating || object.paused() {
             return Some(NextPass::Stop);
         }
-        not_before(object, now).or_else(|| self.barred(object).then_some(NextPass::Stop))
+        not_before(object, now).or_else(|| self.has_barrier(object).then_some(NextPass::Stop))
     }
 
-    /// A phase that has begun is not stopped: the barrier is before it.
-    fn barred(&self, object: &R) -> bool {
+    /// Whether a barrier annotation blocks the object's phase. A barrier does not stop a phase that has started.
+    fn has_barrier(&self, object: &R) -> bool {
         let phase = self.phase_of(object);
         let state = object.phases().and_then(|status| status.state.get(phase));
         let begun = state.is_some_and(|state| state.start_time.is_some());
@@ -91,7 +91,9 @@ fn not_before<R: Phased>(object: &R, now: Timestamp) -> Option<NextPass> {
     else {
         warn!(
             object = object.name_any(),
-            text, "{NOT_BEFORE} wants seconds since 1970"
+            annotation = NOT_BEFORE,
+            value = text,
+            "ignored annotation: not a Unix time in seconds"
         );
         return None;
     };

@@ -1,26 +1,26 @@
-//! How the wait between tries grows.
+//! Exponential backoff between the tries of a phase.
 
 use std::time::Duration;
 
-/// How long to wait after the first failed try, the second, and so on.
+/// The backoff after failed tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
-    /// The first wait. Default: the defer of the phase.
+pub struct PhaseBackoff {
+    /// The delay after the first failure. Default: the defer interval of the phase.
     pub first: Option<Duration>,
-    /// How many times as long each following one is. Default: 2. With 1 they are all the same.
+    /// The factor by which each further failure multiplies the delay. Default: 2. A factor of 1 keeps it constant.
     pub factor: u32,
-    /// The longest. Default: 5 minutes. A first wait that is longer is kept.
+    /// The maximal delay. Default: 5 minutes. A larger first delay takes precedence.
     pub longest: Duration,
 }
 
-// --- Backoff ---
+// --- PhaseBackoff ---
 
-impl Backoff {
-    /// The same wait after each failure: the defer of the phase.
+impl PhaseBackoff {
+    /// A constant delay: the defer interval of the phase.
     pub fn fixed() -> Self {
-        Backoff {
+        PhaseBackoff {
             factor: 1,
-            ..Backoff::default()
+            ..PhaseBackoff::default()
         }
     }
 
@@ -31,9 +31,9 @@ impl Backoff {
     }
 }
 
-impl Default for Backoff {
+impl Default for PhaseBackoff {
     fn default() -> Self {
-        Backoff {
+        PhaseBackoff {
             first: None,
             factor: 2,
             longest: Duration::from_mins(5),

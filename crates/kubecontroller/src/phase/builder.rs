@@ -1,27 +1,27 @@
-//! How machines are declared.
+//! Declaration of state machines.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    backoff::Backoff,
-    context::Context,
+    backoff::PhaseBackoff,
+    context::HandlerContext,
     error::PhaseError,
-    handler::Handler,
-    machine::Machine,
+    handler::PhaseHandler,
+    state_machine::StateMachine,
     status::Phased,
-    validation::{MachineErrors, validation_errors},
+    validation::{StateMachineValidationError, validation_errors},
 };
 
-/// A machine being declared. See [`Machine::builder`].
-pub struct Builder<R> {
-    pub(super) machine: Machine<R>,
-    /// Phases that were declared more than once; the last counts.
+/// Declares a state machine. Created by [`StateMachine::builder`].
+pub struct StateMachineBuilder<R> {
+    pub(super) machine: StateMachine<R>,
+    /// Phases that were declared more than once; the last declaration wins.
     pub(super) repeated: Vec<String>,
 }
 
-/// A phase in which something is done.
+/// A phase with a handler.
 pub struct Phase<R> {
-    pub(super) handler: Option<Handler<R>>,
+    pub(super) handler: Option<PhaseHandler<R>>,
     pub(super) desc: String,
     pub(super) then: Option<String>,
     pub(super) on_error: Option<String>,
@@ -34,25 +34,26 @@ pub struct Phase<R> {
 
 // --- Builder ---
 
-impl<R: Phased> Builder<R> {
+impl<R: Phased> StateMachineBuilder<R> {
     pub(super) fn new(name: &str) -> Self {
-        Builder {
-            machine: Machine::empty(name),
+        StateMachineBuilder {
+            machine: StateMachine::empty(name),
             repeated: Vec::new(),
         }
     }
 
-    /// The phase of objects that have none. Default: the first that is declared.
+    /// Sets the phase of objects that have none yet. Default: the phase declared first.
     #[must_use]
     pub fn initial(mut self, phase: impl Into<String>) -> Self {
         self.machine.initial = phase.into();
         self
     }
 
-    /// With a phase in which something is done.
+    /// Adds a phase with a handler.
     #[must_use]
     pub fn phase(mut self, name: impl Into<String>, phase: Phase<R>) -> Self {
-        let (name, mut phase) = (name.into(), phase);
+        let name = name.into();
+        let mut phase = phase;
         if let Some(handler) = phase.handler.as_mut().filter(|handler| handler.name.is_empty()) {
             handler.name.clone_from(&name);
         }
@@ -66,58 +67,59 @@ impl<R: Phased> Builder<R> {
         self
     }
 
-    /// With a phase in which nothing more is done, all having gone well.
+    /// Adds a terminal phase that means success.
     #[must_use]
     pub fn succeeded(mut self, phase: impl Into<String>) -> Self {
         self.machine.succeeded.push(phase.into());
         self
     }
 
-    /// With a phase in which nothing more is done, something having failed. [`Machine::reset`] leads out of it.
+    /// Adds a terminal phase that means failure. [`StateMachine::reset`] returns from it to the phase that failed.
     #[must_use]
     pub fn failed(mut self, phase: impl Into<String>) -> Self {
         self.machine.failed.push(phase.into());
         self
     }
 
-    /// How long to wait between two passes over an object. Default: 5 s. Zero makes a handler that is not done a busy loop.
+    /// Sets the interval between two passes over an object. Default: 5 s. With zero, a handler that is not done becomes a
+    /// busy loop.
     #[must_use]
     pub fn defer(mut self, defer: Duration) -> Self {
         self.machine.defer = defer;
         self
     }
 
-    /// How the wait grows when tries fail. Default: doubled each time, up to 5 minutes, beginning with the defer.
+    /// Sets the backoff after failed tries. Default: exponential with factor 2, from the defer interval up to 5 minutes.
     #[must_use]
-    pub fn backoff(mut self, backoff: Backoff) -> Self {
+    pub fn backoff(mut self, backoff: PhaseBackoff) -> Self {
         self.machine.backoff = backoff;
         self
     }
 
-    /// Whether an error that does not say so itself is fatal. Default: [`PhaseError::looks_fatal`].
+    /// Sets the function that decides whether an unclassified error is fatal. Default: [`PhaseError::is_fatal_by_default`].
     #[must_use]
-    pub fn is_fatal(mut self, judge: impl Fn(&PhaseError) -> bool + Send + Sync + 'static) -> Self {
-        self.machine.judge = Arc::new(judge);
+    pub fn is_fatal(mut self, is_fatal: impl Fn(&PhaseError) -> bool + Send + Sync + 'static) -> Self {
+        self.machine.is_fatal = Arc::new(is_fatal);
         self
     }
 
-    /// Asked in each pass, of objects that are not paused, before anything is done: adds to the context what handlers need
-    /// and only the object tells, such as a client of what it names. A failure is retried as a failure to fetch the object
-    /// is.
+    /// Sets a function that extends the context before the handler runs in each pass, unless the object is paused. It adds
+    /// values that depend on the object, such as a client for an address in its spec. A failure is retried like a failure to
+    /// read the object.
     #[must_use]
     pub fn prepare<F, Fut>(mut self, prepare: F) -> Self
     where
-        F: Fn(Context<R>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Context<R>, PhaseError>> + Send + 'static,
+        F: Fn(HandlerContext<R>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<HandlerContext<R>, PhaseError>> + Send + 'static,
     {
         self.machine.prepare = Some(Arc::new(move |context| Box::pin(prepare(context))));
         self
     }
 
-    /// Run when an object is deleted, in whatever phase it is, until it is done; tried again for ever if it fails. Objects of
-    /// a machine with a clean-up get the finalizer `<group>/ongoing` before anything else is done with them.
+    /// Sets the handler that runs when an object is deleted, in whatever phase it is, until it is done. A failure is retried
+    /// forever. Objects get the finalizer `<group>/ongoing` before any handler runs.
     #[must_use]
-    pub fn cleanup(mut self, handler: Handler<R>) -> Self {
+    pub fn cleanup(mut self, handler: PhaseHandler<R>) -> Self {
         let named = !handler.name.is_empty();
         self.machine.cleanup = Some(if named {
             handler
@@ -127,17 +129,17 @@ impl<R: Phased> Builder<R> {
         self
     }
 
-    /// The machine, or everything that is wrong with it.
-    pub fn build(self) -> Result<Machine<R>, MachineErrors> {
+    /// Validates the declaration. The error lists all mistakes.
+    pub fn build(self) -> Result<StateMachine<R>, StateMachineValidationError> {
         match validation_errors(&self) {
-            none if none.list().is_empty() => Ok(self.machine),
-            some => Err(some),
+            errors if errors.messages().is_empty() => Ok(self.machine),
+            errors => Err(errors),
         }
     }
 
-    /// The machine, whatever is wrong with it; for machines that are put together from data. What is wrong then shows in the
-    /// objects: a phase without a handler fails, and so does a composite without children.
-    pub fn build_unchecked(self) -> Machine<R> {
+    /// Builds the machine without validation, for machines that are assembled from data. Mistakes then appear as failures of
+    /// objects, for example in a phase without a handler or with a composite that has no children.
+    pub fn build_unchecked(self) -> StateMachine<R> {
         self.machine
     }
 }
@@ -145,69 +147,69 @@ impl<R: Phased> Builder<R> {
 // --- Phase ---
 
 impl<R> Phase<R> {
-    /// A phase with its handler.
-    pub fn run(handler: Handler<R>) -> Self {
+    /// Creates a phase that runs a handler.
+    pub fn run(handler: PhaseHandler<R>) -> Self {
         Phase {
             handler: Some(handler),
             ..Phase::default()
         }
     }
 
-    /// With words for users. Default: those of the handler.
+    /// Sets the description shown to users. Default: that of the handler.
     #[must_use]
     pub fn desc(mut self, desc: impl Into<String>) -> Self {
         self.desc = desc.into();
         self
     }
 
-    /// With the phase that follows when the handler is done.
+    /// Sets the phase that follows when the handler is done.
     #[must_use]
     pub fn then(mut self, phase: impl Into<String>) -> Self {
         self.then = Some(phase.into());
         self
     }
 
-    /// With the phase that follows when the handler has failed for good. No two phases may have the same, for then a reset
-    /// would not know where to go back to. A phase without one is tried for ever.
+    /// Sets the phase that follows a fatal failure. Two phases must not share one, because a reset could not know where to
+    /// return. A phase without an error phase is retried forever.
     #[must_use]
     pub fn on_error(mut self, phase: impl Into<String>) -> Self {
         self.on_error = Some(phase.into());
         self
     }
 
-    /// Says that the handler may choose that phase with [`Step::next`](super::Step::next). It may choose others too; said
-    /// here, the phase counts as reachable and is in the picture.
+    /// Declares a phase that the handler may choose with [`Step::next`](super::Step::next). Handlers may choose undeclared
+    /// jumps too, but validation and diagrams know only declared ones.
     #[must_use]
     pub fn jumps_to(mut self, phase: impl Into<String>) -> Self {
         self.jumps.push(phase.into());
         self
     }
 
-    /// How long the phase may take, from its first try to its end, waits between tries included. Then it fails for good.
-    /// Default: for ever.
+    /// Sets how long the phase may take from its first try to its end, including backoff. When it is exceeded, the phase
+    /// fails fatally. Default: unlimited.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// How many tries in a row may fail. The last of them fails for good. Default: any number.
+    /// Sets how many consecutive tries may fail before the phase fails fatally. Default: unlimited.
     #[must_use]
     pub fn tries(mut self, tries: u32) -> Self {
         self.tries = Some(tries);
         self
     }
 
-    /// How long to wait between two passes in this phase. Default: the machine's.
+    /// Sets the interval between two passes in this phase. Default: the machine's.
     #[must_use]
     pub fn defer(mut self, defer: Duration) -> Self {
         self.defer = Some(defer);
         self
     }
 
-    /// The phase begins when somebody has approved it, and fails if somebody rejects it; see
-    /// [`Action::Audit`](super::Action::Audit). Its time does not run while it waits. It is asked for again when the phase is
-    /// entered again, by a transition or by a reset.
+    /// Requires approval before the phase starts; a rejection fails it. See [`Action::Audit`](super::Action::Audit). The
+    /// timeout does not run while the phase waits. Approval is required again whenever the phase is entered again, by a
+    /// transition or by a reset.
     #[must_use]
     pub fn needs_approval(mut self) -> Self {
         self.approval = true;
@@ -241,7 +243,7 @@ impl<R> std::fmt::Debug for Phase<R> {
     }
 }
 
-impl<R: Phased> std::fmt::Debug for Builder<R> {
+impl<R: Phased> std::fmt::Debug for StateMachineBuilder<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Builder").field(&self.machine).finish()
     }

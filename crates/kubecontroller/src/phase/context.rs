@@ -1,4 +1,4 @@
-//! What handlers are given.
+//! The context of a handler's run.
 
 use std::{
     any::{Any, TypeId, type_name},
@@ -10,10 +10,10 @@ use std::{
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-use super::{error::PhaseError, state::State};
+use super::{error::PhaseError, state::HandlerState};
 use crate::Clock;
 
-/// The surroundings of a machine: what its handlers work with. Clones share.
+/// What the handlers of a machine share: a client, a clock, and values by type. Cloning is cheap.
 #[derive(Clone)]
 pub struct MachineEnvironment {
     client: Client,
@@ -23,20 +23,20 @@ pub struct MachineEnvironment {
 
 type Settings = Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>;
 
-/// What a handler is given. Clones share.
-pub struct Context<R> {
+/// The arguments of a handler's run. Cloning is cheap.
+pub struct HandlerContext<R> {
     environment: MachineEnvironment,
-    /// As the pass found it, with the changes of the children that ran before.
+    /// The object as the pass found it, with the changes of serial siblings that ran before.
     resource: Arc<R>,
     phase: Arc<str>,
-    last: Arc<State>,
+    last: Arc<HandlerState>,
     cancel: CancellationToken,
 }
 
 // --- MachineEnvironment ---
 
 impl MachineEnvironment {
-    /// A environment with that client, the clock of the machine, and no settings.
+    /// Creates an environment with the system clock and no values.
     pub fn new(client: Client) -> Self {
         MachineEnvironment {
             client,
@@ -45,14 +45,15 @@ impl MachineEnvironment {
         }
     }
 
-    /// With another clock.
+    /// Replaces the clock.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// With something handlers find by its type: settings, a client of something else, a pool. One per type; the last wins.
+    /// Adds a value that handlers look up by its type, e.g. a configuration or a client. A second value of the type replaces
+    /// the first.
     #[must_use]
     pub fn with<T: Any + Send + Sync>(mut self, settings: T) -> Self {
         Arc::make_mut(&mut self.settings).insert(TypeId::of::<T>(), Arc::new(settings));
@@ -82,12 +83,13 @@ impl From<Client> for MachineEnvironment {
     }
 }
 
-// --- Context ---
+// --- HandlerContext ---
 
-impl<R> Context<R> {
+impl<R> HandlerContext<R> {
     pub(super) fn new(environment: MachineEnvironment, resource: Arc<R>, phase: &str) -> Self {
-        let (last, cancel) = (Arc::new(State::default()), CancellationToken::new());
-        Context {
+        let last = Arc::new(HandlerState::default());
+        let cancel = CancellationToken::new();
+        HandlerContext {
             environment,
             resource,
             phase: phase.into(),
@@ -96,10 +98,10 @@ impl<R> Context<R> {
         }
     }
 
-    /// The same for another handler of the tree.
-    pub(super) fn at(&self, resource: Arc<R>, last: &State, cancel: CancellationToken) -> Self {
+    /// The context of another handler in the tree.
+    pub(super) fn at(&self, resource: Arc<R>, last: &HandlerState, cancel: CancellationToken) -> Self {
         let last = Arc::new(last.clone());
-        Context {
+        HandlerContext {
             resource,
             last,
             cancel,
@@ -111,53 +113,57 @@ impl<R> Context<R> {
         &self.cancel
     }
 
-    /// The object. It does not change under the handler; what is to be changed in it is answered with
-    /// [`Step::change`](super::Step::change).
+    /// The object. Handlers change its status with [`Step::change`](super::Step::change).
     pub fn resource(&self) -> &R {
         &self.resource
     }
 
-    /// The same, to be kept.
+    /// The object as a shared pointer, for spawned tasks.
     pub fn shared_resource(&self) -> Arc<R> {
         Arc::clone(&self.resource)
     }
 
-    /// The phase.
+    /// The phase whose handler runs.
     pub fn phase(&self) -> &str {
         &self.phase
     }
 
-    /// What was known of this handler after its last run. Of the first run: nothing.
-    pub fn last(&self) -> &State {
+    /// The state of this handler after its last run; empty in the first run.
+    pub fn last(&self) -> &HandlerState {
         &self.last
     }
 
-    /// The client.
+    /// The client of the environment.
     pub fn client(&self) -> &Client {
         &self.environment.client
     }
 
-    /// The time of day.
+    /// The clock of the environment.
     pub fn clock(&self) -> &Clock {
         &self.environment.clock
     }
 
-    /// What the environment, or the machine's `prepare`, was given of that type. A fatal error if there is none.
+    /// The value of a type that was added to the environment or by `prepare`. Its absence is a fatal error.
     pub fn settings<T: Any + Send + Sync>(&self) -> Result<Arc<T>, PhaseError> {
         let found = self.environment.settings.get(&TypeId::of::<T>());
         let found = found.and_then(|found| Arc::clone(found).downcast().ok());
-        found.ok_or_else(|| PhaseError::fatal(format!("no settings of type {} were given", type_name::<T>())))
+        found.ok_or_else(|| {
+            PhaseError::fatal(format!(
+                "the environment has no value of type {}",
+                type_name::<T>()
+            ))
+        })
     }
 
-    /// With something the handlers of this pass find by its type. For `prepare`.
+    /// Adds a value for the handlers of this pass. For use in `prepare`.
     #[must_use]
     pub fn with<T: Any + Send + Sync>(mut self, settings: T) -> Self {
         self.environment = self.environment.with(settings);
         self
     }
 
-    /// Comes when the handler should stop: a sibling failed, or the phase's time is over. Handlers that do not listen are
-    /// dropped where they wait; see [`Handler::grace`](super::Handler::grace).
+    /// Completes when the handler should stop: a sibling failed, or the phase timed out. A handler that does not await it is
+    /// dropped at its next await point; see [`PhaseHandler::grace`](super::PhaseHandler::grace).
     pub async fn cancelled(&self) {
         self.cancel.cancelled().await;
     }
@@ -168,9 +174,9 @@ impl<R> Context<R> {
     }
 }
 
-impl<R> Clone for Context<R> {
+impl<R> Clone for HandlerContext<R> {
     fn clone(&self) -> Self {
-        Context {
+        HandlerContext {
             environment: self.environment.clone(),
             resource: Arc::clone(&self.resource),
             phase: Arc::clone(&self.phase),
@@ -180,7 +186,7 @@ impl<R> Clone for Context<R> {
     }
 }
 
-impl<R: fmt::Debug> fmt::Debug for Context<R> {
+impl<R: fmt::Debug> fmt::Debug for HandlerContext<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Context");
         out.field("phase", &self.phase)

@@ -1,31 +1,31 @@
-//! Pictures of machines.
+//! Diagrams of state machines.
 
 use std::fmt::Write;
 
-use super::{machine::Machine, status::Phased};
+use super::{state_machine::StateMachine, status::Phased};
 
-/// How one phase leads to another.
-enum Way {
-    NextPass,
+/// The kind of a transition between phases.
+enum Transition {
+    Then,
     Error,
     Jump,
 }
 
 // --- Machine ---
 
-impl<R: Phased> Machine<R> {
-    /// The machine as a Mermaid state diagram, which Markdown on many sites shows as a picture.
+impl<R: Phased> StateMachine<R> {
+    /// The transitions as a Mermaid state diagram, which GitHub and many Markdown viewers render.
     pub fn to_mermaid(&self) -> String {
         let mut out = String::from("stateDiagram-v2\n");
         for name in self.all().filter(|name| id(name) != *name) {
             line(&mut out, format_args!("state \"{name}\" as {}", id(name)));
         }
         line(&mut out, format_args!("[*] --> {}", id(&self.initial)));
-        for (from, to, way) in self.ways() {
+        for (from, to, way) in self.transitions() {
             let label = match way {
-                Way::NextPass => "",
-                Way::Error => ": error",
-                Way::Jump => ": jump",
+                Transition::Then => "",
+                Transition::Error => ": error",
+                Transition::Jump => ": jump",
             };
             line(&mut out, format_args!("{} --> {}{label}", id(from), id(to)));
         }
@@ -35,12 +35,15 @@ impl<R: Phased> Machine<R> {
         out
     }
 
-    /// The machine in the language of Graphviz.
+    /// The transitions as a Graphviz `dot` graph.
     pub fn to_dot(&self) -> String {
         let mut out = format!("digraph {:?} {{\n", self.name);
         line(&mut out, format_args!("rankdir=LR;"));
         for name in self.all() {
-            let shape = match (self.ends(name), self.failed.iter().any(|failed| failed == name)) {
+            let shape = match (
+                self.is_terminal_phase(name),
+                self.failed.iter().any(|failed| failed == name),
+            ) {
                 (false, _) if name == self.initial => "box, style=bold",
                 (false, _) => "box",
                 (true, false) => "doublecircle",
@@ -48,11 +51,11 @@ impl<R: Phased> Machine<R> {
             };
             line(&mut out, format_args!("{name:?} [shape={shape}];"));
         }
-        for (from, to, way) in self.ways() {
+        for (from, to, way) in self.transitions() {
             let style = match way {
-                Way::NextPass => "",
-                Way::Error => " [label=error, color=red]",
-                Way::Jump => " [label=jump, style=dashed]",
+                Transition::Then => "",
+                Transition::Error => " [label=error, color=red]",
+                Transition::Jump => " [label=jump, style=dashed]",
             };
             line(&mut out, format_args!("{from:?} -> {to:?}{style};"));
         }
@@ -67,11 +70,11 @@ impl<R: Phased> Machine<R> {
             .map(String::as_str)
     }
 
-    fn ways(&self) -> impl Iterator<Item = (&str, &str, Way)> {
+    fn transitions(&self) -> impl Iterator<Item = (&str, &str, Transition)> {
         self.phases.iter().flat_map(|(name, phase)| {
-            let then = phase.then.iter().map(|to| (to, Way::NextPass));
-            let jumps = phase.jumps.iter().map(|to| (to, Way::Jump));
-            let error = phase.on_error.iter().map(|to| (to, Way::Error));
+            let then = phase.then.iter().map(|to| (to, Transition::Then));
+            let jumps = phase.jumps.iter().map(|to| (to, Transition::Jump));
+            let error = phase.on_error.iter().map(|to| (to, Transition::Error));
             then.chain(jumps)
                 .chain(error)
                 .map(|(to, way)| (name.as_str(), to.as_str(), way))
@@ -79,11 +82,11 @@ impl<R: Phased> Machine<R> {
     }
 }
 
-/// What Mermaid takes for a name.
+/// A name as a Mermaid identifier.
 fn id(name: &str) -> String {
     name.replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    writeln!(out, "    {text}").expect("a text takes what is written to it");
+    writeln!(out, "    {text}").expect("writing to a String cannot fail");
 }

@@ -1,4 +1,4 @@
-//! What handlers fail of.
+//! Errors of handlers.
 
 use std::{error::Error, fmt, io};
 
@@ -6,40 +6,40 @@ use tokio::time::error::Elapsed;
 
 use crate::causes::with_causes;
 
-/// Why a handler failed. Any error becomes one with `?`; whether that is fatal is then for the machine to say.
+/// Why a handler failed. `?` converts any error; the machine's `is_fatal` then decides whether it is fatal.
 pub struct PhaseError {
     severity: Severity,
     text: String,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
-/// What to do about a failure.
+/// What follows from a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// Trying again will not help: to the error phase.
+    /// A retry will not help: the object moves to the error phase.
     Fatal,
-    /// Trying again may help: the phase stays, and is tried again.
+    /// A retry may help: the phase is kept and tried again.
     Retry,
     /// The machine's `is_fatal` decides.
     Undecided,
-    /// Not a failure: the handler was told to stop, and did.
+    /// Not a failure: the handler stopped because it was cancelled.
     Cancelled,
 }
 
 // --- PhaseError ---
 
 impl PhaseError {
-    /// A failure that no other try repairs.
+    /// A failure that no retry can fix.
     pub fn fatal(text: impl fmt::Display) -> Self {
         PhaseError::new(Severity::Fatal, text)
     }
 
-    /// A failure that another try may repair.
+    /// A failure that a retry may fix.
     pub fn retry(text: impl fmt::Display) -> Self {
         PhaseError::new(Severity::Retry, text)
     }
 
-    /// What a handler answers that stopped because [`cancelled`](super::Context::cancelled) told it to.
+    /// Returned by a handler that stopped because of [`cancelled`](super::HandlerContext::cancelled).
     pub fn cancelled() -> Self {
         PhaseError::new(Severity::Cancelled, "cancelled")
     }
@@ -52,22 +52,22 @@ impl PhaseError {
         }
     }
 
-    /// What to do about it.
+    /// What follows from the failure.
     pub fn severity(&self) -> Severity {
         self.severity
     }
 
-    /// The error it was made of.
+    /// The error that `?` converted.
     pub fn source(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.source.as_deref()
     }
 
-    /// The rule of machines that have none of their own: error of the network, and answers of a server that is busy or
-    /// was overtaken, pass by; all else is fatal.
-    pub fn looks_fatal(&self) -> bool {
+    /// The default of `is_fatal`: network errors and the status codes of an overloaded server, a timeout or a conflict are
+    /// retriable; all other errors are fatal.
+    pub fn is_fatal_by_default(&self) -> bool {
         let mut next: Option<&(dyn Error + 'static)> = self.source.as_deref().map(|source| source as _);
         while let Some(error) = next {
-            if passes_by(error) {
+            if is_retriable(error) {
                 return false;
             }
             next = error.source();
@@ -79,7 +79,7 @@ impl PhaseError {
 impl<E: Error + Send + Sync + 'static> From<E> for PhaseError {
     fn from(error: E) -> Self {
         let source: Box<dyn Error + Send + Sync> = Box::new(error);
-        // The client shows the whole answer of the server; users are helped by its message.
+        // `kube::Error` displays the whole `Status`; its message is enough for users.
         let text = match source.downcast_ref::<kube::Error>() {
             Some(kube::Error::Api(status)) => status.message.clone(),
             _ => with_causes(&*source),
@@ -104,7 +104,7 @@ impl fmt::Debug for PhaseError {
     }
 }
 
-fn passes_by(error: &(dyn Error + 'static)) -> bool {
+fn is_retriable(error: &(dyn Error + 'static)) -> bool {
     if let Some(error) = error.downcast_ref::<kube::Error>() {
         return match error {
             kube::Error::Api(status) => matches!(status.code, 408 | 409 | 429 | 500..),

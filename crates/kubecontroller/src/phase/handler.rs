@@ -1,7 +1,7 @@
-//! Handlers: what is done in a phase.
+//! Handlers: the work of a phase.
 //!
-//! A handler is a function, or is made of other handlers: one after the other, or all at once; or it works through a list of
-//! objects. They nest.
+//! A handler is a function, a composite whose children run serially or in parallel, or a function over a list of objects.
+//! Handlers nest.
 
 use std::{any::type_name, fmt, pin::Pin, sync::Arc, time::Duration};
 
@@ -9,64 +9,64 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    context::Context,
+    context::HandlerContext,
     error::PhaseError,
-    state::{ObjectState, State},
+    state::{HandlerState, ObjectState},
     step::StepResult,
-    view::Progress,
+    view::HandlerProgress,
 };
 
-/// What is done in a phase, or a part of it.
-pub struct Handler<R> {
+/// The work of a phase, or a part of it.
+pub struct PhaseHandler<R> {
     pub(super) name: String,
     pub(super) desc: String,
-    pub(super) view: View,
+    pub(super) view: HandlerView,
     pub(super) grace: Duration,
-    pub(super) kind: Kind<R>,
+    pub(super) kind: HandlerKind<R>,
     pub(super) progress: Option<ProgressFn<R>>,
     pub(super) details: Option<DetailsFn<R>>,
 }
 
-/// How users look at a handler.
+/// How user interfaces present a handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum View {
-    /// Not at all.
+pub enum HandlerView {
+    /// Without details.
     #[default]
     None,
     /// As a tree of checks.
     Checklist,
     /// As a list of objects.
     ObjectDetail,
-    /// As a bar.
+    /// As a progress bar.
     Progress,
 }
 
-pub(super) enum Kind<R> {
-    Function(Run<R>),
-    Serial(Vec<Handler<R>>),
-    Parallel(Vec<Handler<R>>),
+pub(super) enum HandlerKind<R> {
+    Function(HandlerFn<R>),
+    Serial(Vec<PhaseHandler<R>>),
+    Parallel(Vec<PhaseHandler<R>>),
     Objects {
-        list: List<R>,
-        work: Work<R>,
+        list: ListFn<R>,
+        work: ObjectsFn<R>,
         batch: usize,
     },
 }
 
 pub(super) type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-pub(super) type Run<R> = Arc<dyn Fn(Context<R>) -> BoxedFuture<StepResult<R>> + Send + Sync>;
-pub(super) type List<R> =
-    Arc<dyn Fn(Context<R>) -> BoxedFuture<Result<Vec<ObjectState>, PhaseError>> + Send + Sync>;
-pub(super) type Work<R> =
-    Arc<dyn Fn(Context<R>, Vec<ObjectState>) -> BoxedFuture<StepResult<R>> + Send + Sync>;
-pub(super) type ProgressFn<R> = Arc<dyn Fn(&R, &State) -> Progress + Send + Sync>;
+pub(super) type HandlerFn<R> = Arc<dyn Fn(HandlerContext<R>) -> BoxedFuture<StepResult<R>> + Send + Sync>;
+pub(super) type ListFn<R> =
+    Arc<dyn Fn(HandlerContext<R>) -> BoxedFuture<Result<Vec<ObjectState>, PhaseError>> + Send + Sync>;
+pub(super) type ObjectsFn<R> =
+    Arc<dyn Fn(HandlerContext<R>, Vec<ObjectState>) -> BoxedFuture<StepResult<R>> + Send + Sync>;
+pub(super) type ProgressFn<R> = Arc<dyn Fn(&R, &HandlerState) -> HandlerProgress + Send + Sync>;
 pub(super) type DetailsFn<R> = Arc<dyn Fn(&R, &ObjectState) -> Value + Send + Sync>;
 
-/// A handler that is a function. It is named as the function is; a closure has no name of its own.
-pub fn function<R, F, Fut>(run: F) -> Handler<R>
+/// A handler that calls a function. It has the name of the function; a closure has no name and needs [`PhaseHandler::named`].
+pub fn function<R, F, Fut>(run: F) -> PhaseHandler<R>
 where
     R: Send + Sync + 'static,
-    F: Fn(Context<R>) -> Fut + Send + Sync + 'static,
+    F: Fn(HandlerContext<R>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = StepResult<R>> + Send + 'static,
 {
     let path = type_name::<F>().split('<').next().unwrap_or_default();
@@ -78,35 +78,36 @@ where
     let run = Arc::new(run);
     let run = move |context| -> BoxedFuture<StepResult<R>> {
         let run = Arc::clone(&run);
-        // Called inside of the future: what panics before the first wait is caught with the rest.
+        // `run` is called inside the future, so that a panic before its first await is caught too.
         Box::pin(async move { run(context).await })
     };
-    Handler::new(Kind::Function(Arc::new(run))).named(name)
+    PhaseHandler::new(HandlerKind::Function(Arc::new(run))).named(name)
 }
 
-/// Children, one after the other. One that is done is not run again; the first that is not done, or failed, ends the run, and
-/// those after it are not begun. Each sees the changes of those before it.
-pub fn serial<R>(children: impl IntoIterator<Item = Handler<R>>) -> Handler<R> {
-    Handler::new(Kind::Serial(children.into_iter().collect()))
+/// A handler that runs its children one after the other. Children that are done do not run again. The first child that is
+/// not done, or failed, ends the run; its successors do not start. Each child sees the changes of its predecessors.
+pub fn serial<R>(children: impl IntoIterator<Item = PhaseHandler<R>>) -> PhaseHandler<R> {
+    PhaseHandler::new(HandlerKind::Serial(children.into_iter().collect()))
 }
 
-/// Children, all at once but those that are done. The first that fails cancels the others; all are waited for.
-pub fn parallel<R>(children: impl IntoIterator<Item = Handler<R>>) -> Handler<R> {
-    Handler::new(Kind::Parallel(children.into_iter().collect()))
+/// A handler that runs its unfinished children concurrently. The first failure cancels the others; all are awaited.
+pub fn parallel<R>(children: impl IntoIterator<Item = PhaseHandler<R>>) -> PhaseHandler<R> {
+    PhaseHandler::new(HandlerKind::Parallel(children.into_iter().collect()))
 }
 
-/// Works through objects. `list` is asked once; [`paths`](super::paths) makes one from paths into the object. `work` is given
-/// a batch of those that are not done: all of one group, or, of those without one, as many as [`Handler::batch`] says. When
-/// all are done so is the handler; it has failed if one of them has.
-pub fn objects<R, L, LFut, W, WFut>(list: L, work: W) -> Handler<R>
+/// A handler that processes objects in batches. `list` is called once; [`paths`](super::paths) creates one from paths into the
+/// resource. `work` receives a batch of unfinished objects: all of one group, or up to [`PhaseHandler::batch`] of those without
+/// a group. The handler is done when all objects are done, and has failed if one of them failed.
+pub fn objects<R, L, LFut, W, WFut>(list: L, work: W) -> PhaseHandler<R>
 where
     R: Send + Sync + 'static,
-    L: Fn(Context<R>) -> LFut + Send + Sync + 'static,
+    L: Fn(HandlerContext<R>) -> LFut + Send + Sync + 'static,
     LFut: Future<Output = Result<Vec<ObjectState>, PhaseError>> + Send + 'static,
-    W: Fn(Context<R>, Vec<ObjectState>) -> WFut + Send + Sync + 'static,
+    W: Fn(HandlerContext<R>, Vec<ObjectState>) -> WFut + Send + Sync + 'static,
     WFut: Future<Output = StepResult<R>> + Send + 'static,
 {
-    let (list, work) = (Arc::new(list), Arc::new(work));
+    let list = Arc::new(list);
+    let work = Arc::new(work);
     let list = move |context| -> BoxedFuture<Result<Vec<ObjectState>, PhaseError>> {
         let list = Arc::clone(&list);
         Box::pin(async move { list(context).await })
@@ -115,7 +116,7 @@ where
         let work = Arc::clone(&work);
         Box::pin(async move { work(context, batch).await })
     };
-    Handler::new(Kind::Objects {
+    PhaseHandler::new(HandlerKind::Objects {
         list: Arc::new(list),
         work: Arc::new(work),
         batch: 0,
@@ -124,14 +125,14 @@ where
 
 // --- Handler ---
 
-impl<R> Handler<R> {
-    fn new(kind: Kind<R>) -> Self {
+impl<R> PhaseHandler<R> {
+    fn new(kind: HandlerKind<R>) -> Self {
         let view = match kind {
-            Kind::Function(_) => View::None,
-            Kind::Serial(_) | Kind::Parallel(_) => View::Checklist,
-            Kind::Objects { .. } => View::ObjectDetail,
+            HandlerKind::Function(_) => HandlerView::None,
+            HandlerKind::Serial(_) | HandlerKind::Parallel(_) => HandlerView::Checklist,
+            HandlerKind::Objects { .. } => HandlerView::ObjectDetail,
         };
-        Handler {
+        PhaseHandler {
             name: String::new(),
             desc: String::new(),
             view,
@@ -142,93 +143,97 @@ impl<R> Handler<R> {
         }
     }
 
-    /// With a name. Names are the keys of the state in the status: renaming a handler makes it a new one. The handler of a
-    /// phase that has none is named as the phase.
+    /// Sets the name. Names are keys in the status, so a renamed handler starts with empty state. The handler of a phase takes
+    /// the name of the phase if it has none.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// With words for users.
+    /// Sets the description shown to users.
     #[must_use]
     pub fn desc(mut self, desc: impl Into<String>) -> Self {
         self.desc = desc.into();
         self
     }
 
-    /// How users look at it. Default: a checklist if it has children, a list if it has objects, else none.
+    /// Sets how user interfaces present the handler. Default: a checklist for composites, a list for objects, else none.
     #[must_use]
-    pub fn view(mut self, view: View) -> Self {
+    pub fn view(mut self, view: HandlerView) -> Self {
         self.view = view;
         self
     }
 
-    /// How long it is waited for after it was [told to stop](Context::cancelled). Default: not at all, the function is
-    /// dropped where it waits. Only a function, or the work on objects, has a use for it.
+    /// Sets how long the machine waits for the handler after [cancellation](HandlerContext::cancelled). Default: zero, which drops
+    /// the handler at its next await point. Has no effect on composites.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// How many objects without a group are handed over at once. Default: 0, all.
+    /// Sets the number of objects without a group per batch. Default: 0, which means all.
     #[must_use]
     pub fn batch(mut self, size: usize) -> Self {
-        if let Kind::Objects { batch, .. } = &mut self.kind {
+        if let HandlerKind::Objects { batch, .. } = &mut self.kind {
             *batch = size;
         }
         self
     }
 
-    /// How far it is, for [`View::Progress`]. Default: its objects, or children, that are done.
+    /// Sets the function that calculates [`HandlerView::Progress`]. Default: the share of completed objects, or of children.
     #[must_use]
-    pub fn progress(mut self, progress: impl Fn(&R, &State) -> Progress + Send + Sync + 'static) -> Self {
-        self.view = View::Progress;
+    pub fn progress(
+        mut self,
+        progress: impl Fn(&R, &HandlerState) -> HandlerProgress + Send + Sync + 'static,
+    ) -> Self {
+        self.view = HandlerView::Progress;
         self.progress = Some(Arc::new(progress));
         self
     }
 
-    /// What is shown of an object, for [`View::ObjectDetail`]. Default: its name, group, result, times and messages.
+    /// Sets the function that renders an object for [`HandlerView::ObjectDetail`]. Default: its name, group, result, times and
+    /// messages.
     #[must_use]
     pub fn details(mut self, details: impl Fn(&R, &ObjectState) -> Value + Send + Sync + 'static) -> Self {
-        self.view = View::ObjectDetail;
+        self.view = HandlerView::ObjectDetail;
         self.details = Some(Arc::new(details));
         self
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its children, in the order of declaration.
-    pub fn children(&self) -> &[Handler<R>] {
+    /// The children of a composite, in declaration order.
+    pub fn children(&self) -> &[PhaseHandler<R>] {
         match &self.kind {
-            Kind::Serial(children) | Kind::Parallel(children) => children,
-            Kind::Function(_) | Kind::Objects { .. } => &[],
+            HandlerKind::Serial(children) | HandlerKind::Parallel(children) => children,
+            HandlerKind::Function(_) | HandlerKind::Objects { .. } => &[],
         }
     }
 
-    /// What is known of it before it is begun: nothing, of it and of its children.
-    pub(super) fn blank(&self) -> State {
+    /// The state before the first run: empty, with an empty entry for each child.
+    pub(super) fn blank(&self) -> HandlerState {
         let children = self.children().iter();
-        State {
+        HandlerState {
             state: children
                 .map(|child| (child.name.clone(), child.blank()))
                 .collect(),
-            ..State::default()
+            ..HandlerState::default()
         }
     }
 }
 
-impl<R> fmt::Debug for Handler<R> {
+impl<R> fmt::Debug for PhaseHandler<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match &self.kind {
-            Kind::Function(_) => "function",
-            Kind::Serial(_) => "serial",
-            Kind::Parallel(_) => "parallel",
-            Kind::Objects { .. } => "objects",
+            HandlerKind::Function(_) => "function",
+            HandlerKind::Serial(_) => "serial",
+            HandlerKind::Parallel(_) => "parallel",
+            HandlerKind::Objects { .. } => "objects",
         };
         write!(f, "{kind} {:?} {:?}", self.name, self.children())
     }

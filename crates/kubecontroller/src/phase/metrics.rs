@@ -1,4 +1,4 @@
-//! The figures of machines.
+//! Metrics of state machines.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{error::Severity, machine::Machine, pass::HandlerRun, status::Phased};
+use super::{error::Severity, pass::HandlerRun, state_machine::StateMachine, status::Phased};
 
-/// The figures of the machines of a process. Clones count together.
+/// The metrics of all state machines of a process. Clones share the metrics.
 ///
-/// Labels are names that the program declares, so there are never many: phases that a machine does not know are counted as
-/// `unknown`.
+/// Label values are names that the program declares, which bounds their number: phases that the machine does not declare are
+/// counted as `unknown`.
 #[derive(Clone, Debug)]
 pub(crate) struct PhaseMetrics {
     transitions: Family<[(&'static str, String); 3], Counter>,
@@ -28,34 +28,35 @@ pub(crate) struct PhaseMetrics {
 // --- PhaseMetrics ---
 
 impl PhaseMetrics {
-    /// Shows them where that registry is shown.
+    /// Registers the metrics.
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let help = "Objects that went from one phase to another";
+        let help = "Number of transitions from one phase to another";
         registry.register("phase_transitions", help, self.transitions.clone());
-        let help = "How long phases took, from first try to end";
+        let help = "Duration of phases in seconds, from the first try to the end";
         registry.register("phase_duration_seconds", help, self.durations.clone());
-        let help = "Tries of phases that failed";
+        let help = "Number of failed tries of phases";
         registry.register("phase_failures", help, self.failures.clone());
-        let help = "Statuses that could not be written at once";
+        let help = "Number of failed status writes";
         registry.register("phase_persist_failures", help, self.unsaved.clone());
     }
 
-    pub(super) fn worked<R: Phased>(&self, machine: &Machine<R>, worked: &HandlerRun) {
-        let known = |phase: &str| if machine.knows(phase) { phase } else { "unknown" }.to_owned();
-        let (name, phase) = (machine.name().to_owned(), known(&worked.phase));
-        if let Some(to) = &worked.to {
+    pub(super) fn worked<R: Phased>(&self, machine: &StateMachine<R>, run: &HandlerRun) {
+        let known = |phase: &str| if machine.declares(phase) { phase } else { "unknown" }.to_owned();
+        let name = machine.name().to_owned();
+        let phase = known(&run.phase);
+        if let Some(to) = &run.to {
             let labels = [
                 ("machine", name.clone()),
                 ("from", phase.clone()),
                 ("to", known(to)),
             ];
             self.transitions.get_or_create(&labels).inc();
-            let took = worked.took.as_ref().map_or(0.0, Duration::as_secs_f64);
+            let duration = run.duration.as_ref().map_or(0.0, Duration::as_secs_f64);
             self.durations
                 .get_or_create(&[("machine", name.clone()), ("phase", phase.clone())])
-                .observe(took);
+                .observe(duration);
         }
-        if let Some(severity) = worked.failed {
+        if let Some(severity) = run.failed {
             let labels = [
                 ("machine", name),
                 ("phase", phase),
@@ -65,7 +66,7 @@ impl PhaseMetrics {
         }
     }
 
-    pub(super) fn unsaved<R: Phased>(&self, machine: &Machine<R>) {
+    pub(super) fn unsaved<R: Phased>(&self, machine: &StateMachine<R>) {
         self.unsaved
             .get_or_create(&[("machine", machine.name().to_owned())])
             .inc();
@@ -76,7 +77,7 @@ impl Default for PhaseMetrics {
     fn default() -> Self {
         PhaseMetrics {
             transitions: Family::default(),
-            // A tenth of a second to seven hours.
+            // 0.1 s to 7 hours.
             durations: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.1, 4.0, 10))),
             failures: Family::default(),
             unsaved: Family::default(),

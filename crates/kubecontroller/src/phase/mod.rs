@@ -1,9 +1,9 @@
-//! Reconcilers as state machines.
+//! Reconcilers written as state machines.
 //!
-//! Many controllers bring each object from one phase to the next: collect what is known, check, act, and end well or badly.
-//! WriteResult by hand, most of such a reconciler is bookkeeping: what has been done, what must not be done twice, what failed and
-//! may be tried again, what users see of it. A [`Machine`] does the bookkeeping. It is declared as phases, the ways between
-//! them, and a handler for each.
+//! Many controllers move each object through phases: gather facts, check preconditions, act, and end in success or failure.
+//! In a hand-written reconciler most of the code is bookkeeping: which steps are done, which must not run twice, which
+//! failed and may be retried, and what users see. A [`StateMachine`] does that bookkeeping. It is declared as a list of phases,
+//! the transitions between them, and one [`PhaseHandler`] per phase.
 //!
 //! ```
 //! use kube::CustomResource;
@@ -23,14 +23,14 @@
 //! }
 //! phased!(Migration);
 //!
-//! async fn check(context: Context<Migration>) -> StepResult<Migration> {
+//! async fn check(context: HandlerContext<Migration>) -> StepResult<Migration> {
 //!     if context.resource().spec.source.is_empty() {
 //!         return Err(PhaseError::fatal("there is no source"));
 //!     }
 //!     Ok(Step::done())
 //! }
 //!
-//! async fn copy(context: Context<Migration>) -> StepResult<Migration> {
+//! async fn copy(context: HandlerContext<Migration>) -> StepResult<Migration> {
 //!     let source = context.resource().spec.source.clone();
 //!     Ok(Step::done().change(move |object: &mut Migration| {
 //!         object.status.get_or_insert_default().moved = Some(source.clone());
@@ -38,8 +38,8 @@
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), MachineErrors> {
-//! let machine = Machine::builder("migrate")
+//! # async fn main() -> Result<(), StateMachineValidationError> {
+//! let machine = StateMachine::builder("migrate")
 //!     .phase("Precheck", Phase::run(function(check)).then("Run").on_error("PreFailed"))
 //!     .phase("Run", Phase::run(serial([function(copy)])).then("Succeeded").on_error("Failed").tries(3))
 //!     .succeeded("Succeeded")
@@ -47,11 +47,11 @@
 //!     .failed("Failed")
 //!     .build()?;
 //!
-//! // A pass needs no server: this is how machines are tested.
+//! // A pass needs no server, so a state machine can be tested in memory.
 //! let environment = MachineEnvironment::new(FakeApi::new().client());
 //! let mut object = Migration::new("m", MigrationSpec { source: "redis".to_owned() });
 //! while !machine.is_terminal(&object) {
-//!     object = machine.pass(&environment, &object).await.expect("there is nothing to prepare").object;
+//!     object = machine.pass(&environment, &object).await.expect("no prepare function is set").object;
 //! }
 //! assert_eq!(object.phase(), "Succeeded");
 //! assert_eq!(object.status.and_then(|status| status.moved).as_deref(), Some("redis"));
@@ -59,85 +59,89 @@
 //! # }
 //! ```
 //!
-//! [`Builder::build`] names every mistake at once: phases that are not declared, cannot be reached or have no handler, error
-//! phases that are shared, composites without children. [`Machine::to_mermaid`] and [`Machine::to_dot`] draw what was declared.
+//! [`StateMachineBuilder::build`] reports every mistake at once: undeclared or unreachable phases, phases without a handler, shared error
+//! phases, composites without children. [`StateMachine::to_mermaid`] and [`StateMachine::to_dot`] render the declared transitions.
 //!
 //! # Handlers
 //!
-//! A [`function`] answers a [`Step`]: [`done`](Step::done), or [`not_yet`](Step::not_yet), and then it is run again after the
-//! machine's defer, with what is known of its last run in the [`Context`]. Handlers nest: [`serial`] children run one after
-//! the other, [`parallel`] ones at once, and [`objects`] works through a list in batches. Whatever is done is not run again,
-//! whether the program was restarted or a sibling failed. Between its run and the write of its result a program can die, and
-//! then a handler does run twice: what it does should do no harm the second time.
+//! A [`function`] returns a [`Step`]: [`done`](Step::done), or [`not_yet`](Step::not_yet). After `not_yet` the machine runs it
+//! again when the defer interval has passed; [`HandlerContext::last`] holds the state of the previous run. Handlers nest: [`serial`]
+//! runs its children one after the other, [`parallel`] runs them concurrently, and [`objects`] processes a list in batches.
+//! A handler that is done never runs again, even after a restart of the program or the failure of a sibling. One exception
+//! remains: a crash between the run and the write of its result makes it run twice. Handlers must therefore be idempotent.
 //!
-//! Handlers are given the object and do not change it. What they want changed in its status they answer as a
-//! [`Step::change`]; the machine makes the changes in the order of declaration and writes them with its own. So parallel
-//! handlers need no lock.
+//! Handlers do not modify the object. They return status changes with [`Step::change`]. The machine applies these changes in
+//! declaration order and writes them together with its own part of the status, so parallel handlers need no lock.
 //!
-//! The context also has the client, the clock, and by type whatever the [`MachineEnvironment`] was given. What depends on the object, such
-//! as a client of the database it names, [`Builder::prepare`] adds in each pass.
+//! The context also provides the client, the clock, and every value added to the [`MachineEnvironment`], looked up by type.
+//! A value that depends on the object, such as a connection to the database that the object names, is added in each pass by
+//! [`StateMachineBuilder::prepare`].
 //!
 //! # Failures
 //!
-//! A [`PhaseError`] is fatal, and then the object goes to the error phase; or it may pass, and then the phase is tried again,
-//! after the defer, twice that, and so on ([`Backoff`]). Errors that came by `?` are judged by [`Builder::is_fatal`]: unless
-//! told otherwise those of the network and of a busy server may pass, others are fatal. A panic is fatal. [`Phase::tries`] and
-//! [`Phase::timeout`] bound a phase; both count across restarts. The first failure among parallel children cancels the others,
-//! and all are waited for.
+//! A [`PhaseError`] is either fatal, which moves the object to the error phase, or retriable. A retriable error keeps the
+//! phase and retries it with exponential backoff that starts at the defer interval ([`PhaseBackoff`]). [`StateMachineBuilder::is_fatal`]
+//! classifies errors converted by `?`; by default, network errors and errors of an overloaded server are retriable, all others
+//! are fatal. A panic is fatal. [`Phase::tries`] and [`Phase::timeout`] limit a phase; both limits survive restarts. The
+//! first failure among parallel children cancels the others, and the machine waits until all have returned.
 //!
-//! Some rules are easily guessed wrong:
-//! - A composite is done when all children are, or when one failed for good. Each failure is judged once, where it happens,
-//!   and stored as judged: a child that may be tried again never becomes fatal by being read from the status.
-//! - [`Step::next`], and warnings, count for the handler of the phase; those of children do not reach it. Warnings and errors
-//!   of objects do reach the handler that works on them.
-//! - A phase that is entered again begins afresh.
-//! - A phase without an error phase is tried for ever.
-//! - An object in a phase that the program no longer has fails with `Handler for phase X not found`.
+//! Rules that are easy to get wrong:
+//! - A composite is done when all children are done, or when one failed fatally. Each failure is classified once, where it
+//!   happens, and the classification is stored: a retriable child never becomes fatal because it was read from the status.
+//! - [`Step::next`] and warnings take effect only from the handler of the phase, not from its children. Warnings and errors
+//!   of [`ObjectState`]s do reach the handler that works on them.
+//! - A phase that is entered again starts with empty state.
+//! - A phase without an error phase is retried forever.
+//! - An object in a phase that the program no longer declares fails with `Handler for phase X not found`.
 //!
-//! # The status
+//! # Status
 //!
-//! [`PhaseStatus`] is the machine's part of the status: the phase, and for each phase a [`State`] that mirrors its tree of
-//! handlers. Derived from the types, it is in the schema of the custom resource. Below the first level the schema lets
-//! anything stand, for a schema cannot contain itself.
+//! [`PhaseStatus`] is the machine's part of the status: the phase, and for each phase a [`HandlerState`] that mirrors its tree of
+//! handlers. It derives `JsonSchema`, so it is part of the schema of the custom resource. Below the first level of the tree
+//! the schema preserves unknown fields, because a structural schema cannot be recursive.
 //!
-//! # Beside a server
+//! # Running against an API server
 //!
-//! [`Machine::into_reconciler`] makes a reconciler of the machine. A pass fetches the object, stops if it is paused, held by
-//! an annotation ([`annotations`]) or at an end, runs the handler, and writes what changed: nothing if nothing did. Edits that
-//! others make meanwhile are never lost; see [`PhaseReconciler`]. Notices go to a [`PhaseEventSink`], such as the recorder of events;
-//! figures to the program's [`Metrics`](crate::metrics::Metrics).
+//! [`StateMachine::into_reconciler`] turns the machine into a [`Reconciler`](crate::controller::Reconciler). A pass reads the
+//! object; stops if the object is paused, blocked by an annotation ([`annotations`]) or in a terminal phase; runs the handler;
+//! and writes the changed fields, if any. Concurrent edits by other clients are never lost; see [`PhaseReconciler`]. Events
+//! go to a [`PhaseEventSink`], such as an [`EventRecorder`](crate::events::EventRecorder); metrics go to the program's
+//! [`Metrics`](crate::metrics::Metrics).
 //!
 //! ```text
 //! let reconciler = machine.into_reconciler(MachineEnvironment::new(client), migrations.store()).event_sink(recorder);
 //! let controller = Controller::new("migrations")
-//!     .for_where(&migrations, reconciler.interest())
+//!     .for_where(&migrations, reconciler.predicate())
 //!     .reconciler(reconciler);
 //! ```
 //!
-//! An object that is deleted is cleaned up first ([`Builder::cleanup`]), in whatever phase it is, even if it is paused.
+//! When an object is deleted, the machine runs [`StateMachineBuilder::cleanup`] first, in whatever phase the object is, even if it is
+//! paused.
 //!
-//! # Users
+//! # User actions
 //!
-//! They pause, reset, revert, approve ([`Action`]), and see the path, checklists, objects and progress ([`Machine::view`]).
+//! Users pause, reset, revert and approve objects ([`Action`]), and see the path, checklists, objects and progress
+//! ([`StateMachine::view`]).
 
 mod action;
 pub mod annotations;
+mod attempt;
 mod backoff;
 mod builder;
 mod context;
 mod diagram;
 mod error;
 mod handler;
-mod machine;
-mod memory;
 mod metrics;
+mod object_client;
 mod pass;
+mod pass_cache;
 mod paths;
-mod persist;
 mod phase_event;
 mod reconciler;
 mod run;
 mod state;
+mod state_machine;
 mod status;
 mod step;
 #[cfg(test)]
@@ -145,28 +149,27 @@ mod tests;
 mod tree;
 mod validation;
 mod view;
-mod work;
 
 pub(crate) use self::metrics::PhaseMetrics;
 
-/// Where the status keeps what is known of the clean-up, among the phases.
+/// The key of the clean-up's state among the phases in the status.
 const CLEANUP: &str = "cleanup";
 
 pub use self::{
     action::{Action, ActionError, ActionRejection},
-    backoff::Backoff,
-    builder::{Builder, Phase},
-    context::{Context, MachineEnvironment},
+    backoff::PhaseBackoff,
+    builder::{Phase, StateMachineBuilder},
+    context::{HandlerContext, MachineEnvironment},
     error::{PhaseError, Severity},
-    handler::{Handler, View, function, objects, parallel, serial},
-    machine::Machine,
-    pass::{HandlerRun, NextPass, Pass},
+    handler::{HandlerView, PhaseHandler, function, objects, parallel, serial},
+    pass::{HandlerRun, NextPass, PassResult},
     paths::{ObjectPaths, paths},
     phase_event::{PhaseEvent, PhaseEventSink, reason},
     reconciler::PhaseReconciler,
-    state::{HandlerResult, ObjectState, State},
+    state::{HandlerResult, HandlerState, ObjectState},
+    state_machine::StateMachine,
     status::{Approval, Audit, PhaseStatus, Phased},
     step::{Step, StepResult},
-    validation::MachineErrors,
-    view::{Check, PhaseDetail, PhaseSummary, Progress, StatusView},
+    validation::StateMachineValidationError,
+    view::{ChecklistItem, HandlerProgress, PhaseDetail, PhaseSummary, StatusView},
 };

@@ -1,7 +1,7 @@
 //! One pass of a machine over an object, in memory.
 //!
-//! A pass needs no server: it takes the object and answers what the object is to become, when to come again, and what to tell
-//! users. [`PhaseReconciler`](super::PhaseReconciler) fetches and writes around it.
+//! A pass needs no server. It returns the changed object, the time of the next pass, and the events to record.
+//! [`PhaseReconciler`](super::PhaseReconciler) reads the object before the pass and writes it afterwards.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,84 +9,88 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::{
     CLEANUP,
-    context::{Context, MachineEnvironment},
+    attempt::{Attempt, apply, error_summary, last_state},
+    context::{HandlerContext, MachineEnvironment},
     error::{PhaseError, Severity},
-    handler::Handler,
-    machine::Machine,
+    handler::PhaseHandler,
     phase_event::{PhaseEvent, reason},
     run::run,
+    state_machine::StateMachine,
     status::{Approval, Phased},
-    work::{Attempt, apply, last, told},
 };
 
-/// When to look at an object again.
+/// When the next pass is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextPass {
-    /// When it changes.
+    /// When the object changes.
     Stop,
-    /// After that time.
+    /// After this time, or when the object changes.
     After(Duration),
 }
 
-/// What came of a pass.
+/// The result of a pass.
 #[derive(Clone, Debug)]
-pub struct Pass<R> {
-    /// The object, as it is to be.
+pub struct PassResult<R> {
+    /// The object with its new status.
     pub object: R,
-    /// When to look at it again.
+    /// When the next pass is due.
     pub then: NextPass,
-    /// What to tell users once the object is written.
-    pub notices: Vec<PhaseEvent>,
-    /// What the figures are told, if a handler ran.
-    pub worked: Option<HandlerRun>,
+    /// The events to record once the object is written.
+    pub events: Vec<PhaseEvent>,
+    /// The run to count in metrics, if a handler ran.
+    pub run: Option<HandlerRun>,
 }
 
-/// What a handler's run came to, for figures.
+/// The result of a handler's run, for metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandlerRun {
     /// The phase.
     pub phase: String,
-    /// Where the object went, if it left the phase.
+    /// The next phase, if the object left the phase.
     pub to: Option<String>,
-    /// Whether the try failed, and then either [`Severity::Fatal`] or [`Severity::Retry`].
+    /// [`Severity::Fatal`] or [`Severity::Retry`] if the try failed.
     pub failed: Option<Severity>,
-    /// From the phase's first try to its end, if it ended.
-    pub took: Option<Duration>,
+    /// The time from the phase's first try to its end, if it ended.
+    pub duration: Option<Duration>,
 }
 
 // --- Machine ---
 
-impl<R: Phased> Machine<R> {
-    /// One pass over an object that is not being deleted. An error is one of `prepare`: nothing has been done.
-    pub async fn pass(&self, environment: &MachineEnvironment, object: &R) -> Result<Pass<R>, PhaseError> {
-        if let Some(then) = self.held(object, environment.now()) {
-            return Ok(Pass::idle(object.clone(), then));
+impl<R: Phased> StateMachine<R> {
+    /// Runs one pass over an object that is not terminating. An error is one of `prepare`; no handler ran.
+    pub async fn pass(
+        &self,
+        environment: &MachineEnvironment,
+        object: &R,
+    ) -> Result<PassResult<R>, PhaseError> {
+        if let Some(then) = self.blocked(object, environment.now()) {
+            return Ok(PassResult::idle(object.clone(), then));
         }
         let context = self.prepared(environment, object).await?;
         if self.is_terminal(object) {
-            return Ok(Pass::idle(object.clone(), NextPass::Stop));
+            return Ok(PassResult::idle(object.clone(), NextPass::Stop));
         }
         let mut object = object.clone();
-        let told = self.begin(&mut object, environment.now());
-        let mut pass = self.work(&context, object).await;
-        pass.notices.splice(..0, told);
+        let event = self.begin(&mut object, environment.now());
+        let mut pass = self.run_phase(&context, object).await;
+        pass.events.splice(..0, event);
         Ok(pass)
     }
 
-    /// One pass of the clean-up over an object that is being deleted; whether the clean-up is done with it. A machine that
-    /// has none always is.
+    /// Runs one pass of the clean-up over a terminating object, and returns whether the clean-up is done. A machine without
+    /// clean-up is always done.
     pub async fn clean(
         &self,
         environment: &MachineEnvironment,
         object: &R,
-    ) -> Result<(Pass<R>, bool), PhaseError> {
+    ) -> Result<(PassResult<R>, bool), PhaseError> {
         let Some(handler) = &self.cleanup else {
-            return Ok((Pass::idle(object.clone(), NextPass::Stop), true));
+            return Ok((PassResult::idle(object.clone(), NextPass::Stop), true));
         };
         let context = self.prepared(environment, object).await?;
-        let last = last(object, CLEANUP);
+        let last = last_state(object, CLEANUP);
         let ran = run(
-            &self.judge,
+            &self.is_fatal,
             handler,
             context.at(Arc::new(object.clone()), &last, context.cancel().clone()),
         )
@@ -94,16 +98,17 @@ impl<R: Phased> Machine<R> {
         let mut attempt = Attempt::of(ran);
         let mut object = object.clone();
         apply(&mut object, &mut attempt, environment.now());
-        let (mut notices, mut then) = (Vec::new(), NextPass::After(attempt.after.unwrap_or(self.defer)));
+        let mut events = Vec::new();
+        let mut then = NextPass::After(attempt.after.unwrap_or(self.defer));
         if attempt.state.failed {
             attempt.state.failures = last.failures.saturating_add(1);
             let delay = self.backoff.delay(attempt.state.failures, self.defer);
             then = NextPass::After(delay);
             let note = format!(
                 "clean-up failed, again in {delay:?}: {}",
-                told(Some(handler), &attempt.state)
+                error_summary(Some(handler), &attempt.state)
             );
-            notices.push(PhaseEvent::warning(reason::CLEANUP, note));
+            events.push(PhaseEvent::warning(reason::CLEANUP, note));
         }
         let done = attempt.state.done && !attempt.state.failed;
         object
@@ -111,11 +116,11 @@ impl<R: Phased> Machine<R> {
             .state
             .insert(CLEANUP.to_owned(), attempt.state);
         Ok((
-            Pass {
+            PassResult {
                 object,
                 then,
-                notices,
-                worked: None,
+                events,
+                run: None,
             },
             done,
         ))
@@ -125,8 +130,8 @@ impl<R: Phased> Machine<R> {
         &self,
         environment: &MachineEnvironment,
         object: &R,
-    ) -> Result<Context<R>, PhaseError> {
-        let context = Context::new(
+    ) -> Result<HandlerContext<R>, PhaseError> {
+        let context = HandlerContext::new(
             environment.clone(),
             Arc::new(object.clone()),
             self.phase_of(object),
@@ -137,8 +142,8 @@ impl<R: Phased> Machine<R> {
         }
     }
 
-    /// What must be written before a handler runs: the first phase, so that it is seen; that a phase waits for approval; and
-    /// when a phase with a time-out began, so that its time also runs out for a program that dies in it.
+    /// Sets the fields that must be stored before a handler runs: the initial phase, so that users see it; the pending
+    /// approval; and the start of a phase with a timeout, so that the timeout also covers a crash during the first try.
     pub(super) fn begin(&self, object: &mut R, now: Timestamp) -> Option<PhaseEvent> {
         let name = self.phase_of(object).to_owned();
         let status = object.phases_mut();
@@ -153,22 +158,22 @@ impl<R: Phased> Machine<R> {
         }
         if phase.timeout.is_some() {
             let handler = phase.handler.as_ref();
-            let blank = || handler.map(Handler::blank).unwrap_or_default();
+            let blank = || handler.map(PhaseHandler::blank).unwrap_or_default();
             status.state.entry(name).or_insert_with(blank).begin(now);
         }
         None
     }
 }
 
-// --- Pass ---
+// --- PassResult ---
 
-impl<R> Pass<R> {
+impl<R> PassResult<R> {
     pub(super) fn idle(object: R, then: NextPass) -> Self {
-        Pass {
+        PassResult {
             object,
             then,
-            notices: Vec::new(),
-            worked: None,
+            events: Vec::new(),
+            run: None,
         }
     }
 }

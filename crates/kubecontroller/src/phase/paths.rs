@@ -1,11 +1,12 @@
-//! Objects found in a resource by paths.
+//! Lists the objects of a resource by paths.
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{context::Context, error::PhaseError, handler::BoxedFuture, state::ObjectState};
+use super::{context::HandlerContext, error::PhaseError, handler::BoxedFuture, state::ObjectState};
 
-/// Where in a resource its objects are, for [`objects`](super::objects): names with dots between, `[*]` for all of a list.
+/// Paths that select objects in a resource, for [`objects`](super::objects). A path is a list of field names separated by
+/// dots; `[*]` selects all items of a list.
 ///
 /// `ObjectPaths::new("spec.shards[*].tables[*]", "id").name("title").group("shard")`
 #[derive(Clone, Debug)]
@@ -16,10 +17,10 @@ pub struct ObjectPaths {
     group: Option<String>,
 }
 
-/// Asks the resource for its objects.
+/// Returns a function that lists the objects of the resource at the given paths.
 pub fn paths<R: Serialize + Send + Sync + 'static>(
     paths: ObjectPaths,
-) -> impl Fn(Context<R>) -> BoxedFuture<Result<Vec<ObjectState>, PhaseError>> + Send + Sync + 'static {
+) -> impl Fn(HandlerContext<R>) -> BoxedFuture<Result<Vec<ObjectState>, PhaseError>> + Send + Sync + 'static {
     move |context| {
         let found = serde_json::to_value(context.resource()).map_err(PhaseError::from);
         let found = found.and_then(|tree| paths.find(&tree));
@@ -30,7 +31,7 @@ pub fn paths<R: Serialize + Send + Sync + 'static>(
 // --- ObjectPaths ---
 
 impl ObjectPaths {
-    /// Objects at the first path; the second leads from an object to its id, and is empty for objects that are texts.
+    /// Selects the objects at `objects`; `id` is the path from an object to its id, and is empty for objects that are strings.
     pub fn new(objects: impl Into<String>, id: impl Into<String>) -> Self {
         ObjectPaths {
             objects: objects.into(),
@@ -40,21 +41,21 @@ impl ObjectPaths {
         }
     }
 
-    /// With the path from an object to its name.
+    /// Sets the path from an object to its name.
     #[must_use]
     pub fn name(mut self, path: impl Into<String>) -> Self {
         self.name = Some(path.into());
         self
     }
 
-    /// With the path from an object to its group.
+    /// Sets the path from an object to its group.
     #[must_use]
     pub fn group(mut self, path: impl Into<String>) -> Self {
         self.group = Some(path.into());
         self
     }
 
-    /// The objects of a resource. One without an id is a fatal error.
+    /// Lists the objects of a resource. An object without an id is a fatal error.
     pub fn find(&self, tree: &Value) -> Result<Vec<ObjectState>, PhaseError> {
         let found = follow(tree, &self.objects).into_iter().map(|object| {
             let text = |path: &String| follow(object, path).first().and_then(|value| text(value));

@@ -1,63 +1,63 @@
-//! What a machine tells users.
+//! Events that a state machine records about its objects.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::events::{EventRecorder, EventType};
 
-/// Something that happened to an object, for users.
+/// An event about an object of a state machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseEvent {
-    /// Whether users should worry.
+    /// Whether the event is of type `Warning` instead of `Normal`.
     pub warning: bool,
     /// One of the constants of [`reason`].
     pub reason: &'static str,
-    /// What happened, in words.
+    /// A human-readable description.
     pub note: String,
 }
 
-/// Why there is a notice.
+/// The reasons of [`PhaseEvent`]s.
 pub mod reason {
-    /// The object went to another phase.
+    /// The object moved to another phase.
     pub const CHANGED: &str = "PhaseChanged";
-    /// The phase failed for good.
+    /// The phase failed fatally.
     pub const FAILED: &str = "PhaseFailed";
-    /// A try failed, another will follow.
+    /// A try failed and will be retried.
     pub const RETRY: &str = "PhaseRetry";
-    /// The phase took too long.
+    /// The phase exceeded its timeout.
     pub const TIMED_OUT: &str = "PhaseTimedOut";
-    /// The phase failed too often.
+    /// The phase used up its tries.
     pub const EXHAUSTED: &str = "PhaseTriesExhausted";
-    /// The handler of the phase warned.
+    /// The handler of the phase returned a warning.
     pub const WARNED: &str = "PhaseWarning";
-    /// The phase waits until somebody approves it.
+    /// The phase waits for approval.
     pub const APPROVAL: &str = "PhaseApprovalNeeded";
-    /// Somebody rejected the phase.
+    /// A user rejected the phase.
     pub const REJECTED: &str = "PhaseRejected";
-    /// The clean-up of a deleted object failed and will be tried again.
+    /// The clean-up of a terminating object failed and will be retried.
     pub const CLEANUP: &str = "CleanupFailed";
 }
 
-/// Who passes notices on: a recorder of events, a list in a test. Must not block. Told after the status was written, so
-/// nothing is told that did not come to pass.
+/// Receives the events of a state machine: an [`EventRecorder`], or a list in a test. The machine calls it after it has
+/// written the status, so no event reports a transition that was not stored.
 pub trait PhaseEventSink: Send + Sync + 'static {
-    /// Passes a notice about an object on.
-    fn tell(&self, about: &ObjectReference, notice: &PhaseEvent);
+    /// Records an event about an object. Must not block.
+    fn record(&self, about: &ObjectReference, event: &PhaseEvent);
 }
 
 impl<F: Fn(&ObjectReference, &PhaseEvent) + Send + Sync + 'static> PhaseEventSink for F {
-    fn tell(&self, about: &ObjectReference, notice: &PhaseEvent) {
-        self(about, notice);
+    fn record(&self, about: &ObjectReference, event: &PhaseEvent) {
+        self(about, event);
     }
 }
 
 impl PhaseEventSink for EventRecorder {
-    fn tell(&self, about: &ObjectReference, notice: &PhaseEvent) {
-        let kind = if notice.warning {
+    fn record(&self, about: &ObjectReference, event: &PhaseEvent) {
+        let kind = if event.warning {
             EventType::Warning
         } else {
             EventType::Normal
         };
-        self.event(about, kind, notice.reason, "RunPhase", &notice.note);
+        self.event(about, kind, event.reason, "RunPhase", &event.note);
     }
 }
 

@@ -1,13 +1,13 @@
-//! A machine as a reconciler.
+//! A state machine as a reconciler.
 //!
-//! Promises:
-//! - A handler that has ended is not run again because the informer is behind: what was written last is remembered, and the
-//!   newer of the two is worked on.
-//! - What a pass came to is not lost when it cannot be written: it is kept, and written before anything else is done. Only if
-//!   somebody changed the same fields meanwhile, or the program ends, is the pass repeated.
-//! - The machine's own writes do not make it run early: between two passes is the defer, unless somebody else changes the
+//! Guarantees:
+//! - A stale informer cache does not make a finished handler run again: the reconciler remembers the object it wrote last and
+//!   works on the newer of the two.
+//! - The result of a pass is not lost when it cannot be written: it is remembered and written before anything else. The pass
+//!   is repeated only if another client changed the same fields meanwhile, or if the program restarts.
+//! - The machine's own writes do not trigger an early pass: the defer interval is kept unless another client changes the
 //!   object.
-//! - Users are told, and figures count, what was written.
+//! - Events and metrics report only what was written.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -18,12 +18,12 @@ use super::{
     annotations::{ongoing_finalizer, phase_label},
     context::MachineEnvironment,
     error::PhaseError,
-    machine::Machine,
-    memory::{Memory, Unsaved},
     metrics::PhaseMetrics,
-    pass::{NextPass, Pass},
-    persist::{Remote, WriteResult},
+    object_client::{ObjectClient, WriteResult},
+    pass::{NextPass, PassResult},
+    pass_cache::{PassCache, Unsaved},
     phase_event::{PhaseEvent, PhaseEventSink},
+    state_machine::StateMachine,
     status::Phased,
 };
 use crate::{
@@ -34,26 +34,26 @@ use crate::{
     store::Store,
 };
 
-/// How soon a write is tried again at most.
+/// The minimal delay before a failed write is retried.
 const SOON: Duration = Duration::from_secs(1);
 
-/// A machine that fetches, works on and writes the objects of a server.
+/// Reads, processes and writes the objects of a state machine.
 ///
-/// What is written is what the pass changed and nothing else, so an edit of the spec, or of parts of the status that belong to
-/// others, is never lost. If others changed the same fields meanwhile, theirs stay, and the pass is repeated upon them. What
-/// cannot be written is kept and written later; a handler that has ended is not run again for it.
+/// A write contains only the fields that the pass changed, so edits of the spec, or of parts of the status that belong to
+/// other clients, are never lost. If another client changed the same fields meanwhile, its values win and the pass is
+/// repeated. A result that cannot be written is remembered and written later, without running the handler again.
 pub struct PhaseReconciler<R> {
-    machine: Arc<Machine<R>>,
+    machine: Arc<StateMachine<R>>,
     environment: MachineEnvironment,
-    /// Where objects are read; without it the server is asked each time.
+    /// The source of objects; without it, each pass reads from the API server.
     store: Option<Store<R>>,
-    memory: Memory<R>,
+    memory: PassCache<R>,
     event_sink: Option<Arc<dyn PhaseEventSink>>,
     metrics: Option<PhaseMetrics>,
 }
 
-/// How a pass over an object of the server ended.
-struct Ended<R> {
+/// The result of a pass over an object of the server.
+struct PassOutcome<R> {
     object: Arc<R>,
     then: NextPass,
     unsaved: Option<Arc<Unsaved<R>>>,
@@ -61,8 +61,8 @@ struct Ended<R> {
 
 // --- Machine ---
 
-impl<R: Phased> Machine<R> {
-    /// The machine as a reconciler of the objects in the store of an informer.
+impl<R: Phased> StateMachine<R> {
+    /// Creates a reconciler that reads objects from the store of an informer.
     pub fn into_reconciler(
         self,
         environment: impl Into<MachineEnvironment>,
@@ -78,27 +78,28 @@ impl<R: Phased> Machine<R> {
 // --- PhaseReconciler ---
 
 impl<R: Phased> PhaseReconciler<R> {
-    /// A reconciler that asks the server for the object in each pass.
-    pub fn new(machine: Machine<R>, environment: impl Into<MachineEnvironment>) -> Self {
-        let (machine, environment) = (Arc::new(machine), environment.into());
+    /// Creates a reconciler that reads the object from the API server in each pass.
+    pub fn new(machine: StateMachine<R>, environment: impl Into<MachineEnvironment>) -> Self {
+        let machine = Arc::new(machine);
+        let environment = environment.into();
         PhaseReconciler {
             machine,
             environment,
             store: None,
-            memory: Memory::default(),
+            memory: PassCache::default(),
             event_sink: None,
             metrics: None,
         }
     }
 
-    /// Tells users what happens; a [`Recorder`](crate::events::EventRecorder) does.
+    /// Sends events to a sink, e.g. an [`EventRecorder`](crate::events::EventRecorder).
     #[must_use]
     pub fn event_sink(mut self, event_sink: impl PhaseEventSink) -> Self {
         self.event_sink = Some(Arc::new(event_sink));
         self
     }
 
-    /// Counts there.
+    /// Counts transitions, failures and durations in these metrics.
     #[must_use]
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = Some(metrics.phases().clone());
@@ -110,19 +111,19 @@ impl<R: Phased> PhaseReconciler<R> {
         self.memory.is_empty()
     }
 
-    /// The machine.
-    pub fn machine(&self) -> &Arc<Machine<R>> {
+    /// The state machine.
+    pub fn machine(&self) -> &Arc<StateMachine<R>> {
         &self.machine
     }
 
-    /// Which changes matter: of objects that have not ended, or are going or gone. For
+    /// The predicate that passes changes of objects that need work, and all deletions. For
     /// [`Controller::for_where`](crate::controller::Controller::for_where).
-    pub fn interest(&self) -> Predicate<R> {
+    pub fn predicate(&self) -> Predicate<R> {
         let machine = Arc::clone(&self.machine);
-        Predicate::new(move |delta: &Delta<R>| delta.new().is_none_or(|object| machine.wants(object)))
+        Predicate::new(move |delta: &Delta<R>| delta.new().is_none_or(|object| machine.needs_work(object)))
     }
 
-    /// One pass over an object of the server.
+    /// Runs one pass over an object of the server.
     pub async fn pass(&self, key: &Key) -> Result<NextPass, Error> {
         let Some(seen) = self.fetch(key).await? else {
             self.memory.forget(key);
@@ -130,7 +131,7 @@ impl<R: Phased> PhaseReconciler<R> {
         };
         let memo = self.memory.recall(key, &seen);
         let object = memo.newest(seen);
-        let remote = Remote::new::<R>(self.environment.client(), key);
+        let remote = ObjectClient::new::<R>(self.environment.client(), key);
         let ended = if let Some(unsaved) = memo.unsaved {
             self.save(&remote, Arc::clone(&unsaved.base), unsaved.pass.clone())
                 .await
@@ -142,7 +143,7 @@ impl<R: Phased> PhaseReconciler<R> {
             self.drive(&remote, object).await?
         };
         let stored = self.store.as_ref().and_then(|store| store.get(key));
-        let Ended {
+        let PassOutcome {
             object,
             then,
             unsaved,
@@ -151,52 +152,52 @@ impl<R: Phased> PhaseReconciler<R> {
         Ok(then)
     }
 
-    async fn drive(&self, remote: &Remote<'_>, mut object: Arc<R>) -> Result<Ended<R>, Error> {
+    async fn drive(&self, remote: &ObjectClient<'_>, mut object: Arc<R>) -> Result<PassOutcome<R>, Error> {
         let machine = &self.machine;
-        if let Some(then) = machine.held(&object, self.environment.now()) {
-            return Ok(Ended::new(object, then));
+        if let Some(then) = machine.blocked(&object, self.environment.now()) {
+            return Ok(PassOutcome::new(object, then));
         }
         let ended = machine.is_terminal(&object);
         if machine.cleanup.is_some() && !ended {
             let finalizer = ongoing_finalizer::<R>();
             object = match remote.finalizer(&*object, &finalizer, true).await? {
-                WriteResult::Same => object,
-                WriteResult::Now(now) => Arc::new(now),
-                WriteResult::Overtaken(now) => return Ok(Ended::again(now)),
-                WriteResult::Gone => return Ok(Ended::new(object, NextPass::Stop)),
+                WriteResult::Unchanged => object,
+                WriteResult::Written(now) => Arc::new(now),
+                WriteResult::Conflict(now) => return Ok(PassOutcome::repeat(now)),
+                WriteResult::NotFound => return Ok(PassOutcome::new(object, NextPass::Stop)),
             };
         }
         let context = machine
             .prepared(&self.environment, &object)
             .await
-            .map_err(|error| unprepared(&error))?;
+            .map_err(|error| prepare_error(&error))?;
         if ended {
             object = self.label(remote, object).await?;
-            return Ok(Ended::new(object, NextPass::Stop));
+            return Ok(PassOutcome::new(object, NextPass::Stop));
         }
         let mut begun = R::clone(&object);
-        let told = machine.begin(&mut begun, self.environment.now());
+        let event = machine.begin(&mut begun, self.environment.now());
         object = match remote.write_status(&*object, &begun).await? {
-            WriteResult::Same => object,
-            WriteResult::Now(now) => Arc::new(now),
-            WriteResult::Overtaken(now) => return Ok(Ended::again(now)),
-            WriteResult::Gone => return Ok(Ended::new(object, NextPass::Stop)),
+            WriteResult::Unchanged => object,
+            WriteResult::Written(now) => Arc::new(now),
+            WriteResult::Conflict(now) => return Ok(PassOutcome::repeat(now)),
+            WriteResult::NotFound => return Ok(PassOutcome::new(object, NextPass::Stop)),
         };
-        self.tell(&object, told.as_slice());
-        let pass = machine.work(&context, R::clone(&object)).await;
+        self.record(&object, event.as_slice());
+        let pass = machine.run_phase(&context, R::clone(&object)).await;
         Ok(self.save(remote, object, pass).await)
     }
 
-    /// Writes what a pass came to. That it cannot be written is no failure of the object: the pass is kept.
-    async fn save(&self, remote: &Remote<'_>, base: Arc<R>, pass: Pass<R>) -> Ended<R> {
+    /// Writes the result of a pass. A failed write is not a failure of the object: the result is kept and written later.
+    async fn save(&self, remote: &ObjectClient<'_>, base: Arc<R>, pass: PassResult<R>) -> PassOutcome<R> {
         let wait = self.machine.defer.max(SOON);
         let object = match remote.write_status(&*base, &pass.object).await {
-            Ok(WriteResult::Same) => base,
-            Ok(WriteResult::Now(now)) => Arc::new(now),
-            Ok(WriteResult::Overtaken(now)) => return Ended::again(now),
-            Ok(WriteResult::Gone) => return Ended::new(base, NextPass::Stop),
+            Ok(WriteResult::Unchanged) => base,
+            Ok(WriteResult::Written(now)) => Arc::new(now),
+            Ok(WriteResult::Conflict(now)) => return PassOutcome::repeat(now),
+            Ok(WriteResult::NotFound) => return PassOutcome::new(base, NextPass::Stop),
             Err(error) => {
-                warn!(machine = self.machine.name(), object = base.name_any(), %error, "cannot write the status");
+                warn!(machine = self.machine.name(), object = base.name_any(), %error, "failed to write status");
                 if let Some(metrics) = &self.metrics {
                     metrics.unsaved(&self.machine);
                 }
@@ -204,74 +205,74 @@ impl<R: Phased> PhaseReconciler<R> {
                     base: Arc::clone(&base),
                     pass,
                 }));
-                return Ended {
+                return PassOutcome {
                     object: base,
                     then: NextPass::After(wait),
                     unsaved,
                 };
             }
         };
-        self.tell(&object, &pass.notices);
-        if let (Some(metrics), Some(worked)) = (&self.metrics, &pass.worked) {
-            metrics.worked(&self.machine, worked);
+        self.record(&object, &pass.events);
+        if let (Some(metrics), Some(run)) = (&self.metrics, &pass.run) {
+            metrics.worked(&self.machine, run);
         }
         match self.label(remote, Arc::clone(&object)).await {
-            Ok(object) => Ended::new(object, pass.then),
+            Ok(object) => PassOutcome::new(object, pass.then),
             Err(error) => {
-                warn!(machine = self.machine.name(), object = object.name_any(), %error, "cannot write the label");
-                Ended::new(object, NextPass::After(wait))
+                warn!(machine = self.machine.name(), object = object.name_any(), %error, "failed to write label");
+                PassOutcome::new(object, NextPass::After(wait))
             }
         }
     }
 
-    async fn clean(&self, remote: &Remote<'_>, object: Arc<R>) -> Result<Ended<R>, Error> {
+    async fn clean(&self, remote: &ObjectClient<'_>, object: Arc<R>) -> Result<PassOutcome<R>, Error> {
         let finalizer = ongoing_finalizer::<R>();
         if !object.finalizers().contains(&finalizer) {
-            return Ok(Ended::new(object, NextPass::Stop));
+            return Ok(PassOutcome::new(object, NextPass::Stop));
         }
         let (pass, done) = self
             .machine
             .clean(&self.environment, &object)
             .await
-            .map_err(|error| unprepared(&error))?;
+            .map_err(|error| prepare_error(&error))?;
         if !done {
             return Ok(self.save(remote, object, pass).await);
         }
         let object = match remote.finalizer(&*object, &finalizer, false).await? {
-            WriteResult::Same | WriteResult::Gone => object,
-            WriteResult::Now(now) => Arc::new(now),
-            WriteResult::Overtaken(now) => return Ok(Ended::again(now)),
+            WriteResult::Unchanged | WriteResult::NotFound => object,
+            WriteResult::Written(now) => Arc::new(now),
+            WriteResult::Conflict(now) => return Ok(PassOutcome::repeat(now)),
         };
-        Ok(Ended::new(object, NextPass::Stop))
+        Ok(PassOutcome::new(object, NextPass::Stop))
     }
 
-    /// Writes the phase where selectors find it.
-    async fn label(&self, remote: &Remote<'_>, object: Arc<R>) -> Result<Arc<R>, kube::Error> {
+    /// Writes the phase as a label, for label selectors.
+    async fn label(&self, remote: &ObjectClient<'_>, object: Arc<R>) -> Result<Arc<R>, kube::Error> {
         Ok(
             match remote
                 .label(&*object, &phase_label::<R>(), object.phase())
                 .await?
             {
-                WriteResult::Now(now) => Arc::new(now),
-                WriteResult::Same | WriteResult::Overtaken(_) | WriteResult::Gone => object,
+                WriteResult::Written(now) => Arc::new(now),
+                WriteResult::Unchanged | WriteResult::Conflict(_) | WriteResult::NotFound => object,
             },
         )
     }
 
-    fn tell(&self, object: &R, notices: &[PhaseEvent]) {
-        let Some(event_sink) = self.event_sink.as_ref().filter(|_| !notices.is_empty()) else {
+    fn record(&self, object: &R, events: &[PhaseEvent]) {
+        let Some(event_sink) = self.event_sink.as_ref().filter(|_| !events.is_empty()) else {
             return;
         };
         let about = object.object_ref(&());
-        for notice in notices {
-            event_sink.tell(&about, notice);
+        for event in events {
+            event_sink.record(&about, event);
         }
     }
 
     async fn fetch(&self, key: &Key) -> Result<Option<Arc<R>>, Error> {
         match &self.store {
             Some(store) => Ok(store.get(key)),
-            None => Ok(Remote::new::<R>(self.environment.client(), key)
+            None => Ok(ObjectClient::new::<R>(self.environment.client(), key)
                 .get()
                 .await?
                 .map(Arc::new)),
@@ -288,29 +289,29 @@ impl<R: Phased> Reconciler for PhaseReconciler<R> {
     }
 }
 
-fn unprepared(error: &PhaseError) -> Error {
-    let text = format!("cannot prepare: {error}");
-    if error.looks_fatal() {
+fn prepare_error(error: &PhaseError) -> Error {
+    let text = format!("prepare failed: {error}");
+    if error.is_fatal_by_default() {
         Error::unknown(text)
     } else {
         Error::transient(text)
     }
 }
 
-// --- Ended ---
+// --- PassOutcome ---
 
-impl<R> Ended<R> {
+impl<R> PassOutcome<R> {
     fn new(object: Arc<R>, then: NextPass) -> Self {
-        Ended {
+        PassOutcome {
             object,
             then,
             unsaved: None,
         }
     }
 
-    /// The same once more, upon what others made of the object.
-    fn again(now: R) -> Self {
-        Ended::new(Arc::new(now), NextPass::After(Duration::ZERO))
+    /// Another pass at once, on the object as another client changed it.
+    fn repeat(now: R) -> Self {
+        PassOutcome::new(Arc::new(now), NextPass::After(Duration::ZERO))
     }
 }
 

@@ -1,7 +1,7 @@
 //! One run of a tree of handlers.
 //!
-//! The state that comes out mirrors the tree: a child for each child, also for those never begun. What the status still knows
-//! of children that the tree no longer has is dropped.
+//! The resulting state mirrors the tree: it has an entry for each child, even if the child has not started. Entries of
+//! children that the tree no longer declares are dropped.
 
 use std::{
     any::Any,
@@ -15,120 +15,123 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::{
-    context::Context,
+    context::HandlerContext,
     error::{PhaseError, Severity},
-    handler::{BoxedFuture, Handler, Kind, List, Work},
-    state::{ObjectState, State, stamp},
+    handler::{BoxedFuture, HandlerKind, ListFn, ObjectsFn, PhaseHandler},
+    state::{HandlerState, ObjectState, stamp},
     step::{Change, Step},
 };
 
-/// Whether a error that does not say so itself is fatal.
-pub(super) type Judge = Arc<dyn Fn(&PhaseError) -> bool + Send + Sync>;
+/// Decides whether an unclassified error is fatal.
+pub(super) type IsFatal = Arc<dyn Fn(&PhaseError) -> bool + Send + Sync>;
 
-/// What came of a run.
-pub(super) struct Ran<R> {
-    pub(super) state: State,
+/// The result of a handler's run.
+pub(super) struct HandlerOutcome<R> {
+    pub(super) state: HandlerState,
     pub(super) changes: Vec<Change<R>>,
-    /// Where the handler itself wants to go; never a child's wish.
+    /// The next phase that the handler itself chose; never that of a child.
     pub(super) next: Option<String>,
-    /// How long to wait, if the handler asked for that; of a composite, the shortest wait if all that are not done asked.
+    /// The delay that the handler asked for. For a composite: the shortest delay, if all unfinished children asked for one.
     pub(super) after: Option<Duration>,
-    /// What children that are not done asked for.
+    /// The delays that unfinished children asked for.
     waits: Vec<Option<Duration>>,
 }
 
-/// Runs a handler, with what `context` says was known of it.
+/// Runs a handler. `context.last()` is its state after the previous run.
 pub(super) fn run<'a, R: Clone + Send + Sync + 'static>(
-    judge: &'a Judge,
-    handler: &'a Handler<R>,
-    context: Context<R>,
-) -> std::pin::Pin<Box<dyn Future<Output = Ran<R>> + Send + 'a>> {
+    is_fatal: &'a IsFatal,
+    handler: &'a PhaseHandler<R>,
+    context: HandlerContext<R>,
+) -> std::pin::Pin<Box<dyn Future<Output = HandlerOutcome<R>> + Send + 'a>> {
     Box::pin(async move {
         let now = context.clock().now();
-        let mut state = State {
+        let mut state = HandlerState {
             start_time: context.last().start_time.clone(),
-            ..State::default()
+            ..HandlerState::default()
         };
         state.begin(now);
         match &handler.kind {
-            Kind::Function(run) => {
-                let answer = guarded(handler, &context, run(context.clone())).await;
-                function(judge, handler, &context, state, answer)
+            HandlerKind::Function(run) => {
+                let step = guarded(handler, &context, run(context.clone())).await;
+                function(is_fatal, handler, &context, state, step)
             }
-            Kind::Objects { list, work, batch } => {
-                objects(judge, handler, &context, state, list, work, *batch).await
+            HandlerKind::Objects { list, work, batch } => {
+                objects(is_fatal, handler, &context, state, list, work, *batch).await
             }
-            Kind::Serial(children) | Kind::Parallel(children) if children.is_empty() => {
+            HandlerKind::Serial(children) | HandlerKind::Parallel(children) if children.is_empty() => {
                 state.end_badly(now, format!("Composite handler {} has no children", handler.name));
-                Ran::of(state)
+                HandlerOutcome::of(state)
             }
-            Kind::Serial(children) => serial(judge, children, &context, state).await,
-            Kind::Parallel(children) => parallel(judge, children, &context, state).await,
+            HandlerKind::Serial(children) => serial(is_fatal, children, &context, state).await,
+            HandlerKind::Parallel(children) => parallel(is_fatal, children, &context, state).await,
         }
     })
 }
 
 fn function<R: Clone>(
-    judge: &Judge,
-    handler: &Handler<R>,
-    context: &Context<R>,
-    mut state: State,
-    answer: Result<Step<R>, PhaseError>,
-) -> Ran<R> {
+    is_fatal: &IsFatal,
+    handler: &PhaseHandler<R>,
+    context: &HandlerContext<R>,
+    mut state: HandlerState,
+    step: Result<Step<R>, PhaseError>,
+) -> HandlerOutcome<R> {
     let now = context.clock().now();
-    match answer.and_then(|step| tried(handler, context, step)) {
+    match step.and_then(|step| with_checked_changes(handler, context, step)) {
         Ok(step) => {
             state.warning = step.warning;
             if step.done {
                 state.end(now);
             }
             let after = step.after.filter(|_| !step.done);
-            let (changes, next) = (step.changes, step.next);
-            Ran {
+            let changes = step.changes;
+            let next = step.next;
+            HandlerOutcome {
                 changes,
                 next,
                 after,
-                ..Ran::of(state)
+                ..HandlerOutcome::of(state)
             }
         }
         Err(error) => {
-            fail(judge, &mut state, &error, context);
-            Ran::of(state)
+            fail(is_fatal, &mut state, &error, context);
+            HandlerOutcome::of(state)
         }
     }
 }
 
 async fn objects<R: Clone>(
-    judge: &Judge,
-    handler: &Handler<R>,
-    context: &Context<R>,
-    mut state: State,
-    list: &List<R>,
-    work: &Work<R>,
+    is_fatal: &IsFatal,
+    handler: &PhaseHandler<R>,
+    context: &HandlerContext<R>,
+    mut state: HandlerState,
+    list: &ListFn<R>,
+    work: &ObjectsFn<R>,
     size: usize,
-) -> Ran<R> {
+) -> HandlerOutcome<R> {
     state.objects.clone_from(&context.last().objects);
     if state.objects.is_empty() {
         let listed = guarded(handler, context, list(context.clone())).await;
         match listed.and_then(distinct) {
             Ok(objects) => state.objects = objects,
             Err(error) => {
-                fail(judge, &mut state, &error, context);
-                return Ran::of(state);
+                fail(is_fatal, &mut state, &error, context);
+                return HandlerOutcome::of(state);
             }
         }
     }
     let batch = batch(&mut state.objects, size, context);
-    let mut ran = Ran::of(state);
+    let mut ran = HandlerOutcome::of(state);
     if !batch.is_empty() {
-        let answer = guarded(handler, context, work(context.clone(), batch)).await;
-        match answer.and_then(|step| tried(handler, context, step)) {
+        let step = guarded(handler, context, work(context.clone(), batch)).await;
+        match step.and_then(|step| with_checked_changes(handler, context, step)) {
             Ok(step) => {
                 merge(&mut ran.state.objects, step.objects, context);
-                (ran.changes, ran.after, ran.state.warning) = (step.changes, step.after, step.warning);
+                ran.changes = step.changes;
+                ran.after = step.after;
+                ran.state.warning = step.warning;
             }
             Err(error) => {
-                fail(judge, &mut ran.state, &error, context);
+                fail(is_fatal, &mut ran.state, &error, context);
                 return ran;
             }
         }
@@ -138,21 +141,22 @@ async fn objects<R: Clone>(
 }
 
 async fn serial<R: Clone + Send + Sync + 'static>(
-    judge: &Judge,
-    children: &[Handler<R>],
-    context: &Context<R>,
-    state: State,
-) -> Ran<R> {
-    let mut all = Ran::of(state);
+    is_fatal: &IsFatal,
+    children: &[PhaseHandler<R>],
+    context: &HandlerContext<R>,
+    state: HandlerState,
+) -> HandlerOutcome<R> {
+    let mut all = HandlerOutcome::of(state);
+    // The object with the changes of the children that have run: each child sees those of its predecessors.
     let mut seen = context.shared_resource();
     let mut stopped = false;
     for child in children {
-        let last = known(child, context.last());
-        let ran = if stopped || ended(&last) {
-            Ran::of(last)
+        let last = child_state(child, context.last());
+        let ran = if stopped || is_ended(&last) {
+            HandlerOutcome::of(last)
         } else {
             run(
-                judge,
+                is_fatal,
                 child,
                 context.at(Arc::clone(&seen), &last, context.cancel().clone()),
             )
@@ -168,20 +172,20 @@ async fn serial<R: Clone + Send + Sync + 'static>(
 }
 
 async fn parallel<R: Clone + Send + Sync + 'static>(
-    judge: &Judge,
-    children: &[Handler<R>],
-    context: &Context<R>,
-    state: State,
-) -> Ran<R> {
-    let mut all = Ran::of(state);
+    is_fatal: &IsFatal,
+    children: &[PhaseHandler<R>],
+    context: &HandlerContext<R>,
+    state: HandlerState,
+) -> HandlerOutcome<R> {
+    let mut all = HandlerOutcome::of(state);
     let cancel = context.cancel().child_token();
     let runs = children.iter().map(|child| async {
-        let last = known(child, context.last());
-        if ended(&last) {
-            return Ran::of(last);
+        let last = child_state(child, context.last());
+        if is_ended(&last) {
+            return HandlerOutcome::of(last);
         }
         let ran = run(
-            judge,
+            is_fatal,
             child,
             context.at(context.shared_resource(), &last, cancel.clone()),
         )
@@ -197,10 +201,10 @@ async fn parallel<R: Clone + Send + Sync + 'static>(
     all.finish(context)
 }
 
-/// Waits for what a handler does. A panic is a fatal error; one that was told to stop has its grace and no more.
+/// Awaits a handler. A panic becomes a fatal error; after cancellation the handler has its grace period to return.
 async fn guarded<R, T>(
-    handler: &Handler<R>,
-    context: &Context<R>,
+    handler: &PhaseHandler<R>,
+    context: &HandlerContext<R>,
     run: BoxedFuture<Result<T, PhaseError>>,
 ) -> Result<T, PhaseError> {
     let mut run = AssertUnwindSafe(run).catch_unwind();
@@ -215,17 +219,21 @@ async fn guarded<R, T>(
     ended.unwrap_or_else(|panic| Err(panicked(handler, &*panic)))
 }
 
-/// The step, if its changes can be made: a panic in one of them is a panic of the handler.
-fn tried<R: Clone>(handler: &Handler<R>, context: &Context<R>, step: Step<R>) -> Result<Step<R>, PhaseError> {
+/// Applies the changes to a copy first: a panic in one of them counts as a panic of the handler.
+fn with_checked_changes<R: Clone>(
+    handler: &PhaseHandler<R>,
+    context: &HandlerContext<R>,
+    step: Step<R>,
+) -> Result<Step<R>, PhaseError> {
     if !step.changes.is_empty() {
         let mut copy = context.resource().clone();
-        make(&step.changes, &mut copy).map_err(|panic| panicked(handler, &*panic))?;
+        apply_changes(&step.changes, &mut copy).map_err(|panic| panicked(handler, &*panic))?;
     }
     Ok(step)
 }
 
-/// Makes changes, unless one of them panics.
-pub(super) fn make<R>(changes: &[Change<R>], object: &mut R) -> Result<(), Box<dyn Any + Send>> {
+/// Applies changes; the error is the payload of a panic.
+pub(super) fn apply_changes<R>(changes: &[Change<R>], object: &mut R) -> Result<(), Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(|| {
         for change in changes {
             change(object);
@@ -233,7 +241,7 @@ pub(super) fn make<R>(changes: &[Change<R>], object: &mut R) -> Result<(), Box<d
     }))
 }
 
-fn panicked<R>(handler: &Handler<R>, panic: &(dyn Any + Send)) -> PhaseError {
+fn panicked<R>(handler: &PhaseHandler<R>, panic: &(dyn Any + Send)) -> PhaseError {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
@@ -241,12 +249,12 @@ fn panicked<R>(handler: &Handler<R>, panic: &(dyn Any + Send)) -> PhaseError {
     PhaseError::fatal(format!("handler {} panicked: {text}", handler.name))
 }
 
-fn fail<R>(judge: &Judge, state: &mut State, error: &PhaseError, context: &Context<R>) {
+fn fail<R>(is_fatal: &IsFatal, state: &mut HandlerState, error: &PhaseError, context: &HandlerContext<R>) {
     let fatal = match error.severity() {
         Severity::Cancelled => return,
         Severity::Fatal => true,
         Severity::Retry => false,
-        Severity::Undecided => judge(error),
+        Severity::Undecided => is_fatal(error),
     };
     if fatal {
         state.end_badly(context.clock().now(), error.to_string());
@@ -256,8 +264,8 @@ fn fail<R>(judge: &Judge, state: &mut State, error: &PhaseError, context: &Conte
     }
 }
 
-/// What the state of the parent knows of a child.
-fn known<R>(child: &Handler<R>, parent: &State) -> State {
+/// The last state of a child.
+fn child_state<R>(child: &PhaseHandler<R>, parent: &HandlerState) -> HandlerState {
     parent
         .state
         .get(&child.name)
@@ -265,9 +273,9 @@ fn known<R>(child: &Handler<R>, parent: &State) -> State {
         .unwrap_or_else(|| child.blank())
 }
 
-/// Whether a child is not to be run again. One that is said to be done although its failure was not fatal is: nothing here
-/// writes that, and taken at its word it would end neither well nor badly.
-fn ended(child: &State) -> bool {
+/// Whether a child must not run again. A child that is done with a failure that is not fatal runs again: the machine never
+/// writes such a state, and honouring it would leave the composite neither succeeded nor failed.
+fn is_ended(child: &HandlerState) -> bool {
     child.done && (child.fatal || !child.failed)
 }
 
@@ -282,8 +290,8 @@ fn distinct(objects: Vec<ObjectState>) -> Result<Vec<ObjectState>, PhaseError> {
     Ok(objects)
 }
 
-/// Those to be handed over next, marked as begun: the group of the first that is not done, or as many as have none.
-fn batch<R>(objects: &mut [ObjectState], size: usize, context: &Context<R>) -> Vec<ObjectState> {
+/// The next batch, marked as started: the group of the first unfinished object, or up to `size` objects without a group.
+fn batch<R>(objects: &mut [ObjectState], size: usize, context: &HandlerContext<R>) -> Vec<ObjectState> {
     let Some(first) = objects.iter().find(|object| !object.done) else {
         return Vec::new();
     };
@@ -294,65 +302,65 @@ fn batch<R>(objects: &mut [ObjectState], size: usize, context: &Context<R>) -> V
         usize::MAX
     };
     let now = stamp(context.clock().now());
-    let open = objects
+    let unfinished = objects
         .iter_mut()
         .filter(|object| !object.done && object.group == group);
-    let begun = open.take(limit).map(|object| {
+    let batch = unfinished.take(limit).map(|object| {
         object.start_time.get_or_insert_with(|| now.clone());
         object.clone()
     });
-    begun.collect()
+    batch.collect()
 }
 
-fn merge<R>(objects: &mut [ObjectState], answers: Vec<ObjectState>, context: &Context<R>) {
-    for answer in answers {
+fn merge<R>(objects: &mut [ObjectState], results: Vec<ObjectState>, context: &HandlerContext<R>) {
+    for result in results {
         let Some(object) = objects
             .iter_mut()
-            .find(|object| object.id == answer.id && !object.done)
+            .find(|object| object.id == result.id && !object.done)
         else {
             warn!(
-                id = answer.id,
+                id = result.id,
                 phase = context.phase(),
-                "a handler answered for an object it was not given"
+                "ignored result for an object that is not in the batch"
             );
             continue;
         };
-        object.handle_id = answer.handle_id;
-        object.warning = answer.warning;
-        object.error = answer.error;
-        object.done = answer.done;
-        object.end_time = answer.done.then(|| stamp(context.clock().now()));
+        object.handle_id = result.handle_id;
+        object.warning = result.warning;
+        object.error = result.error;
+        object.done = result.done;
+        object.end_time = result.done.then(|| stamp(context.clock().now()));
     }
 }
 
-/// Ends the handler if no object is left.
-fn roll_up<R>(state: &mut State, context: &Context<R>) {
+/// Ends the handler if all objects are done, with their errors and warnings.
+fn roll_up<R>(state: &mut HandlerState, context: &HandlerContext<R>) {
     if state.objects.iter().any(|object| !object.done) {
         return;
     }
     let now = context.clock().now();
-    let told = |message: fn(&ObjectState) -> Option<&str>| {
-        let told = state
+    let join = |message: fn(&ObjectState) -> Option<&str>| {
+        let messages = state
             .objects
             .iter()
             .filter_map(|object| Some(format!("{}: {}", object.id, message(object)?)));
-        let told: Vec<String> = told.collect();
-        (!told.is_empty()).then(|| told.join("; "))
+        let messages: Vec<String> = messages.collect();
+        (!messages.is_empty()).then(|| messages.join("; "))
     };
-    if let Some(errors) = told(|object| object.error.as_deref()) {
+    if let Some(errors) = join(|object| object.error.as_deref()) {
         state.end_badly(now, errors);
         return;
     }
-    let warnings = told(|object| object.warning.as_deref());
+    let warnings = join(|object| object.warning.as_deref());
     state.warning = warnings.or_else(|| state.warning.take());
     state.end(now);
 }
 
-// --- Ran ---
+// --- HandlerOutcome ---
 
-impl<R> Ran<R> {
-    fn of(state: State) -> Self {
-        Ran {
+impl<R> HandlerOutcome<R> {
+    fn of(state: HandlerState) -> Self {
+        HandlerOutcome {
             state,
             changes: Vec::new(),
             next: None,
@@ -361,11 +369,11 @@ impl<R> Ran<R> {
         }
     }
 
-    fn take(&mut self, child: &Handler<R>, ran: Ran<R>) {
+    fn take(&mut self, child: &PhaseHandler<R>, ran: HandlerOutcome<R>) {
         if let Some(next) = ran.next {
             warn!(
                 child = child.name,
-                next, "only the handler of a phase chooses the next one; a child's wish is not heard"
+                next, "ignored next phase chosen by a child handler"
             );
         }
         self.changes.extend(ran.changes);
@@ -375,8 +383,8 @@ impl<R> Ran<R> {
         self.state.state.insert(child.name.clone(), ran.state);
     }
 
-    /// A composite is what its children are.
-    fn finish(mut self, context: &Context<R>) -> Self {
+    /// Derives the state of a composite from its children.
+    fn finish(mut self, context: &HandlerContext<R>) -> Self {
         let waits: Option<Vec<Duration>> = self.waits.drain(..).collect();
         self.after = waits.and_then(|waits| waits.into_iter().min());
         let children = || self.state.state.values();

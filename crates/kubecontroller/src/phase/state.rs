@@ -1,4 +1,4 @@
-//! What a machine remembers of its handlers, in the status of the object.
+//! The state of handlers, which is stored in the status of the object.
 
 use std::collections::BTreeMap;
 
@@ -6,95 +6,95 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp}
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// What is known of one handler: of the handler of a phase, or of a child of it.
+/// The state of one handler: the handler of a phase, or one of its children.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct State {
-    /// Whether it has ended, well or badly. It is not run again.
+pub struct HandlerState {
+    /// Whether the handler has ended, successfully or not. It does not run again.
     pub done: bool,
-    /// When it was first run.
+    /// When the handler first ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<MicroTime>,
-    /// When it ended.
+    /// When the handler ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_time: Option<MicroTime>,
-    /// Whether its last run failed.
+    /// Whether the last run failed.
     #[serde(skip_serializing_if = "is_default")]
     pub failed: bool,
-    /// Whether the failure cannot be repaired by another try.
+    /// Whether the failure is final: no retry follows.
     #[serde(skip_serializing_if = "is_default")]
     pub fatal: bool,
-    /// What its last run warned of.
+    /// The warning that the last run returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
-    /// What its last run failed of. Of a handler with children, the children say it.
+    /// The error of the last run. The errors of a composite are in its children.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// How many runs in a row have failed. Counted for the handler of a phase, not for children.
-    // Servers warn of the format `uint32`, which is none of OpenAPI's.
+    /// The number of consecutive failed runs. Counted for the handler of a phase, not for its children.
+    // `with = "i32"`: API servers warn about the format `uint32`, which OpenAPI does not define.
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(with = "i32")]
     pub failures: u32,
-    /// Its children, by name.
-    // A schema that contains itself is no schema of a custom resource: below the first level anything may stand.
+    /// The states of the children, by name.
+    // The schema of a custom resource cannot be recursive, so it preserves unknown fields below the first level.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "any_tree")]
-    pub state: BTreeMap<String, State>,
-    /// What a handler of objects has to do, and has done.
+    pub state: BTreeMap<String, HandlerState>,
+    /// The objects that the handler works on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<ObjectState>,
 }
 
-/// One of the things a handler of objects works on.
+/// One object that a handler created by [`objects`](super::objects) works on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectState {
-    /// What tells it apart from the others.
+    /// The unique id of the object.
     pub id: String,
-    /// What people call it.
+    /// The display name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Objects of one group are handed over together.
+    /// Objects of the same group are processed in the same batch.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// What the handler calls its work on it: the id of a task elsewhere, for example.
+    /// An identifier set by the handler, for example the id of a task in another system.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub handle_id: String,
-    /// Whether the work on it has ended, well or badly.
+    /// Whether the work on the object has ended, successfully or not.
     pub done: bool,
-    /// When it was first handed over.
+    /// When the object was first part of a batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_time: Option<MicroTime>,
-    /// When the work on it ended.
+    /// When the work on the object ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_time: Option<MicroTime>,
-    /// What users should know of it.
+    /// A warning for users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
-    /// What failed.
+    /// The error, if the object failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// How far a handler, a phase or an object is.
+/// The progress of a handler, a phase or an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum HandlerResult {
-    /// Not begun.
+    /// Not started.
     Pending,
-    /// Begun, not ended.
+    /// Started, not ended.
     Doing,
-    /// Ended well.
+    /// PassOutcome successfully.
     Succeeded,
-    /// Ended well, with a warning.
+    /// PassOutcome successfully, with a warning.
     Warning,
-    /// Ended badly.
+    /// PassOutcome with an error.
     Failed,
 }
 
-// --- State ---
+// --- HandlerState ---
 
-impl State {
-    /// How far it is.
+impl HandlerState {
+    /// The progress of the handler.
     pub fn result(&self) -> HandlerResult {
         result(self.done, self.start_time.is_some(), || match &self.warning {
             _ if self.failed || self.fatal => HandlerResult::Failed,
@@ -103,23 +103,23 @@ impl State {
         })
     }
 
-    /// When it last came further: its end, else its start.
+    /// When the handler ended; if it has not ended, when it started.
     pub fn timestamp(&self) -> Option<&MicroTime> {
         self.end_time.as_ref().or(self.start_time.as_ref())
     }
 
-    /// Marks it as begun, if it was not.
+    /// Sets the start time, unless it is set.
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.start_time.get_or_insert_with(|| stamp(now));
     }
 
-    /// Marks it as ended.
+    /// Sets the end time and `done`.
     pub(super) fn end(&mut self, now: Timestamp) {
         self.done = true;
         self.end_time = Some(stamp(now));
     }
 
-    /// Marks it as ended badly, for good.
+    /// Ends the handler with a fatal error.
     pub(super) fn end_badly(&mut self, now: Timestamp, error: String) {
         self.begin(now);
         self.end(now);
@@ -130,7 +130,7 @@ impl State {
 }
 
 impl ObjectState {
-    /// An object to be worked on.
+    /// An object that has not been worked on.
     pub fn new(id: impl Into<String>) -> Self {
         ObjectState {
             id: id.into(),
@@ -138,21 +138,21 @@ impl ObjectState {
         }
     }
 
-    /// With what people call it.
+    /// Sets the display name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// With the group it is handed over with.
+    /// Sets the group.
     #[must_use]
     pub fn grouped(mut self, group: impl Into<String>) -> Self {
         self.group = group.into();
         self
     }
 
-    /// The same, ended well.
+    /// Marks the object as done, without error.
     #[must_use]
     pub fn finished(mut self) -> Self {
         self.done = true;
@@ -160,14 +160,14 @@ impl ObjectState {
         self
     }
 
-    /// The same, with a warning.
+    /// Sets a warning.
     #[must_use]
     pub fn warned(mut self, warning: impl Into<String>) -> Self {
         self.warning = Some(warning.into());
         self
     }
 
-    /// The same, ended badly. The others are worked on all the same; the handler fails when all have ended.
+    /// Marks the object as done, with an error. Work on the other objects continues; the handler fails when all have ended.
     #[must_use]
     pub fn failed(mut self, error: impl Into<String>) -> Self {
         self.done = true;
@@ -175,7 +175,7 @@ impl ObjectState {
         self
     }
 
-    /// How far it is.
+    /// The progress of the object.
     pub fn result(&self) -> HandlerResult {
         result(self.done, self.start_time.is_some(), || {
             match (&self.error, &self.warning) {
@@ -187,7 +187,6 @@ impl ObjectState {
     }
 }
 
-/// How far something is that has, or has not, ended; and if so, how.
 fn result(done: bool, begun: bool, end: impl FnOnce() -> HandlerResult) -> HandlerResult {
     match (done, begun) {
         (true, _) => end(),
@@ -196,7 +195,7 @@ fn result(done: bool, begun: bool, end: impl FnOnce() -> HandlerResult) -> Handl
     }
 }
 
-/// A time as it is written. What is finer than a microsecond would be gone when it is read again.
+/// A time as it is serialized, in microseconds: finer digits would make the object differ from its stored form.
 pub(super) fn stamp(now: Timestamp) -> MicroTime {
     MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now))
 }

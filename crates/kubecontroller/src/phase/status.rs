@@ -1,4 +1,4 @@
-//! Where in an object a machine keeps what it knows.
+//! The part of an object's status that belongs to the state machine.
 
 use std::{collections::BTreeMap, fmt::Debug};
 
@@ -6,74 +6,74 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::state::{State, is_default};
+use super::state::{HandlerState, is_default};
 
-/// The part of a status that belongs to the machine. Put it into the status of a kind with `#[serde(flatten)]`.
+/// The machine's part of a status. Embed it in the status of a kind with `#[serde(flatten)]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PhaseStatus {
     /// The phase; empty before the first pass.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub phase: String,
-    /// Why the object is in a failed phase, or why the phase is being tried again.
+    /// Why the object is in a failed phase, or why the phase is being retried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// While set, nothing is done.
+    /// Whether the object is paused.
     #[serde(skip_serializing_if = "is_default")]
     pub pause: bool,
-    /// What is known of each phase's handler.
+    /// The state of each phase's handler.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub state: BTreeMap<String, State>,
-    /// What was decided about phases that need approval.
+    pub state: BTreeMap<String, HandlerState>,
+    /// The decisions about phases that need approval.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub audit: BTreeMap<String, Audit>,
 }
 
-/// What was decided about a phase that needs approval.
+/// The decision about a phase that needs approval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Audit {
     /// The decision.
     pub result: Approval,
-    /// Who decided.
+    /// The user that decided.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// Why.
+    /// The reason for the decision.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// When.
+    /// The time of the decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<MicroTime>,
 }
 
-/// A decision about a phase that needs approval.
+/// The result of an approval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Approval {
-    /// Nobody has decided. The phase waits.
+    /// Not decided. The phase waits.
     #[default]
     Pending,
-    /// The phase may begin.
+    /// The phase may start.
     Passed,
     /// The phase fails.
     Rejected,
 }
 
-/// A kind whose objects a machine can drive. [`phased!`](crate::phased) writes it for the usual layout.
+/// A kind whose objects a state machine can process. [`phased!`](crate::phased) implements it for the usual layout.
 pub trait Phased:
     kube::Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static
 {
-    /// What the machine wrote, if it wrote anything.
+    /// The machine's part of the status; none before the first write.
     fn phases(&self) -> Option<&PhaseStatus>;
 
-    /// The same, to be changed; made if it is not there.
+    /// The machine's part of the status, created if absent.
     fn phases_mut(&mut self) -> &mut PhaseStatus;
 
-    /// Whether nothing must be done. A kind with a `pause` in its spec asks that too.
+    /// Whether the object is paused. Kinds with a `pause` field in their spec override this.
     fn paused(&self) -> bool {
         self.phases().is_some_and(|status| status.pause)
     }
 
-    /// Sets what [`paused`](Self::paused) reads.
+    /// Sets the field that [`paused`](Self::paused) reads.
     fn set_pause(&mut self, pause: bool) {
         self.phases_mut().pause = pause;
     }
@@ -87,7 +87,7 @@ pub trait Phased:
 /// Implements [`Phased`](crate::phase::Phased) for a kind whose `status` is an `Option` of a `Default` type with a field
 /// `phases: PhaseStatus`.
 ///
-/// With `pause = spec.pause` a `bool` elsewhere in the object pauses it instead of `status.pause`.
+/// With `pause = spec.pause`, that `bool` field pauses the object instead of `status.pause`.
 ///
 /// ```text
 /// phased!(Migration);

@@ -1,16 +1,16 @@
-//! What handlers answer.
+//! The results of handlers.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{error::PhaseError, state::ObjectState};
 
-/// What a handler answers.
+/// The result of a handler.
 pub type StepResult<R> = Result<Step<R>, PhaseError>;
 
-/// Something a handler wants to have changed in the object's status.
+/// A change of the object's status that a handler returned.
 pub(super) type Change<R> = Arc<dyn Fn(&mut R) + Send + Sync>;
 
-/// How far a run of a handler came.
+/// The outcome of a handler's run that did not fail.
 pub struct Step<R> {
     pub(super) done: bool,
     pub(super) warning: Option<String>,
@@ -23,7 +23,7 @@ pub struct Step<R> {
 // --- Step ---
 
 impl<R> Step<R> {
-    /// The handler has ended well.
+    /// The handler has completed successfully.
     pub fn done() -> Self {
         Step {
             done: true,
@@ -31,7 +31,7 @@ impl<R> Step<R> {
         }
     }
 
-    /// The handler has more to do: it is run again after the machine's defer.
+    /// The handler has more to do; it runs again after the defer interval.
     pub fn not_yet() -> Self {
         Step {
             done: false,
@@ -43,7 +43,7 @@ impl<R> Step<R> {
         }
     }
 
-    /// What a handler of objects answers: the objects it was given, as they are now. Those left out stay as they were.
+    /// The result of a handler created by [`objects`](super::objects): the updated objects. Objects left out stay unchanged.
     pub fn objects(objects: impl IntoIterator<Item = ObjectState>) -> Self {
         Step {
             objects: objects.into_iter().collect(),
@@ -51,31 +51,31 @@ impl<R> Step<R> {
         }
     }
 
-    /// With something users should know.
+    /// Adds a warning for users.
     #[must_use]
     pub fn warning(mut self, warning: impl Into<String>) -> Self {
         self.warning = Some(warning.into());
         self
     }
 
-    /// To that phase, instead of the one the transitions name. Counts only if the handler is done, and is the handler of the
-    /// phase: a child's wish is not heard.
+    /// Chooses the next phase instead of the declared one. Takes effect only if the handler is done and is the handler of the
+    /// phase; the choice of a child is ignored.
     #[must_use]
     pub fn next(mut self, phase: impl Into<String>) -> Self {
         self.next = Some(phase.into());
         self
     }
 
-    /// Run again after that time, instead of the machine's defer. For a handler that knows when there is something to do.
+    /// Sets the delay until the next run, instead of the defer interval.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         self.after = Some(delay);
         self
     }
 
-    /// With a change of the object's status, written together with the machine's part of it. What it does outside of the
-    /// status is not written. Children that run at once each see the object as it was; their changes are made one after the
-    /// other in the order of declaration, so no handler needs a lock. It may be made more than once, upon fresh copies.
+    /// Adds a change of the object's status, written together with the machine's part of it. Changes outside the status are
+    /// not written. Parallel children all see the object as it was before; their changes are applied in declaration order, so
+    /// handlers need no lock. A change may be applied more than once, to fresh copies, so it must be a pure function.
     #[must_use]
     pub fn change(mut self, change: impl Fn(&mut R) + Send + Sync + 'static) -> Self {
         self.changes.push(Arc::new(change));

@@ -1,13 +1,13 @@
-//! Changes of whole trees of states.
+//! Operations on trees of handler states.
 
-use super::state::State;
+use super::state::HandlerState;
 
-/// Forgets the failures of a tree: nodes that failed become as if not begun, and so do objects that failed; what succeeded is
-/// kept. `each` is told of every node that is cleared, with the path to it.
+/// Clears the failures in a tree: failed handlers and failed objects become as if they had never started; succeeded ones are
+/// kept. `each` is called for every cleared state with its path.
 pub(super) fn clear_failed(
-    state: &mut State,
+    state: &mut HandlerState,
     path: &mut Vec<String>,
-    each: &mut dyn FnMut(&[String], &mut State),
+    each: &mut dyn FnMut(&[String], &mut HandlerState),
 ) {
     if !state.failed && !state.fatal {
         return;
@@ -20,14 +20,16 @@ pub(super) fn clear_failed(
     for object in state.objects.iter_mut().filter(|object| object.error.is_some()) {
         object.error = None;
         object.done = false;
-        (object.start_time, object.end_time) = (None, None);
+        object.start_time = None;
+        object.end_time = None;
     }
     state.done = false;
     state.failed = false;
     state.fatal = false;
     state.failures = 0;
     state.error = None;
-    // The time of the phase begins anew with it: after a time-out it would be over at once.
-    (state.start_time, state.end_time) = (None, None);
+    // The start time is cleared too: otherwise a phase that timed out would time out again at once.
+    state.start_time = None;
+    state.end_time = None;
     each(path, state);
 }

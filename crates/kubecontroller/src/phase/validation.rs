@@ -1,51 +1,51 @@
-//! What can be wrong with a machine.
+//! Validation of state machines.
 
 use std::{collections::BTreeMap, error::Error, fmt};
 
 use super::{
     CLEANUP,
-    builder::{Builder, Phase},
-    handler::{Handler, Kind},
-    machine::Machine,
+    builder::{Phase, StateMachineBuilder},
+    handler::{HandlerKind, PhaseHandler},
+    state_machine::StateMachine,
     status::Phased,
 };
 
-/// Everything that is wrong with a machine, in words.
+/// All mistakes in the declaration of a state machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MachineErrors {
+pub struct StateMachineValidationError {
     machine: String,
-    list: Vec<String>,
+    messages: Vec<String>,
 }
 
-// --- MachineErrors ---
+// --- StateMachineValidationError ---
 
-impl MachineErrors {
-    /// Each of them.
-    pub fn list(&self) -> &[String] {
-        &self.list
+impl StateMachineValidationError {
+    /// The mistakes, one message each.
+    pub fn messages(&self) -> &[String] {
+        &self.messages
     }
 }
 
-impl fmt::Display for MachineErrors {
+impl fmt::Display for StateMachineValidationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the machine {:?} cannot work: {}",
+            "state machine {:?} is invalid: {}",
             self.machine,
-            self.list.join("; ")
+            self.messages.join("; ")
         )
     }
 }
 
-impl Error for MachineErrors {}
+impl Error for StateMachineValidationError {}
 
-/// All of them at once: who repairs one should not have to ask for the next.
-pub(super) fn validation_errors<R: Phased>(builder: &Builder<R>) -> MachineErrors {
+/// Collects all mistakes, so that one build attempt shows everything there is to fix.
+pub(super) fn validation_errors<R: Phased>(builder: &StateMachineBuilder<R>) -> StateMachineValidationError {
     let machine = &builder.machine;
     let mut list = Vec::new();
-    names(builder, &mut list);
+    validate_names(builder, &mut list);
     if machine.phases.is_empty() {
-        list.push("it has no phase in which anything is done".to_owned());
+        list.push("it has no phase with a handler".to_owned());
     } else if machine.get(&machine.initial).is_none() {
         list.push(format!(
             "the initial phase {:?} is not declared with a handler",
@@ -53,20 +53,20 @@ pub(super) fn validation_errors<R: Phased>(builder: &Builder<R>) -> MachineError
         ));
     }
     for (name, phase) in &machine.phases {
-        phase_mistakes(machine, name, phase, &mut list);
+        validate_phase(machine, name, phase, &mut list);
     }
-    shared_errors(machine, &mut list);
-    unreachable(machine, &mut list);
+    validate_error_phases(machine, &mut list);
+    validate_reachability(machine, &mut list);
     if let Some(cleanup) = &machine.cleanup {
-        tree(&format!("{CLEANUP:?}"), cleanup, &mut list);
+        validate_handler_tree(&format!("{CLEANUP:?}"), cleanup, &mut list);
     }
-    MachineErrors {
+    StateMachineValidationError {
         machine: machine.name.clone(),
-        list,
+        messages: list,
     }
 }
 
-fn names<R: Phased>(builder: &Builder<R>, list: &mut Vec<String>) {
+fn validate_names<R: Phased>(builder: &StateMachineBuilder<R>, list: &mut Vec<String>) {
     let machine = &builder.machine;
     if machine.name.is_empty() {
         list.push("it has no name".to_owned());
@@ -84,7 +84,7 @@ fn names<R: Phased>(builder: &Builder<R>, list: &mut Vec<String>) {
         }
         if machine.get(name).is_some() {
             list.push(format!(
-                "terminal phase {name:?} has a handler or transitions: nothing is done there"
+                "terminal phase {name:?} must not have a handler or transitions"
             ));
         }
     }
@@ -92,56 +92,66 @@ fn names<R: Phased>(builder: &Builder<R>, list: &mut Vec<String>) {
     for name in working.chain(ends) {
         if !is_label(name) {
             list.push(format!(
-                "{name:?} is no name for a phase: it must be good as the value of a label"
+                "{name:?} is not a valid phase name: it must be a valid label value"
             ));
         }
         if name == CLEANUP {
-            list.push(format!("{CLEANUP:?} is no name for a phase: the clean-up has it"));
+            list.push(format!(
+                "{CLEANUP:?} is reserved for the clean-up: choose another phase name"
+            ));
         }
     }
 }
 
-fn phase_mistakes<R: Phased>(machine: &Machine<R>, name: &str, phase: &Phase<R>, list: &mut Vec<String>) {
+fn validate_phase<R: Phased>(
+    machine: &StateMachine<R>,
+    name: &str,
+    phase: &Phase<R>,
+    list: &mut Vec<String>,
+) {
     match &phase.handler {
         None => list.push(format!("phase {name:?} has no handler")),
-        Some(handler) => tree(&format!("{name:?}"), handler, list),
+        Some(handler) => validate_handler_tree(&format!("{name:?}"), handler, list),
     }
     let ways = [("then", &phase.then), ("on_error", &phase.on_error)];
     let ways = ways.into_iter().filter_map(|(way, to)| Some((way, to.as_ref()?)));
     for (way, to) in ways.chain(phase.jumps.iter().map(|to| ("jumps_to", to))) {
-        if !machine.knows(to) {
+        if !machine.declares(to) {
             list.push(format!(
                 "phase {name:?} leads to {to:?} ({way}), which is not declared"
             ));
         }
     }
     if phase.then.is_none() && phase.jumps.is_empty() {
-        list.push(format!("phase {name:?} leads nowhere: say then or jumps_to"));
+        list.push(format!("phase {name:?} has no next phase: set then or jumps_to"));
     }
     if phase.on_error.as_deref() == Some(name) {
         list.push(format!("phase {name:?} is its own error phase"));
     }
     if phase.tries == Some(0) {
-        list.push(format!("phase {name:?} has no tries"));
+        list.push(format!("phase {name:?} allows zero tries"));
     }
     if phase.timeout.is_some_and(|timeout| timeout.is_zero()) {
-        list.push(format!("phase {name:?} has no time"));
+        list.push(format!("phase {name:?} has a timeout of zero"));
     }
     let limits = [
-        ("a time-out", phase.timeout.is_some()),
-        ("a limit of tries", phase.tries.is_some()),
+        ("a timeout", phase.timeout.is_some()),
+        ("limited tries", phase.tries.is_some()),
         ("approval", phase.approval),
     ];
     for (limit, _) in limits
         .into_iter()
         .filter(|(_, set)| *set && phase.on_error.is_none())
     {
-        list.push(format!("phase {name:?} has {limit} but no error phase to go to"));
+        list.push(format!(
+            "phase {name:?} has {limit} but no error phase: set on_error"
+        ));
     }
 }
 
-fn tree<R>(path: &str, handler: &Handler<R>, list: &mut Vec<String>) {
-    if matches!(&handler.kind, Kind::Serial(children) | Kind::Parallel(children) if children.is_empty()) {
+fn validate_handler_tree<R>(path: &str, handler: &PhaseHandler<R>, list: &mut Vec<String>) {
+    if matches!(&handler.kind, HandlerKind::Serial(children) | HandlerKind::Parallel(children) if children.is_empty())
+    {
         list.push(format!("the composite handler of {path} has no children"));
     }
     let mut names: Vec<&str> = Vec::new();
@@ -157,11 +167,11 @@ fn tree<R>(path: &str, handler: &Handler<R>, list: &mut Vec<String>) {
             ));
         }
         names.push(&child.name);
-        tree(&format!("{path}/{:?}", child.name), child, list);
+        validate_handler_tree(&format!("{path}/{:?}", child.name), child, list);
     }
 }
 
-fn shared_errors<R>(machine: &Machine<R>, list: &mut Vec<String>) {
+fn validate_error_phases<R>(machine: &StateMachine<R>, list: &mut Vec<String>) {
     let mut origins: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, phase) in &machine.phases {
         if let Some(to) = &phase.on_error {
@@ -170,12 +180,12 @@ fn shared_errors<R>(machine: &Machine<R>, list: &mut Vec<String>) {
     }
     for (to, from) in origins.into_iter().filter(|(_, from)| from.len() > 1) {
         list.push(format!(
-            "phases {from:?} share the error phase {to:?}, which makes it unresettable"
+            "phases {from:?} share the error phase {to:?}: a reset would not know where to return"
         ));
     }
 }
 
-fn unreachable<R: Phased>(machine: &Machine<R>, list: &mut Vec<String>) {
+fn validate_reachability<R: Phased>(machine: &StateMachine<R>, list: &mut Vec<String>) {
     let mut reached = vec![machine.initial.as_str()];
     let mut at = 0;
     while let Some(name) = reached.get(at) {

@@ -1,4 +1,4 @@
-//! What users see of an object's progress.
+//! The progress of an object, for user interfaces.
 
 use std::collections::BTreeMap;
 
@@ -7,76 +7,77 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    handler::{Handler, View},
-    machine::Machine,
-    state::{HandlerResult, ObjectState, State},
+    handler::{HandlerView, PhaseHandler},
+    state::{HandlerResult, HandlerState, ObjectState},
+    state_machine::StateMachine,
     status::Phased,
 };
 
-/// What users see of an object.
+/// The progress of an object through its phases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusView {
     /// The phases of the normal path, and how far each is.
+    /// The phases of the normal path with the progress of each.
     pub phases_summary: Vec<PhaseSummary>,
-    /// More of the phase the object is in, or failed in.
+    /// Details of the phase that the object is in, or failed in.
     pub phase_detail: PhaseDetail,
 }
 
-/// How far a phase is.
+/// The progress of one phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseSummary {
-    /// Its name; `Done` for the one where the path ends.
+    /// The name of the phase; `Done` for the terminal phase of the path.
     pub phase: String,
-    /// What it is, in words.
+    /// The description of the phase, or of its handler.
     pub desc: String,
-    /// How far it is.
+    /// The progress of the phase.
     pub result: HandlerResult,
-    /// When it ended, or else began.
+    /// When the phase ended; if it has not ended, when it started.
     pub timestamp: Option<MicroTime>,
 }
 
-/// More of a phase.
+/// The details of one phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseDetail {
-    /// How it is looked at.
-    pub view: View,
-    /// A [`Check`], a map of objects by id, a [`Progress`], or nothing.
+    /// How to present the data.
+    pub view: HandlerView,
+    /// A [`ChecklistItem`], a map of objects by id, a [`HandlerProgress`], or null.
     pub data: Value,
 }
 
-/// A handler as a check.
+/// A handler as an item of a checklist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Check {
-    /// How far it is.
+pub struct ChecklistItem {
+    /// The progress of the handler.
     pub result: HandlerResult,
-    /// What it is, in words; else its name.
+    /// The description of the handler, or its name.
     pub desc: String,
-    /// When it ended, or else began.
+    /// When the handler ended; if it has not ended, when it started.
     pub timestamp: Option<MicroTime>,
-    /// Its children.
-    pub checks: Vec<Check>,
+    /// The items of the child handlers.
+    pub checks: Vec<ChecklistItem>,
 }
 
-/// How much of something is done.
+/// A share of completed work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Progress {
-    /// What is done.
+pub struct HandlerProgress {
+    /// The number of completed items.
     pub done_count: usize,
-    /// Of how much.
+    /// The number of all items.
     pub total_count: usize,
-    /// The same in percent, rounded down.
+    /// The completed share in percent, rounded down.
     pub percent: usize,
 }
 
-// --- Progress ---
+// --- HandlerProgress ---
 
-impl Progress {
-    /// So much of so much. Of nothing all is done.
+impl HandlerProgress {
+    /// Calculates the percentage. No items at all count as 100 %.
     pub fn new(done: usize, total: usize) -> Self {
         let percent = done.saturating_mul(100).checked_div(total).unwrap_or(100);
-        Progress {
+        HandlerProgress {
             done_count: done,
             total_count: total,
             percent,
@@ -86,8 +87,8 @@ impl Progress {
 
 // --- Machine ---
 
-impl<R: Phased> Machine<R> {
-    /// What users see of an object.
+impl<R: Phased> StateMachine<R> {
+    /// The progress of an object: a summary of all phases and the details of the current one.
     pub fn view(&self, object: &R) -> StatusView {
         let phase_detail = self.detail(object, self.working_phase(object));
         StatusView {
@@ -96,36 +97,36 @@ impl<R: Phased> Machine<R> {
         }
     }
 
-    /// The phases of the normal path, and how far each is.
+    /// The phases of the normal path with the progress of each.
     pub fn summary(&self, object: &R) -> Vec<PhaseSummary> {
-        let known_of = object.phases().is_some_and(|status| !status.state.is_empty());
-        let purged = self.is_terminal(object) && !self.is_failed(object) && !known_of;
+        let has_state = object.phases().is_some_and(|status| !status.state.is_empty());
+        let purged = self.is_terminal(object) && !self.is_failed(object) && !has_state;
         let summary = self.path().into_iter().map(|name| {
             let Some(phase) = self.get(name) else {
                 return self.end(object, name);
             };
-            let of_handler = || {
+            let handler_desc = || {
                 phase
                     .handler
                     .as_ref()
                     .map(|handler| handler.desc.clone())
                     .unwrap_or_default()
             };
-            let state = known(object, name);
+            let state = state_of(object, name);
             PhaseSummary {
                 phase: name.to_owned(),
                 desc: if phase.desc.is_empty() {
-                    of_handler()
+                    handler_desc()
                 } else {
                     phase.desc.clone()
                 },
-                // Of a purged object nothing is known but that all went well.
+                // A purged object has no state any more, but it ended successfully, so every phase of its path did.
                 result: match state {
                     Some(state) => state.result(),
                     None if purged => HandlerResult::Succeeded,
                     None => HandlerResult::Pending,
                 },
-                timestamp: state.and_then(State::timestamp).cloned(),
+                timestamp: state.and_then(HandlerState::timestamp).cloned(),
             }
         });
         summary.collect()
@@ -152,20 +153,20 @@ impl<R: Phased> Machine<R> {
         }
     }
 
-    /// More of a phase, as its handler says it is looked at.
+    /// The details of a phase, in the form that its handler declares.
     pub fn detail(&self, object: &R, phase: &str) -> PhaseDetail {
         let Some(handler) = self.get(phase).and_then(|phase| phase.handler.as_ref()) else {
             return PhaseDetail {
-                view: View::None,
+                view: HandlerView::None,
                 data: Value::Null,
             };
         };
         let blank = handler.blank();
-        let state = known(object, phase).unwrap_or(&blank);
+        let state = state_of(object, phase).unwrap_or(&blank);
         let data = match handler.view {
-            View::None => Value::Null,
-            View::Checklist => json!(checklist(handler, state)),
-            View::ObjectDetail => {
+            HandlerView::None => Value::Null,
+            HandlerView::Checklist => json!(checklist(handler, state)),
+            HandlerView::ObjectDetail => {
                 let shown = found(handler, state).map(|(handler, one)| {
                     let details = handler.details.as_ref();
                     (
@@ -175,7 +176,7 @@ impl<R: Phased> Machine<R> {
                 });
                 json!(shown.collect::<BTreeMap<_, _>>())
             }
-            View::Progress => json!(
+            HandlerView::Progress => json!(
                 handler
                     .progress
                     .as_ref()
@@ -189,11 +190,11 @@ impl<R: Phased> Machine<R> {
     }
 }
 
-fn known<'o, R: Phased>(object: &'o R, phase: &str) -> Option<&'o State> {
+fn state_of<'o, R: Phased>(object: &'o R, phase: &str) -> Option<&'o HandlerState> {
     object.phases()?.state.get(phase)
 }
 
-fn checklist<R>(handler: &Handler<R>, state: &State) -> Check {
+fn checklist<R>(handler: &PhaseHandler<R>, state: &HandlerState) -> ChecklistItem {
     let children = handler
         .children()
         .iter()
@@ -201,7 +202,7 @@ fn checklist<R>(handler: &Handler<R>, state: &State) -> Check {
             Some(state) => checklist(child, state),
             None => checklist(child, &child.blank()),
         });
-    Check {
+    ChecklistItem {
         result: state.result(),
         desc: if handler.desc.is_empty() {
             handler.name.clone()
@@ -213,11 +214,11 @@ fn checklist<R>(handler: &Handler<R>, state: &State) -> Check {
     }
 }
 
-/// All objects of a tree, each with the handler it belongs to.
+/// All objects in a tree of handlers, each with the handler it belongs to.
 fn found<'t, R>(
-    handler: &'t Handler<R>,
-    state: &'t State,
-) -> Box<dyn Iterator<Item = (&'t Handler<R>, &'t ObjectState)> + 't> {
+    handler: &'t PhaseHandler<R>,
+    state: &'t HandlerState,
+) -> Box<dyn Iterator<Item = (&'t PhaseHandler<R>, &'t ObjectState)> + 't> {
     let children = handler
         .children()
         .iter()
@@ -241,22 +242,22 @@ fn details_of(object: &ObjectState) -> Value {
     details
 }
 
-/// Objects that are done if there are any, else functions.
-fn counted<R>(handler: &Handler<R>, state: &State) -> Progress {
+/// Counts completed objects, or, if there are none, completed functions.
+fn counted<R>(handler: &PhaseHandler<R>, state: &HandlerState) -> HandlerProgress {
     let objects: Vec<bool> = found(handler, state).map(|(_, object)| object.done).collect();
     let all = if objects.is_empty() {
         functions(handler, Some(state))
     } else {
         objects
     };
-    Progress::new(all.iter().filter(|done| **done).count(), all.len())
+    HandlerProgress::new(all.iter().filter(|done| **done).count(), all.len())
 }
 
-fn functions<R>(handler: &Handler<R>, state: Option<&State>) -> Vec<bool> {
+fn functions<R>(handler: &PhaseHandler<R>, state: Option<&HandlerState>) -> Vec<bool> {
     if handler.children().is_empty() {
         return vec![state.is_some_and(|state| state.done && !state.failed)];
     }
-    let below = |child: &Handler<R>| state.and_then(|state| state.state.get(&child.name));
+    let below = |child: &PhaseHandler<R>| state.and_then(|state| state.state.get(&child.name));
     handler
         .children()
         .iter()

@@ -1,4 +1,4 @@
-//! An index: the keys of the objects that have a value.
+//! The data of an index.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -6,46 +6,41 @@ use hashbrown::HashMap;
 
 use crate::Key;
 
-/// The keys of the objects by a value that they have.
+/// The keys of the objects, by value.
 pub(super) struct IndexData<T> {
-    subject: IndexKind,
-    values: ValuesOf<T>,
-    /// In order.
+    kind: IndexKind,
+    values: IndexFn<T>,
     keys: HashMap<Box<str>, BTreeSet<Key>>,
 }
 
-/// What an index is about. There is one of each, but any number of others.
+/// Identifies indexes that are shared. Two functions cannot be compared, so an index without a name is never shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum IndexKind {
     Namespace,
     Label(String),
     Owner,
     Controller,
-    /// What those call it who share it.
     Named(&'static str),
-    Other,
+    Unnamed,
 }
 
-/// The values under which an object is found.
-type ValuesOf<T> = Arc<dyn Fn(&T) -> Vec<String> + Send + Sync>;
+/// Returns the values under which an object is indexed (client-go's `IndexFunc`).
+type IndexFn<T> = Arc<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 
 // --- IndexData ---
 
 impl<T> IndexData<T> {
-    pub(super) fn new(
-        subject: IndexKind,
-        values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
-    ) -> Self {
+    pub(super) fn new(kind: IndexKind, values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) -> Self {
         IndexData {
-            subject,
+            kind,
             values: Arc::new(values),
             keys: HashMap::new(),
         }
     }
 
-    /// Whether it can serve for a subject.
-    pub(super) fn is_for(&self, subject: &IndexKind) -> bool {
-        self.subject == *subject && *subject != IndexKind::Other
+    /// Whether a request for an index of this kind gets this index.
+    pub(super) fn is_shared_as(&self, kind: &IndexKind) -> bool {
+        self.kind == *kind && *kind != IndexKind::Unnamed
     }
 
     /// The keys of the objects with a value, in order.
@@ -53,7 +48,7 @@ impl<T> IndexData<T> {
         self.keys.get(value).into_iter().flatten()
     }
 
-    /// How many objects have a value.
+    /// The number of objects with a value.
     pub(super) fn count(&self, value: &str) -> usize {
         self.keys.get(value).map_or(0, BTreeSet::len)
     }
@@ -63,8 +58,8 @@ impl<T> IndexData<T> {
         self.keys.keys().map(|value| &**value)
     }
 
-    /// An object comes, changes or goes.
-    pub(super) fn change(&mut self, key: &Key, old: Option<&T>, new: Option<&T>) {
+    /// Updates the index for an object that is added (`old` is `None`), changed, or removed (`new` is `None`).
+    pub(super) fn update(&mut self, key: &Key, old: Option<&T>, new: Option<&T>) {
         let before = old.map(|old| (self.values)(old)).unwrap_or_default();
         let after = new.map(|new| (self.values)(new)).unwrap_or_default();
         if before == after {

@@ -1,8 +1,9 @@
-//! Objects in memory, found by key and by indexes.
+//! Stores: the objects of an informer in memory, with indexes. Client-go's `Indexer` and `Lister`.
 //!
-//! Promises: a lookup by key or index takes time in proportion to what it finds, never to what is there. What is read are
-//! shared pointers: nobody clones an object, and nobody holds the store while they look at one. An index that is added later
-//! knows what came before.
+//! Guarantees:
+//! - A lookup by key or index takes time proportional to its result, not to the size of the store.
+//! - Reads return shared pointers. Objects are never cloned, and no lock is held while a caller uses them.
+//! - An index can be added at any time and covers the objects that are in the store already.
 
 mod index;
 mod select;
@@ -17,21 +18,23 @@ use kube::core::Selector;
 
 use self::{
     index::{IndexData, IndexKind},
-    select::SelectQuery,
+    select::LabelQuery,
 };
 use crate::{Key, object::Object};
 
-/// The objects of a kind and scope. Clones are the same store; only the informer that fills it writes.
+/// The objects of a kind and scope. Only the informer that owns the store writes to it. Clones share the objects.
+#[doc(alias = "Indexer")]
+#[doc(alias = "Lister")]
 pub struct Store<T> {
-    shared: Arc<RwLock<Content<T>>>,
+    shared: Arc<RwLock<StoreContents<T>>>,
 }
 
-struct Content<T> {
+struct StoreContents<T> {
     objects: HashMap<Key, Arc<T>>,
     indexes: Vec<IndexData<T>>,
 }
 
-/// An index of a store; made by [`Store::index`].
+/// A handle of an index of a store; see [`Store::index`].
 pub struct Index<T> {
     store: Store<T>,
     position: usize,
@@ -50,7 +53,7 @@ impl<T> Clone for Store<T> {
 impl<T> Default for Store<T> {
     fn default() -> Self {
         Store {
-            shared: Arc::new(RwLock::new(Content {
+            shared: Arc::new(RwLock::new(StoreContents {
                 objects: HashMap::new(),
                 indexes: Vec::new(),
             })),
@@ -67,37 +70,42 @@ impl<T> fmt::Debug for Store<T> {
 }
 
 impl<T> Store<T> {
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.read().objects.len()
     }
 
-    /// Whether there is none.
+    /// Whether the store has no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// An object.
+    /// The object with a key.
     pub fn get(&self, key: &Key) -> Option<Arc<T>> {
         self.read().objects.get(key).cloned()
     }
 
-    /// All objects, as they are at this moment.
+    /// A snapshot of all objects, in no order.
+    #[doc(alias = "List")]
     pub fn all(&self) -> Vec<Arc<T>> {
         self.read().objects.values().cloned().collect()
     }
 
-    /// The keys of all objects.
+    /// The keys of all objects, in no order.
+    #[doc(alias = "ListKeys")]
     pub fn keys(&self) -> Vec<Key> {
         self.read().objects.keys().cloned().collect()
     }
 
-    /// An index by values of the object, such as the name of its node. It stays as long as the store.
+    /// Adds an index by the values that a function returns for an object, such as the name of its node. The index exists as long
+    /// as the store.
+    #[doc(alias = "AddIndexers")]
     pub fn index(&self, values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) -> Index<T> {
-        self.index_by(IndexKind::Other, values)
+        self.index_by(IndexKind::Unnamed, values)
     }
 
-    /// An index that all share who ask for that name: it takes memory and time once. They mean the same values by it.
+    /// Adds an index that is shared by its name: only the first call adds it, and later calls return the same index, whatever
+    /// their function. All callers of a name must therefore pass the same function.
     pub fn shared_index(
         &self,
         name: &'static str,
@@ -106,19 +114,19 @@ impl<T> Store<T> {
         self.index_by(IndexKind::Named(name), values)
     }
 
-    /// The index of a subject; a new one unless there is one.
+    /// The existing index of a kind, or a new one.
     fn index_by(
         &self,
-        subject: IndexKind,
+        kind: IndexKind,
         values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
     ) -> Index<T> {
-        let mut content = self.shared.write().unwrap_or_else(PoisonError::into_inner);
-        let Content { objects, indexes } = &mut *content;
-        let there = indexes.iter().position(|index| index.is_for(&subject));
-        let position = there.unwrap_or_else(|| {
-            let mut index = IndexData::new(subject, values);
+        let mut contents = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        let StoreContents { objects, indexes } = &mut *contents;
+        let existing = indexes.iter().position(|index| index.is_shared_as(&kind));
+        let position = existing.unwrap_or_else(|| {
+            let mut index = IndexData::new(kind, values);
             for (key, object) in objects {
-                index.change(key, None, Some(object));
+                index.update(key, None, Some(object));
             }
             indexes.push(index);
             indexes.len() - 1
@@ -129,72 +137,73 @@ impl<T> Store<T> {
         }
     }
 
-    /// Puts an object in. Gives the one it takes the place of.
+    /// Inserts an object. Returns the one it replaces.
     pub(crate) fn insert(&self, key: Key, object: Arc<T>) -> Option<Arc<T>> {
-        let mut content = self.shared.write().unwrap_or_else(PoisonError::into_inner);
-        let Content { objects, indexes } = &mut *content;
+        let mut contents = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        let StoreContents { objects, indexes } = &mut *contents;
         if !indexes.is_empty() {
             let old = objects.get(&key).map(|old| &**old);
             for index in indexes {
-                index.change(&key, old, Some(&object));
+                index.update(&key, old, Some(&object));
             }
         }
         objects.insert(key, object)
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     pub(crate) fn remove(&self, key: &Key) -> Option<Arc<T>> {
-        let mut content = self.shared.write().unwrap_or_else(PoisonError::into_inner);
-        let Content { objects, indexes } = &mut *content;
+        let mut contents = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        let StoreContents { objects, indexes } = &mut *contents;
         let old = objects.remove(key)?;
         for index in indexes {
-            index.change(key, Some(&old), None);
+            index.update(key, Some(&old), None);
         }
         Some(old)
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Content<T>> {
+    fn read(&self) -> RwLockReadGuard<'_, StoreContents<T>> {
         self.shared.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T: Object> Store<T> {
-    /// The object that is there, if it is the same in the same version; otherwise the given one.
-    pub(crate) fn same(&self, object: Arc<T>) -> Arc<T> {
-        let content = self.read();
-        let there = content.objects.get(&object.key());
-        let is_same = |there: &&Arc<T>| {
-            there.uid() == object.uid()
+    /// Returns the stored object if it has the same uid and resource version, and otherwise `object`. A relist that keeps the
+    /// stored objects does not hold two copies of them.
+    pub(crate) fn reuse_unchanged(&self, object: Arc<T>) -> Arc<T> {
+        let contents = self.read();
+        let stored = contents.objects.get(&object.key());
+        let is_unchanged = |stored: &&Arc<T>| {
+            stored.uid() == object.uid()
                 && !object.resource_version().is_empty()
-                && there.resource_version() == object.resource_version()
+                && stored.resource_version() == object.resource_version()
         };
-        there.filter(is_same).cloned().unwrap_or(object)
+        stored.filter(is_unchanged).cloned().unwrap_or(object)
     }
 
-    /// The objects that a selector of labels selects, in a namespace or in all of them, in the order of their keys.
+    /// The objects that match a label selector, in one namespace or in all, ordered by key.
     ///
-    /// Looks only at those that the best index has: of the namespace, or of a label that has to have one of some values. Without
-    /// such an index it looks at all.
+    /// Uses the index with the fewest candidates: [`by_namespace`](Self::by_namespace), or [`by_label`](Self::by_label) for a
+    /// label that the selector requires to have one of some values. Without such an index it scans the store.
     pub fn select(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<T>> {
-        let content = self.read();
-        let wanted = SelectQuery::new(namespace, selector);
-        let mut found: Vec<(&Key, &Arc<T>)> = match wanted.candidates(&content.indexes) {
+        let contents = self.read();
+        let query = LabelQuery::new(namespace, selector);
+        let mut found: Vec<(&Key, &Arc<T>)> = match query.candidates(&contents.indexes) {
             Some(keys) => keys
-                .filter_map(|key| content.objects.get_key_value(key))
+                .filter_map(|key| contents.objects.get_key_value(key))
                 .collect(),
-            None => content.objects.iter().collect(),
+            None => contents.objects.iter().collect(),
         };
-        found.retain(|(_, object)| wanted.includes(&***object));
+        found.retain(|(_, object)| query.matches(&***object));
         found.sort_by_key(|(key, _)| *key);
         found.into_iter().map(|(_, object)| Arc::clone(object)).collect()
     }
 
-    /// An index by namespace.
+    /// The index by namespace.
     pub fn by_namespace(&self) -> Index<T> {
         self.index_by(IndexKind::Namespace, |object| vec![object.namespace().to_owned()])
     }
 
-    /// An index by the value of a label.
+    /// The index by the value of a label.
     pub fn by_label(&self, label: &str) -> Index<T> {
         let label = label.to_owned();
         self.index_by(IndexKind::Label(label.clone()), move |object| {
@@ -202,7 +211,7 @@ impl<T: Object> Store<T> {
         })
     }
 
-    /// An index by the uid of the owner that controls the object.
+    /// The index by the uid of the controller: the owner with `controller: true`.
     pub fn by_controller(&self) -> Index<T> {
         self.index_by(IndexKind::Controller, |object| {
             let controller = object.controller();
@@ -210,7 +219,7 @@ impl<T: Object> Store<T> {
         })
     }
 
-    /// An index by the uids of all owners.
+    /// The index by the uids of all owners.
     pub fn by_owner(&self) -> Index<T> {
         self.index_by(IndexKind::Owner, |object| {
             object.owners().map(|owner| owner.uid.to_owned()).collect()
@@ -238,29 +247,33 @@ impl<T> fmt::Debug for Index<T> {
 }
 
 impl<T> Index<T> {
-    /// The objects with a value, in the order of their keys.
+    /// The objects with a value, ordered by key.
+    #[doc(alias = "ByIndex")]
     pub fn get(&self, value: &str) -> Vec<Arc<T>> {
-        let content = self.store.read();
-        let keys = content.indexes[self.position].keys(value);
-        keys.filter_map(|key| content.objects.get(key).cloned()).collect()
+        let contents = self.store.read();
+        let keys = contents.indexes[self.position].keys(value);
+        keys.filter_map(|key| contents.objects.get(key).cloned())
+            .collect()
     }
 
     /// The keys of the objects with a value, in order.
+    #[doc(alias = "IndexKeys")]
     pub fn keys(&self, value: &str) -> Vec<Key> {
-        let content = self.store.read();
-        content.indexes[self.position].keys(value).cloned().collect()
+        let contents = self.store.read();
+        contents.indexes[self.position].keys(value).cloned().collect()
     }
 
-    /// How many objects have a value.
+    /// The number of objects with a value.
     pub fn count(&self, value: &str) -> usize {
-        let content = self.store.read();
-        content.indexes[self.position].count(value)
+        let contents = self.store.read();
+        contents.indexes[self.position].count(value)
     }
 
     /// The values that objects have, in no order.
+    #[doc(alias = "ListIndexFuncValues")]
     pub fn values(&self) -> Vec<String> {
-        let content = self.store.read();
-        content.indexes[self.position]
+        let contents = self.store.read();
+        contents.indexes[self.position]
             .values()
             .map(str::to_owned)
             .collect()

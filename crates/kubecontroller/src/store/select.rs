@@ -1,39 +1,37 @@
-//! Which objects a selector selects, and which index has the fewest to look at.
+//! Finds objects by namespace and label selector, with the best index.
 
 use kube::core::{Expression, Selector};
 
 use super::index::{IndexData, IndexKind};
 use crate::{Key, object::Object};
 
-/// What is asked for.
-pub(super) struct SelectQuery<'ask> {
-    namespace: Option<&'ask str>,
+pub(super) struct LabelQuery<'q> {
+    namespace: Option<&'q str>,
     expressions: Vec<Expression>,
 }
 
-// --- SelectQuery ---
+// --- LabelQuery ---
 
-impl<'ask> SelectQuery<'ask> {
-    pub(super) fn new(namespace: Option<&'ask str>, selector: &Selector) -> Self {
-        SelectQuery {
+impl<'q> LabelQuery<'q> {
+    pub(super) fn new(namespace: Option<&'q str>, selector: &Selector) -> Self {
+        LabelQuery {
             namespace,
             expressions: selector.clone().into_iter().collect(),
         }
     }
 
-    /// Whether an object is one of them.
-    pub(super) fn includes(&self, object: &impl Object) -> bool {
-        let is_there = self
+    pub(super) fn matches(&self, object: &impl Object) -> bool {
+        let is_in_namespace = self
             .namespace
             .is_none_or(|namespace| object.namespace() == namespace);
-        is_there
+        is_in_namespace
             && self
                 .expressions
                 .iter()
-                .all(|expression| holds(expression, object))
+                .all(|expression| matches_expression(expression, object))
     }
 
-    /// The keys of the best index; each object that is wanted is among them.
+    /// The keys in the index with the fewest candidates. Every match is among them. `None` if no index applies.
     pub(super) fn candidates<'index, T>(
         &'index self,
         indexes: &'index [IndexData<T>],
@@ -52,8 +50,8 @@ impl<'ask> SelectQuery<'ask> {
         let usable = by_namespace
             .into_iter()
             .chain(by_labels)
-            .filter_map(|(subject, values)| {
-                let index = indexes.iter().find(|index| index.is_for(&subject))?;
+            .filter_map(|(kind, values)| {
+                let index = indexes.iter().find(|index| index.is_shared_as(&kind))?;
                 let count: usize = values.iter().map(|value| index.count(value)).sum();
                 Some((count, index, values))
             });
@@ -62,7 +60,7 @@ impl<'ask> SelectQuery<'ask> {
     }
 }
 
-fn holds(expression: &Expression, object: &impl Object) -> bool {
+fn matches_expression(expression: &Expression, object: &impl Object) -> bool {
     let is_one_of = |label: &str, values: &std::collections::BTreeSet<String>| {
         object.label(label).is_some_and(|value| values.contains(value))
     };

@@ -1,5 +1,3 @@
-//! What stores promise.
-
 use std::{collections::BTreeMap, sync::Arc};
 
 use kube::core::{Expression, Selector, SelectorExt};
@@ -14,9 +12,9 @@ use crate::{
     object::{Object, SlimMeta, SlimObject, SlimOwnerReference},
 };
 
-type Bare = SlimObject<()>;
+type TestObject = SlimObject<()>;
 
-fn object(namespace: &str, name: &str, label: Option<&str>) -> Bare {
+fn object(namespace: &str, name: &str, label: Option<&str>) -> TestObject {
     SlimObject {
         metadata: SlimMeta {
             name: name.to_owned(),
@@ -28,37 +26,38 @@ fn object(namespace: &str, name: &str, label: Option<&str>) -> Bare {
     }
 }
 
-fn put(store: &Store<Bare>, object: Bare) {
+fn put(store: &Store<TestObject>, object: TestObject) {
     let key = Key::new(&object.metadata.namespace, &object.metadata.name);
     store.insert(key, Arc::new(object));
 }
 
 #[test]
-fn an_index_with_a_name_is_there_once() {
-    let store = Store::<Bare>::default();
-    let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+fn a_shared_index_is_created_once() {
+    let store = Store::<TestObject>::default();
+    let calls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let index = || {
-        let asked = Arc::clone(&asked);
-        store.shared_index("name", move |object: &Bare| {
-            asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let calls = Arc::clone(&calls);
+        store.shared_index("name", move |object: &TestObject| {
+            calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             vec![object.metadata.name.clone()]
         })
     };
     let indexes = [index(), index()];
     put(&store, object("a", "one", None));
-    assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 1);
+    assert_eq!(calls.load(std::sync::atomic::Ordering::Relaxed), 1);
     for index in indexes {
         assert_eq!(index.keys("one"), [Key::new("a", "one")]);
     }
 }
 
 #[test]
-fn objects_are_found_by_namespace_label_and_owner() {
+fn indexes_by_namespace_label_and_owner() {
     let store = Store::default();
     put(&store, object("a", "one", Some("web")));
     let namespaces = store.by_namespace();
     let apps = store.by_label("app");
-    let (owners, controllers) = (store.by_owner(), store.by_controller());
+    let owners = store.by_owner();
+    let controllers = store.by_controller();
     put(&store, object("a", "two", Some("web")));
     put(&store, object("b", "three", None));
     let mut owned = object("b", "four", None);
@@ -88,16 +87,17 @@ fn objects_are_found_by_namespace_label_and_owner() {
 
 proptest! {
     #[test]
-    fn an_index_says_what_a_look_at_every_object_says(
+    fn an_index_finds_the_same_as_a_scan(
         steps in vec((0..4_u8, 0..6_u8, proptest::option::of(0..3_u8), any::<bool>()), 0..80)
     ) {
         let store = Store::default();
         let apps = store.by_label("app");
         let mut model = BTreeMap::new();
-        for (namespace, name, label, is_there) in steps {
-            let (namespace, name) = (format!("ns{namespace}"), format!("n{name}"));
+        for (namespace, name, label, is_present) in steps {
+            let namespace = format!("ns{namespace}");
+            let name = format!("n{name}");
             let key = Key::new(&namespace, &name);
-            if is_there {
+            if is_present {
                 let label = label.map(|label| label.to_string());
                 put(&store, object(&namespace, &name, label.as_deref()));
                 model.insert(key, label);
@@ -119,13 +119,14 @@ proptest! {
 }
 
 #[test]
-fn an_index_of_a_label_is_shared() {
-    let store: Store<Bare> = Store::default();
-    let (one, another) = (store.by_label("app"), store.by_label("app"));
+fn label_indexes_are_shared_and_unnamed_ones_are_not() {
+    let store: Store<TestObject> = Store::default();
+    let one = store.by_label("app");
+    let another = store.by_label("app");
     assert_eq!(one.position, another.position);
     assert_ne!(store.by_label("tier").position, one.position);
-    let own = || store.index(|_| Vec::new()).position;
-    assert_ne!(own(), own(), "nobody knows whether two functions are the same");
+    let unnamed = || store.index(|_| Vec::new()).position;
+    assert_ne!(unnamed(), unnamed());
 }
 
 fn expression() -> impl Strategy<Value = Expression> {
@@ -143,7 +144,7 @@ fn expression() -> impl Strategy<Value = Expression> {
 
 proptest! {
     #[test]
-    fn a_selector_finds_the_same_with_and_without_indexes(
+    fn select_finds_the_same_with_and_without_indexes(
         objects in vec((0..3_u8, 0..9_u8, proptest::option::of(0..3_u8)), 0..40),
         namespace in proptest::option::of(0..3_u8),
         expressions in vec(expression(), 0..3),
@@ -155,7 +156,8 @@ proptest! {
         let _apps = with_labels.then(|| store.by_label("app"));
         let mut model = BTreeMap::new();
         for (namespace, name, label) in objects {
-            let (namespace, name) = (format!("ns{namespace}"), format!("n{name}"));
+            let namespace = format!("ns{namespace}");
+            let name = format!("n{name}");
             let label = label.map(|label| label.to_string());
             put(&store, object(&namespace, &name, label.as_deref()));
             let labels: BTreeMap<String, String> = label.map(|label| ("app".to_owned(), label)).into_iter().collect();

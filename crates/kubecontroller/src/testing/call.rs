@@ -1,4 +1,4 @@
-//! What requests ask for, and what they are answered.
+//! Request handling.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -7,29 +7,29 @@ use kube::core::Status;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Inner,
+    FakeApiState,
     http::status_json,
     patch::{Patch, PatchKind},
-    resource::Target,
+    resource::RequestTarget,
+    response_format::ResponseFormat,
     selection::Selection,
     status, subresource,
-    view::View,
     watch::WatchRequest,
-    writes::{Deleted, Deletion, Write},
+    writes::{DeleteOptions, DeleteResult, ObjectWrite},
 };
 use crate::Key;
 
-/// A request, read.
+/// A parsed request.
 pub(super) struct ApiCall {
     pub(super) verb: &'static str,
-    pub(super) target: Target,
+    pub(super) target: RequestTarget,
     pub(super) query: BTreeMap<String, String>,
-    pub(super) view: View,
+    pub(super) view: ResponseFormat,
     pub(super) content_type: String,
     pub(super) body: Value,
 }
 
-/// What a request is answered with.
+/// The result of a request.
 pub(super) enum CallResult {
     Json(StatusCode, Value),
     Watch(Box<WatchRequest>),
@@ -38,13 +38,13 @@ pub(super) enum CallResult {
 // --- ApiCall ---
 
 impl ApiCall {
-    /// A query by name. The last of several values counts.
+    /// Parses a query string. The last of several values wins.
     pub(super) fn query(text: &str) -> BTreeMap<String, String> {
         form_urlencoded::parse(text.as_bytes()).into_owned().collect()
     }
 
-    /// Does what is asked.
-    pub(super) fn answer(&self, inner: &Arc<Inner>) -> Result<CallResult, Box<Status>> {
+    /// Performs the request.
+    pub(super) fn perform(&self, inner: &Arc<FakeApiState>) -> Result<CallResult, Box<Status>> {
         if self
             .target
             .subresource
@@ -57,14 +57,15 @@ impl ApiCall {
             "list" => self.list(inner),
             "watch" => self.watch(inner),
             "get" => {
-                let (id, key) = (&self.target.id, self.key());
+                let id = &self.target.id;
+                let key = self.key();
                 let object = inner
                     .cluster()
                     .get(id, &key)
                     .ok_or_else(|| status::not_found(id, key.name()))?;
                 Ok(self.object(StatusCode::OK, &object))
             }
-            // A question, which is not kept. Nobody here decides, and so it comes back as it was asked.
+            // An access review is not stored. The fake has no authorizer, so it returns the review unchanged.
             "create" if self.target.id.plural.ends_with("accessreviews") => {
                 Ok(CallResult::Json(StatusCode::CREATED, self.body.clone()))
             }
@@ -101,14 +102,14 @@ impl ApiCall {
         }
     }
 
-    fn subresource(&self, inner: &Arc<Inner>) -> Result<CallResult, Box<Status>> {
+    fn subresource(&self, inner: &Arc<FakeApiState>) -> Result<CallResult, Box<Status>> {
         let (code, value) =
-            subresource::answer(&mut inner.cluster(), self.verb, &self.write(inner), &self.body)?;
+            subresource::perform(&mut inner.cluster(), self.verb, &self.write(inner), &self.body)?;
         inner.changed();
         Ok(CallResult::Json(code, value))
     }
 
-    fn list(&self, inner: &Arc<Inner>) -> Result<CallResult, Box<Status>> {
+    fn list(&self, inner: &Arc<FakeApiState>) -> Result<CallResult, Box<Status>> {
         let selection = self.selection()?;
         let kind = inner.kind(&self.target.id);
         let cluster = inner.cluster();
@@ -118,7 +119,7 @@ impl ApiCall {
             }
             None => (self.list_version(cluster.version())?, None),
         };
-        let mut found = cluster.at(&self.target.id, version, after.as_ref())?;
+        let mut found = cluster.list_at(&self.target.id, version, after.as_ref())?;
         found.retain(|(_, object)| selection.fits(object));
         let limit = self
             .number("limit")
@@ -142,7 +143,7 @@ impl ApiCall {
         ))
     }
 
-    /// The version that a list shows: a past one only if it is asked for exactly.
+    /// The version that a list shows: the current one, unless an exact one is requested.
     fn list_version(&self, current: u64) -> Result<u64, Box<Status>> {
         let asked = self.version()?.unwrap_or_default();
         if asked > current {
@@ -155,7 +156,7 @@ impl ApiCall {
         })
     }
 
-    fn watch(&self, inner: &Arc<Inner>) -> Result<CallResult, Box<Status>> {
+    fn watch(&self, inner: &Arc<FakeApiState>) -> Result<CallResult, Box<Status>> {
         let mut selection = self.selection()?;
         if let Some(name) = &self.target.name {
             selection = Selection::parse(&self.target.namespace, "", &format!("metadata.name={name}"))?;
@@ -187,35 +188,37 @@ impl ApiCall {
         })))
     }
 
-    fn delete(&self, inner: &Arc<Inner>) -> Result<CallResult, Box<Status>> {
+    fn delete(&self, inner: &Arc<FakeApiState>) -> Result<CallResult, Box<Status>> {
         let key = self.key();
         let deleted = self
             .write(inner)
             .delete(&mut inner.cluster(), &key, &self.deletion())?;
         inner.changed();
-        let gone = match deleted {
-            Deleted::Going(object) => return Ok(self.object(StatusCode::OK, &object)),
-            Deleted::Gone(object) => object,
+        let object = match deleted {
+            DeleteResult::Terminating(object) => return Ok(self.object(StatusCode::OK, &object)),
+            DeleteResult::Removed(object) => object,
         };
-        // Pods are shown to whom deletes them; of the rest the server says only that it is done.
+        // Deleting a pod returns the pod; deleting other kinds returns a Status.
         if self.target.id.group.is_empty() && self.target.id.plural == "pods" {
-            return Ok(self.object(StatusCode::OK, &gone));
+            return Ok(self.object(StatusCode::OK, &object));
         }
         let mut done = status_json(&Status::success());
         done["details"] = json!({
             "name": key.name(),
             "group": self.target.id.group,
             "kind": self.target.id.plural,
-            "uid": gone["metadata"]["uid"],
+            "uid": object["metadata"]["uid"],
         });
         Ok(CallResult::Json(StatusCode::OK, done))
     }
 
-    fn delete_collection(&self, inner: &Arc<Inner>) -> Result<CallResult, Box<Status>> {
+    fn delete_collection(&self, inner: &Arc<FakeApiState>) -> Result<CallResult, Box<Status>> {
         let selection = self.selection()?;
-        let (kind, how, write) = (inner.kind(&self.target.id), self.deletion(), self.write(inner));
+        let kind = inner.kind(&self.target.id);
+        let how = self.deletion();
+        let write = self.write(inner);
         let mut cluster = inner.cluster();
-        let mut found = cluster.at(&self.target.id, cluster.version(), None)?;
+        let mut found = cluster.list_at(&self.target.id, cluster.version(), None)?;
         found.retain(|(_, object)| selection.fits(object));
         for (key, _) in &found {
             write.delete(&mut cluster, key, &how)?;
@@ -235,8 +238,8 @@ impl ApiCall {
         CallResult::Json(code, self.view.object(object, &self.target))
     }
 
-    fn write(&self, inner: &Inner) -> Write<'_> {
-        Write {
+    fn write(&self, inner: &FakeApiState) -> ObjectWrite<'_> {
+        ObjectWrite {
             target: &self.target,
             now: inner.clock.now(),
             dry: self.text("dryRun") == Some("All"),
@@ -259,10 +262,10 @@ impl ApiCall {
         })
     }
 
-    fn deletion(&self) -> Deletion {
+    fn deletion(&self) -> DeleteOptions {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let conditions = &self.body["preconditions"];
-        Deletion {
+        DeleteOptions {
             uid: text(&conditions["uid"]),
             resource_version: text(&conditions["resourceVersion"]),
             grace: self.body["gracePeriodSeconds"]
@@ -312,7 +315,7 @@ impl ApiCall {
     }
 }
 
-/// A continue token: the version of the list, and the last key that was shown.
+/// Parses a continue token: the version of the list and the last key it returned.
 fn read_token(token: &str) -> Option<(u64, Option<Key>)> {
     let (version, key) = token.split_once(':')?;
     Some((version.parse().ok()?, Some(key.parse().ok()?)))

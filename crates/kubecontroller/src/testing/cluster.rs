@@ -1,7 +1,7 @@
-//! All objects, and what happened to them.
+//! The stored objects and their history.
 //!
-//! Promises: every change takes the next version, whatever resource it is of; what the log remembers can be undone, so that
-//! a list can be continued, and a watch resumed, at any version that is not older than the log.
+//! Guarantees: every change increments one resource version for all resources. Changes in the log can be undone, so a list can
+//! be continued and a watch resumed at any version that is not older than the log.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,32 +14,32 @@ use serde_json::{Map, Value, json};
 use super::{resource::ResourceId, status};
 use crate::Key;
 
-/// Everything that is stored.
+/// All stored objects.
 pub(super) struct FakeCluster {
-    resources: BTreeMap<ResourceId, Stored>,
+    resources: BTreeMap<ResourceId, StoredResource>,
     /// Every change, in order.
     log: VecDeque<Arc<Change>>,
     /// The version of the last change.
     version: u64,
     /// Watches and lists at this version and later can be served.
     oldest: u64,
-    /// How many names and uids were made up so far.
+    /// The number of generated names and UIDs.
     made: u64,
-    /// What each manager applied last, by resource, key and manager.
+    /// The last applied configuration by resource, key and field manager.
     pub(super) applied: BTreeMap<(ResourceId, Key), BTreeMap<String, Value>>,
 }
 
-/// The objects of a resource, and what is known of it.
+/// The objects of a resource and its metadata.
 #[derive(Default)]
-pub(super) struct Stored {
+pub(super) struct StoredResource {
     pub(super) objects: BTreeMap<Key, Arc<Value>>,
-    /// Learned from its objects, or told.
+    /// From a registration or from its objects.
     pub(super) kind: String,
-    /// The version it was spoken to with last.
+    /// The API version of the last request.
     pub(super) version: String,
     pub(super) namespaced: bool,
-    /// Told not to have a status of its own.
-    pub(super) plain: bool,
+    /// Whether the resource has no status subresource.
+    pub(super) without_status: bool,
 }
 
 /// A change of an object.
@@ -47,7 +47,7 @@ pub(super) struct Change {
     pub(super) version: u64,
     pub(super) id: ResourceId,
     pub(super) old: Option<Arc<Value>>,
-    /// `None` for a deletion.
+    /// None for a deletion.
     pub(super) new: Option<Arc<Value>>,
 }
 
@@ -73,20 +73,20 @@ impl FakeCluster {
         self.oldest
     }
 
-    /// Forgets the history: who asks for an earlier version is told that it is too old.
+    /// Compacts the history: requests for an earlier version fail with 410.
     pub(super) fn compact(&mut self) {
-        // Nothing happens at this version, so that whoever stands at the last change is too old as well. The log itself
-        // stays, for the watches that go on.
+        // This version has no change, so that a watch at the last change is too old as well. The log is kept for running
+        // watches.
         self.version += 1;
         self.oldest = self.version;
     }
 
-    /// What is known of a resource; it is there from the first time it is asked for.
-    pub(super) fn stored(&mut self, id: &ResourceId) -> &mut Stored {
+    /// The state of a resource, created on first access.
+    pub(super) fn stored(&mut self, id: &ResourceId) -> &mut StoredResource {
         self.resources.entry(id.clone()).or_default()
     }
 
-    pub(super) fn resources(&self) -> impl Iterator<Item = (&ResourceId, &Stored)> {
+    pub(super) fn resources(&self) -> impl Iterator<Item = (&ResourceId, &StoredResource)> {
         self.resources.iter()
     }
 
@@ -94,8 +94,8 @@ impl FakeCluster {
         self.resources.get(id)?.objects.get(key).cloned()
     }
 
-    /// The objects of a resource after a key, as they were at a version.
-    pub(super) fn at(
+    /// The objects of a resource after a key, as of a version.
+    pub(super) fn list_at(
         &self,
         id: &ResourceId,
         version: u64,
@@ -140,7 +140,7 @@ impl FakeCluster {
         Ok(found.into_iter().collect())
     }
 
-    /// The changes of a resource after a version.
+    /// The changes of a resource since a version.
     pub(super) fn since(&self, id: &ResourceId, version: u64) -> Vec<Arc<Change>> {
         let start = self.log.partition_point(|change| change.version <= version);
         self.log
@@ -150,7 +150,7 @@ impl FakeCluster {
             .collect()
     }
 
-    /// Stores an object as it is, with the next version. Says what was stored.
+    /// Stores an object with the next version and returns it.
     pub(super) fn store(&mut self, id: &ResourceId, mut object: Value) -> Arc<Value> {
         self.version += 1;
         metadata(&mut object).insert("resourceVersion".to_owned(), self.version.to_string().into());
@@ -168,7 +168,7 @@ impl FakeCluster {
         new
     }
 
-    /// Removes an object. Says what it was.
+    /// Removes an object and returns it.
     pub(super) fn remove(&mut self, id: &ResourceId, key: &Key) -> Option<Arc<Value>> {
         let old = self.resources.get_mut(id)?.objects.remove(key)?;
         self.applied.remove(&(id.clone(), key.clone()));
@@ -182,17 +182,17 @@ impl FakeCluster {
         Some(old)
     }
 
-    /// A uid that was not there before. The same in every run.
+    /// A new UID. Deterministic, so that test failures are reproducible.
     pub(super) fn uid(&mut self) -> String {
         self.made += 1;
         format!("{:08x}-0000-4000-8000-{:012x}", self.made, self.made)
     }
 
-    /// The end of a generated name. The same in every run.
+    /// The suffix of a generated name. Deterministic.
     pub(super) fn suffix(&mut self) -> String {
         const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         self.made += 1;
-        // Spreads the count over the letters: neighbours look nothing alike.
+        // Fibonacci hashing makes successive suffixes differ in all letters.
         let mut bits = self.made.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let count = LETTERS.len() as u64;
         (0..5)
@@ -213,7 +213,7 @@ pub(super) fn key_of(object: &Value) -> Key {
     Key::new(text("namespace"), text("name"))
 }
 
-/// The metadata of an object; made if there is none.
+/// The metadata of an object, created if absent.
 pub(super) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {
         *object = json!({});
@@ -225,8 +225,8 @@ pub(super) fn metadata(object: &mut Value) -> &mut Map<String, Value> {
     metadata.as_object_mut().expect("it was made an object above")
 }
 
-/// Whether anything holds an object back from going.
-pub(super) fn is_held(object: &Value) -> bool {
+/// Whether finalizers block the deletion of an object.
+pub(super) fn has_finalizers(object: &Value) -> bool {
     object["metadata"]["finalizers"]
         .as_array()
         .is_some_and(|finalizers| !finalizers.is_empty())

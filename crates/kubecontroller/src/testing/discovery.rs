@@ -1,10 +1,10 @@
-//! What the API says of itself: the resources that were told to it, or seen.
+//! Discovery of the registered and stored resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Inner, view::kind_of};
+use super::{FakeApiState, response_format::kind_of};
 
 const VERBS: [&str; 8] = [
     "create",
@@ -17,8 +17,8 @@ const VERBS: [&str; 8] = [
     "watch",
 ];
 
-/// Answers a path that names no resource; `None` if there is nothing there.
-pub(super) fn answer(inner: &Inner, path: &str, accept: &str) -> Option<Value> {
+/// Serves a path that names no resource; none if it does not exist.
+pub(super) fn serve(inner: &FakeApiState, path: &str, accept: &str) -> Option<Value> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts.as_slice() {
         [root @ ("api" | "apis")] if accept.contains("as=APIGroupDiscoveryList") => {
@@ -37,8 +37,8 @@ pub(super) fn answer(inner: &Inner, path: &str, accept: &str) -> Option<Value> {
     }
 }
 
-/// All resources of the first group, or of all others, in one answer.
-fn aggregated(inner: &Inner, is_first: bool) -> Value {
+/// All resources of the core group, or of all others, as `APIGroupDiscoveryList`.
+fn aggregated(inner: &FakeApiState, is_first: bool) -> Value {
     let cluster = inner.cluster();
     let mut found: BTreeMap<&str, BTreeMap<&str, Vec<Value>>> = BTreeMap::new();
     for (id, stored) in cluster
@@ -68,7 +68,7 @@ fn aggregated(inner: &Inner, is_first: bool) -> Value {
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items})
 }
 
-/// The kind that was told, or what the plural suggests.
+/// The known kind of a resource, or a guess from its plural.
 fn named(kind: &str, plural: &str) -> String {
     if kind.is_empty() {
         kind_of(plural)
@@ -77,7 +77,7 @@ fn named(kind: &str, plural: &str) -> String {
     }
 }
 
-fn groups(inner: &Inner) -> Vec<Value> {
+fn groups(inner: &FakeApiState) -> Vec<Value> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (id, stored) in inner.cluster().resources().filter(|(id, _)| !id.group.is_empty()) {
         let version = if stored.version.is_empty() {
@@ -100,7 +100,7 @@ fn groups(inner: &Inner) -> Vec<Value> {
         .collect()
 }
 
-fn resources(inner: &Inner, group: &str, version: &str) -> Value {
+fn resources(inner: &FakeApiState, group: &str, version: &str) -> Value {
     let cluster = inner.cluster();
     let found: Vec<Value> = cluster
         .resources()

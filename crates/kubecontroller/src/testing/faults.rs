@@ -1,4 +1,4 @@
-//! What goes wrong, when a test says so.
+//! Fault injection.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -6,34 +6,34 @@ use tokio::sync::watch;
 
 use super::recorded_request::RecordedRequest;
 
-/// What goes wrong. Clones of an API share one.
+/// The injected faults of a [`FakeApi`].
 ///
-/// Rules of requests are asked in the order they were given; the first one that fits, and is not used up, is followed.
+/// Rules are evaluated in the order in which they were added; the first matching rule that is not used up applies.
 pub struct Faults {
     rules: Mutex<Vec<Rule>>,
     watches: Mutex<WatchFaults>,
-    /// Tells watches that something other than an object changed.
+    /// Wakes watches for reasons other than changes of objects.
     signal: watch::Sender<Signal>,
 }
 
-/// What happens to a request.
+/// A fault of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is refused with this code, and does nothing.
+    /// The request fails with this status code and has no effect.
     Status(u16),
-    /// The connection breaks before it does anything.
-    Broken,
-    /// It does what it asks, and the connection breaks before the answer: the caller cannot know.
-    Lost,
-    /// It waits this long before it does anything.
-    Late(Duration),
-    /// It does what it asks, and its answer takes this long: what is answered is no longer new.
-    SlowAnswer(Duration),
-    /// It is never answered, and does nothing.
+    /// The connection breaks before the request has an effect.
+    ConnectionReset,
+    /// The request takes effect, but the connection breaks before the response: the client cannot know.
+    LostResponse,
+    /// The request takes effect only after this time.
+    Delay(Duration),
+    /// The request takes effect, but its response is delayed by this time and may be stale.
+    SlowResponse(Duration),
+    /// The request has no effect and never gets a response.
     Hang,
 }
 
-/// Which requests a fault befalls. All, unless told otherwise.
+/// Selects requests. Default: all.
 #[derive(Clone, Debug, Default)]
 pub struct RequestMatcher {
     verbs: Vec<&'static str>,
@@ -47,24 +47,24 @@ pub struct RequestMatcher {
 struct Rule {
     requests: RequestMatcher,
     fault: Fault,
-    /// How many requests fitted so far.
+    /// The number of matching requests so far.
     seen: usize,
 }
 
-/// How watches misbehave from now on.
+/// The faults of watches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WatchFaults {
     /// A watch ends after this many events.
     pub(super) end_after: Option<usize>,
-    /// Each event is sent this many times more.
+    /// Each event is sent this many additional times.
     pub(super) duplicates: usize,
-    /// A watch begins with this many events that it has seen already.
+    /// A resumed watch starts with this many earlier events.
     pub(super) replays: usize,
-    /// This many frames are cut in the middle, and the connection with them.
-    tears: usize,
+    /// This many frames are truncated, which ends their watch.
+    truncations: usize,
 }
 
-/// How often each of these was asked for. A watch compares it with what it was at its begin.
+/// Counters of requested faults. A watch compares them with those at its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Signal {
     pub(super) version: u64,
@@ -74,7 +74,7 @@ pub(super) struct Signal {
     pub(super) bookmarks: u64,
 }
 
-/// The verbs that change something.
+/// The verbs of writes.
 const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
 // --- Faults ---
@@ -88,7 +88,7 @@ impl Faults {
         }
     }
 
-    /// These requests suffer this fault from now on.
+    /// Injects a fault into matching requests.
     pub fn on(&self, requests: RequestMatcher, fault: Fault) {
         self.rules().push(Rule {
             requests,
@@ -97,81 +97,82 @@ impl Faults {
         });
     }
 
-    /// The next requests are refused with a code.
+    /// The next requests fail with a status code.
     pub fn fail_next(&self, times: usize, code: u16) {
         self.on(RequestMatcher::all().times(times), Fault::Status(code));
     }
 
-    /// Every write after the first `n` is refused, and does nothing: the process died before it.
-    pub fn refuse_writes_after(&self, n: usize) {
+    /// Every write after the first `n` fails without effect, as if the process had died before it.
+    pub fn reject_writes_after(&self, n: usize) {
         self.on(RequestMatcher::writes().skip(n), Fault::Status(503));
     }
 
-    /// The write after the first `n` is done, but not answered, and all later ones are refused: the process died after it.
+    /// ObjectWrite `n + 1` takes effect without a response and all later ones fail, as if the process had died after it.
     pub fn lose_write_after(&self, n: usize) {
-        self.on(RequestMatcher::writes().skip(n).times(1), Fault::Lost);
+        self.on(RequestMatcher::writes().skip(n).times(1), Fault::LostResponse);
         self.on(RequestMatcher::writes().skip(n), Fault::Status(503));
     }
 
-    /// Lists take this long to be answered; what they show is as old.
+    /// Delays the responses of lists, which are then stale by this time.
     pub fn slow_list(&self, time: Duration) {
-        self.on(RequestMatcher::verb("list"), Fault::SlowAnswer(time));
+        self.on(RequestMatcher::verb("list"), Fault::SlowResponse(time));
     }
 
-    /// The next watches are refused with HTTP 410, as proxies and older servers do.
-    pub fn refuse_watches(&self, times: usize) {
+    /// The next watches fail with HTTP 410, as proxies and older servers do.
+    pub fn reject_watches(&self, times: usize) {
         self.on(RequestMatcher::verb("watch").times(times), Fault::Status(410));
     }
 
-    /// Nothing is answered any more.
+    /// No request gets a response any more.
     pub fn hang(&self) {
         self.on(RequestMatcher::all(), Fault::Hang);
     }
 
-    /// All that go on end now, without a word. What they have not delivered yet is not delivered.
+    /// Ends all running watches without an error. Events that were not delivered are lost.
     pub fn drop_watches(&self) {
         self.signal.send_modify(|signal| signal.drops += 1);
     }
 
-    /// The connections of all watches break now.
+    /// Breaks the connections of all running watches.
     pub fn break_watches(&self) {
         self.signal.send_modify(|signal| signal.breaks += 1);
     }
 
-    /// Each watch ends after this many events. Zero: not at all.
+    /// Ends each watch after this many events. Zero disables the fault.
     pub fn drop_watches_every(&self, events: usize) {
         self.watch_faults().end_after = (events > 0).then_some(events);
     }
 
-    /// The next events are cut in the middle, and the connection with them.
-    pub fn tear_frames(&self, frames: usize) {
-        self.watch_faults().tears = frames;
+    /// Truncates the next event frames, which ends their watches.
+    pub fn truncate_frames(&self, frames: usize) {
+        self.watch_faults().truncations = frames;
     }
 
-    /// Each event is sent this many times more.
+    /// Sends each event this many additional times.
     pub fn duplicate_events(&self, more: usize) {
         self.watch_faults().duplicates = more;
     }
 
-    /// A watch that resumes is sent this many events that came before.
+    /// A resumed watch starts with this many earlier events.
     pub fn replay_events(&self, events: usize) {
         self.watch_faults().replays = events;
     }
 
-    /// Nothing goes wrong any more. What hangs goes on hanging.
+    /// Removes all faults. Hanging requests keep hanging.
     pub fn clear(&self) {
         self.rules().clear();
         *self.watch_faults() = WatchFaults::default();
     }
 
-    /// What is to happen to a request.
+    /// The fault of a request.
     pub(super) fn of(&self, request: &RecordedRequest) -> Option<Fault> {
         let mut found = None;
         for rule in self.rules().iter_mut().filter(|rule| rule.requests.fits(request)) {
-            // Every rule counts what fits it, also where an earlier one was followed.
+            // Every matching rule counts the request, even if an earlier rule applies.
             rule.seen += 1;
             let nth = rule.seen - 1;
-            let (skip, times) = (rule.requests.skip, rule.requests.times.unwrap_or(usize::MAX));
+            let skip = rule.requests.skip;
+            let times = rule.requests.times.unwrap_or(usize::MAX);
             if nth >= skip && nth - skip < times && found.is_none() {
                 found = Some(rule.fault);
             }
@@ -183,19 +184,19 @@ impl Faults {
         *self.watch_faults()
     }
 
-    /// Whether the next frame is to be torn.
-    pub(super) fn tears(&self) -> bool {
+    /// Whether to truncate the next frame.
+    pub(super) fn truncates(&self) -> bool {
         let mut watches = self.watch_faults();
-        let tears = watches.tears > 0;
-        watches.tears = watches.tears.saturating_sub(1);
-        tears
+        let truncations = watches.truncations > 0;
+        watches.truncations = watches.truncations.saturating_sub(1);
+        truncations
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<Signal> {
         self.signal.subscribe()
     }
 
-    pub(super) fn tell(&self, change: impl FnOnce(&mut Signal)) {
+    pub(super) fn signal(&self, change: impl FnOnce(&mut Signal)) {
         self.signal.send_modify(change);
     }
 
@@ -215,12 +216,12 @@ impl Faults {
 // --- RequestMatcher ---
 
 impl RequestMatcher {
-    /// Every request.
+    /// All requests.
     pub fn all() -> Self {
         RequestMatcher::default()
     }
 
-    /// RequestMatcher that change something.
+    /// All writes.
     pub fn writes() -> Self {
         RequestMatcher {
             verbs: WRITES.to_vec(),
@@ -228,7 +229,7 @@ impl RequestMatcher {
         }
     }
 
-    /// RequestMatcher with this verb, as RBAC calls them: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
+    /// Requests with an RBAC verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
     /// `deletecollection`.
     pub fn verb(verb: &'static str) -> Self {
         RequestMatcher {
@@ -237,35 +238,35 @@ impl RequestMatcher {
         }
     }
 
-    /// Only for this resource: `pods`, `pods/status` or `deployments.apps`.
+    /// Only requests for a resource: `pods`, `pods/status` or `deployments.apps`.
     #[must_use]
     pub fn resource(mut self, resource: &str) -> Self {
         self.resource = Some(resource.to_owned());
         self
     }
 
-    /// Only for the object of this name.
+    /// Only requests for objects of this name.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Only from clients whose user agent is this (see `FakeApi::client_with_user_agent`).
+    /// Only requests of clients with this user agent; see `FakeApi::client_with_user_agent`.
     #[must_use]
     pub fn user_agent(mut self, agent: &str) -> Self {
         self.agent = Some(agent.to_owned());
         self
     }
 
-    /// The first `n` pass.
+    /// Skips the first `n` matching requests.
     #[must_use]
     pub fn skip(mut self, n: usize) -> Self {
         self.skip = n;
         self
     }
 
-    /// At most this many.
+    /// Applies to at most `n` requests.
     #[must_use]
     pub fn times(mut self, n: usize) -> Self {
         self.times = Some(n);

@@ -1,4 +1,4 @@
-//! Dependents go when their last owner is gone.
+//! Garbage collection of dependents whose owners are all deleted.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::{
     cluster::FakeCluster,
-    resource::{ResourceId, Target},
-    writes::{Deletion, Write},
+    resource::{RequestTarget, ResourceId},
+    writes::{DeleteOptions, ObjectWrite},
 };
 use crate::Key;
 
-/// Deletes what has owners that are all gone, until there is none left. Finalizers hold dependents as they hold others.
+/// Deletes orphaned dependents until there are none. Finalizers delay their deletion as usual.
 pub(super) fn collect(cluster: &mut FakeCluster, now: Timestamp) {
     loop {
         let everything: Vec<(ResourceId, Key, Arc<Value>)> = cluster
@@ -24,7 +24,7 @@ pub(super) fn collect(cluster: &mut FakeCluster, now: Timestamp) {
                     .map(|(key, object)| (id.clone(), key.clone(), object.clone()))
             })
             .collect();
-        let there: BTreeSet<&str> = everything
+        let existing: BTreeSet<&str> = everything
             .iter()
             .filter_map(|(_, _, object)| object["metadata"]["uid"].as_str())
             .collect();
@@ -35,7 +35,7 @@ pub(super) fn collect(cluster: &mut FakeCluster, now: Timestamp) {
             owners.is_some_and(|owners| {
                 owners
                     .iter()
-                    .all(|owner| owner["uid"].as_str().is_none_or(|uid| !there.contains(uid)))
+                    .all(|owner| owner["uid"].as_str().is_none_or(|uid| !existing.contains(uid)))
             })
         };
         let is_terminating = |object: &Value| object["metadata"].get("deletionTimestamp").is_some();
@@ -47,20 +47,20 @@ pub(super) fn collect(cluster: &mut FakeCluster, now: Timestamp) {
             return;
         }
         for (id, key, _) in orphans {
-            let target = Target {
+            let target = RequestTarget {
                 id: id.clone(),
                 version: String::new(),
                 namespace: key.namespace().to_owned(),
                 name: Some(key.name().to_owned()),
                 subresource: None,
             };
-            let write = Write {
+            let write = ObjectWrite {
                 target: &target,
                 now,
                 dry: false,
             };
-            // It was there a moment ago, and the cluster is locked: this cannot fail.
-            let _ = write.delete(cluster, key, &Deletion::default());
+            // Cannot fail: the object exists, and the cluster is locked.
+            let _ = write.delete(cluster, key, &DeleteOptions::default());
         }
     }
 }

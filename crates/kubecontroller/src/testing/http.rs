@@ -1,4 +1,4 @@
-//! The service behind a client: what a test has planned for a request, then its answer.
+//! The HTTP service behind a client, with fault injection.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -9,36 +9,38 @@ use kube::{client::Body, core::Status};
 use serde_json::{Value, json};
 
 use super::{
-    Inner,
+    FakeApiState,
     call::{ApiCall, CallResult},
     discovery,
     faults::Fault,
     recorded_request::RecordedRequest,
-    resource::Target,
-    status,
-    view::View,
-    watch,
+    resource::RequestTarget,
+    response_format::ResponseFormat,
+    status, watch,
 };
 
-/// The connection broke, because a test said so.
+/// A connection broken by an injected fault.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the connection broke, as the test said")]
-pub(super) struct Broken;
+#[error("injected fault: the connection broke")]
+pub(super) struct ConnectionBroken;
 
-pub(super) type AnswerBody = UnsyncBoxBody<Bytes, Broken>;
+pub(super) type ResponseBody = UnsyncBoxBody<Bytes, ConnectionBroken>;
 
 // --- the service ---
 
-/// Answers a request, or suffers what the test has planned for it.
-pub(super) async fn serve(inner: Arc<Inner>, request: Request<Body>) -> Result<Response<AnswerBody>, Broken> {
+/// Serves a request, or applies the fault injected for it.
+pub(super) async fn serve(
+    inner: Arc<FakeApiState>,
+    request: Request<Body>,
+) -> Result<Response<ResponseBody>, ConnectionBroken> {
     let (parts, body) = request.into_parts();
     let header = |name: header::HeaderName| {
         let value = parts.headers.get(name).and_then(|value| value.to_str().ok());
         value.unwrap_or_default().to_owned()
     };
-    let bytes = body.collect_bytes().await.map_err(|_| Broken)?;
+    let bytes = body.collect_bytes().await.map_err(|_| ConnectionBroken)?;
     let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-    let target = Target::parse(parts.uri.path());
+    let target = RequestTarget::parse(parts.uri.path());
     let requested = RecordedRequest::new(
         &parts.method,
         &parts.uri,
@@ -50,16 +52,16 @@ pub(super) async fn serve(inner: Arc<Inner>, request: Request<Body>) -> Result<R
     let verb = requested.verb;
     inner.log(requested);
     match fault {
-        Some(Fault::Status(code)) => return Ok(refusal(&status::coded(code))),
-        Some(Fault::Broken) => return Err(Broken),
+        Some(Fault::Status(code)) => return Ok(status_response(&status::coded(code))),
+        Some(Fault::ConnectionReset) => return Err(ConnectionBroken),
         Some(Fault::Hang) => std::future::pending::<()>().await,
-        Some(Fault::Late(time)) => tokio::time::sleep(time).await,
-        Some(Fault::Lost | Fault::SlowAnswer(_)) | None => {}
+        Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
+        Some(Fault::LostResponse | Fault::SlowResponse(_)) | None => {}
     }
     let Some(target) = target else {
         return Ok(
-            discovery::answer(&inner, parts.uri.path(), &header(header::ACCEPT)).map_or_else(
-                || refusal(&status::coded(404)),
+            discovery::serve(&inner, parts.uri.path(), &header(header::ACCEPT)).map_or_else(
+                || status_response(&status::coded(404)),
                 |value| json_response(StatusCode::OK, &value),
             ),
         );
@@ -68,27 +70,27 @@ pub(super) async fn serve(inner: Arc<Inner>, request: Request<Body>) -> Result<R
         verb,
         target,
         query: ApiCall::query(parts.uri.query().unwrap_or_default()),
-        view: View::parse(&header(header::ACCEPT)),
+        view: ResponseFormat::parse(&header(header::ACCEPT)),
         content_type: header(header::CONTENT_TYPE),
         body,
     };
-    let answer = call.answer(&inner);
+    let result = call.perform(&inner);
     match fault {
-        Some(Fault::Lost) => return Err(Broken),
-        Some(Fault::SlowAnswer(time)) => tokio::time::sleep(time).await,
+        Some(Fault::LostResponse) => return Err(ConnectionBroken),
+        Some(Fault::SlowResponse(time)) => tokio::time::sleep(time).await,
         _ => {}
     }
-    Ok(match answer {
+    Ok(match result {
         Ok(CallResult::Json(code, value)) => json_response(code, &value),
         Ok(CallResult::Watch(request)) => {
             let events = StreamBody::new(watch::start(inner, *request));
             respond(StatusCode::OK, BodyExt::boxed_unsync(events))
         }
-        Err(status) => refusal(&status),
+        Err(status) => status_response(&status),
     })
 }
 
-fn respond(code: StatusCode, body: AnswerBody) -> Response<AnswerBody> {
+fn respond(code: StatusCode, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = code;
     let json = header::HeaderValue::from_static("application/json");
@@ -96,17 +98,17 @@ fn respond(code: StatusCode, body: AnswerBody) -> Response<AnswerBody> {
     response
 }
 
-fn json_response(code: StatusCode, value: &Value) -> Response<AnswerBody> {
+fn json_response(code: StatusCode, value: &Value) -> Response<ResponseBody> {
     let body = Full::new(Bytes::from(value.to_string())).map_err(|never: Infallible| match never {});
     respond(code, BodyExt::boxed_unsync(body))
 }
 
-fn refusal(status: &Status) -> Response<AnswerBody> {
+fn status_response(status: &Status) -> Response<ResponseBody> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     json_response(code, &status_json(status))
 }
 
-/// A status as an object.
+/// A status as a JSON object.
 pub(super) fn status_json(status: &Status) -> Value {
     let mut value = serde_json::to_value(status).unwrap_or_default();
     value["apiVersion"] = "v1".into();

@@ -1,10 +1,9 @@
-//! For the tests of reconcilers: an API in memory, with faults.
+//! Test support: an in-memory API server with fault injection.
 //!
-//! [`FakeApi`] answers a `kube::Client` as an API server would, without a socket and without a process. It knows every
-//! resource: what is not there is an empty list. It keeps versions, generations, finalizers and selections as a server does,
-//! so that a reconciler, an informer or a whole manager can run against it. It validates nothing, defaults nothing, asks
-//! nobody for permission, and runs no controllers; what needs those is better tested with a cluster.
-//!
+//! [`FakeApi`] serves a `kube::Client` without sockets and processes. It accepts every resource; a resource without objects
+//! lists as empty. It implements resource versions, generations, finalizers, label and field selectors and watches like an API
+//! server, so a reconciler, an informer or a whole manager can run against it. It does not validate, default or authorize, and
+//! it runs no controllers; test what depends on those against a real cluster.
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //! use kube::{Api, api::PostParams};
@@ -25,9 +24,9 @@
 //! # }
 //! ```
 //!
-//! [`Faults`] are what goes wrong: watches that end, break, expire or repeat themselves, lists that are old when they
-//! arrive, writes that are refused, or done but not answered. [`eventually`] waits for what has to come. Time is tokio's, so
-//! a test that pauses it waits for nothing; the time of day that objects carry is a [`Clock`]'s.
+//! [`Faults`] inject errors: watches that end, break, expire or repeat events, lists that are stale when they arrive, writes
+//! that are rejected, or performed without a response. [`eventually`] waits for a condition. All timers are tokio's, so a test
+//! with a paused clock does not wait; the timestamps in objects come from a [`Clock`].
 
 mod call;
 mod cluster;
@@ -38,12 +37,12 @@ mod http;
 mod patch;
 mod recorded_request;
 mod resource;
+mod response_format;
 mod selection;
 mod status;
 mod subresource;
 #[cfg(test)]
 mod tests;
-mod view;
 mod wait;
 mod watch;
 mod writes;
@@ -76,34 +75,34 @@ pub use self::{
 };
 use crate::{Clock, Key};
 
-/// An API in memory. Clones are the same one.
+/// An in-memory API server. Clones share its state.
 #[derive(Clone)]
 pub struct FakeApi {
-    inner: Arc<Inner>,
+    inner: Arc<FakeApiState>,
 }
 
-struct Inner {
+struct FakeApiState {
     cluster: Mutex<FakeCluster>,
     faults: Faults,
     requests: Mutex<Vec<RecordedRequest>>,
     clock: Clock,
     bookmark_every: Mutex<Duration>,
-    /// Dependents go with their owners.
+    /// Whether dependents are deleted with their owners.
     collects: AtomicBool,
 }
 
 // --- FakeApi ---
 
 impl FakeApi {
-    /// An empty one, with the clock of the machine.
+    /// Creates an empty API with the system clock.
     pub fn new() -> Self {
         FakeApi::with_clock(Clock::system())
     }
 
-    /// An empty one whose objects carry the time of this clock.
+    /// Creates an empty API with a clock for the timestamps in objects.
     pub fn with_clock(clock: Clock) -> Self {
         FakeApi {
-            inner: Arc::new(Inner {
+            inner: Arc::new(FakeApiState {
                 cluster: Mutex::new(FakeCluster::new()),
                 faults: Faults::new(),
                 requests: Mutex::default(),
@@ -114,12 +113,12 @@ impl FakeApi {
         }
     }
 
-    /// A client of it. Needs a tokio runtime around it.
+    /// A client of this API. Requires a tokio runtime.
     pub fn client(&self) -> Client {
         self.client_with_user_agent("")
     }
 
-    /// A client that names itself: [`RequestMatcher::from`] and [`FakeApi::requests`] tell its requests from those of others.
+    /// A client with a user agent, by which [`RequestMatcher::user_agent`] and [`FakeApi::requests`] identify its requests.
     pub fn client_with_user_agent(&self, agent: &str) -> Client {
         let inner = self.inner.clone();
         let agent = HeaderValue::from_str(agent)
@@ -134,17 +133,17 @@ impl FakeApi {
         Client::new(service, "default")
     }
 
-    /// What goes wrong.
+    /// The injected faults.
     pub fn faults(&self) -> &Faults {
         &self.inner.faults
     }
 
-    /// What was asked so far, in order.
+    /// All recorded requests, in order.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         lock(&self.inner.requests).clone()
     }
 
-    /// What was asked to be changed so far, in order.
+    /// All recorded write requests, in order.
     pub fn writes(&self) -> Vec<RecordedRequest> {
         lock(&self.inner.requests)
             .iter()
@@ -153,85 +152,83 @@ impl FakeApi {
             .collect()
     }
 
-    /// Forgets what was asked so far.
+    /// Deletes the recorded requests.
     pub fn clear_requests(&self) {
         lock(&self.inner.requests).clear();
     }
 
-    /// The version of the last change.
+    /// The resource version of the last change.
     pub fn version(&self) -> u64 {
         self.inner.cluster().version()
     }
 
-    /// Forgets all history. Watches that go on are told that their version is too old, and so is who asks for an earlier
-    /// version, or goes on with a list that began before.
+    /// Compacts the history and expires running watches: they, watches from an earlier version, and continue tokens of earlier
+    /// lists fail with 410.
     pub fn expire(&self) {
         self.compact();
-        self.inner.faults.tell(|signal| signal.expiries += 1);
+        self.inner.faults.signal(|signal| signal.expiries += 1);
     }
 
-    /// Forgets all history, as servers do every few minutes: watches that go on do not notice, but cannot be resumed at an
-    /// earlier version.
+    /// Compacts the history, as API servers do every few minutes: running watches continue, but watches from an earlier version
+    /// fail with 410.
     pub fn compact(&self) {
         self.inner.cluster().compact();
     }
 
-    /// Sends every watch that asked for bookmarks one.
+    /// Sends a bookmark to every watch that allows bookmarks.
     pub fn bookmark(&self) {
-        self.inner.faults.tell(|signal| signal.bookmarks += 1);
+        self.inner.faults.signal(|signal| signal.bookmarks += 1);
     }
 
-    /// How often watches that asked for bookmarks are sent one. Default: every minute.
+    /// Sets the interval of bookmarks. Default: 1 minute.
     pub fn bookmark_every(&self, time: Duration) {
         *lock(&self.inner.bookmark_every) = time;
     }
 
-    /// From now on, what has owners that are all gone is deleted at once. Otherwise it stays, as it does without a garbage
-    /// collector.
+    /// Enables garbage collection: objects whose owners are all deleted are deleted at once. Default: off.
     pub fn collect_garbage(&self) {
         self.inner.collects.store(true, Ordering::Relaxed);
         self.inner.changed();
     }
 
-    /// Tells a kind whose status is not a subresource: every write may change it. Built-in kinds are known.
+    /// Declares that a kind has no status subresource, so every write may change its status. Built-in kinds are known.
     pub fn without_status<K: Resource<DynamicType = ()>>(&self) {
-        self.inner.cluster().stored(&ResourceId::of::<K>()).plain = true;
+        self.inner.cluster().stored(&ResourceId::of::<K>()).without_status = true;
     }
 
-    /// Tells a kind before there is an object of it, for discovery.
+    /// Adds a kind without objects to discovery.
     pub fn register<K: Resource<DynamicType = ()>>(&self, namespaced: bool) {
-        self.register_described(&ApiResource::erase::<K>(&()), namespaced);
+        self.register_dynamic(&ApiResource::erase::<K>(&()), namespaced);
     }
 
-    /// Tells a described kind before there is an object of it, for discovery.
-    pub fn register_described(&self, resource: &ApiResource, namespaced: bool) {
+    /// Adds a kind without objects to discovery, for dynamic kinds.
+    pub fn register_dynamic(&self, resource: &ApiResource, namespaced: bool) {
         let mut cluster = self.inner.cluster();
-        let stored = cluster.stored(&ResourceId::described(resource));
+        let stored = cluster.stored(&ResourceId::dynamic(resource));
         stored.kind.clone_from(&resource.kind);
         stored.version.clone_from(&resource.version);
         stored.namespaced = namespaced;
     }
 
-    /// Stores an object as it is, status and all, whether there was one or not. It gets a uid, a time and a version.
+    /// Stores an object including its status, creating or replacing it. Sets UID, creation timestamp and resource version.
     pub fn put<K>(&self, object: &K) -> K
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
     {
-        let object = serde_json::to_value(object).expect("an object of a kind is an object in JSON");
+        let object = serde_json::to_value(object).expect("objects serialize to JSON objects");
         let stored = self.put_value(&ApiResource::erase::<K>(&()), object);
-        serde_json::from_value(stored).expect("what was written as this kind is read as this kind")
+        serde_json::from_value(stored).expect("an object of this kind was stored")
     }
 
-    /// As [`FakeApi::put`], for kinds known by description.
-    pub fn put_described(&self, resource: &ApiResource, object: &DynamicObject) -> DynamicObject {
-        let object = serde_json::to_value(object).expect("an object is an object in JSON");
-        serde_json::from_value(self.put_value(resource, object))
-            .expect("what was written as an object is read as one")
+    /// Like [`FakeApi::put`], for dynamic kinds.
+    pub fn put_dynamic(&self, resource: &ApiResource, object: &DynamicObject) -> DynamicObject {
+        let object = serde_json::to_value(object).expect("objects serialize to JSON objects");
+        serde_json::from_value(self.put_value(resource, object)).expect("an object was stored")
     }
 
-    /// As [`FakeApi::put`], of JSON.
+    /// Like [`FakeApi::put`], for JSON.
     pub fn put_value(&self, resource: &ApiResource, mut object: Value) -> Value {
-        let id = ResourceId::described(resource);
+        let id = ResourceId::dynamic(resource);
         let mut cluster = self.inner.cluster();
         let stored = cluster.stored(&id);
         stored.kind.clone_from(&resource.kind);
@@ -255,7 +252,7 @@ impl FakeApi {
         stored
     }
 
-    /// An object, if it is there. The namespace is empty for cluster-wide kinds.
+    /// Returns an object. The namespace is empty for cluster-scoped kinds.
     pub fn get<K>(&self, namespace: &str, name: &str) -> Option<K>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -267,19 +264,19 @@ impl FakeApi {
         Some(read(&object))
     }
 
-    /// All objects of a kind, by namespace and name.
+    /// Returns all objects of a kind, sorted by namespace and name.
     pub fn list<K>(&self) -> Vec<K>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
         let cluster = self.inner.cluster();
         let found = cluster
-            .at(&ResourceId::of::<K>(), cluster.version(), None)
+            .list_at(&ResourceId::of::<K>(), cluster.version(), None)
             .unwrap_or_default();
         found.iter().map(|(_, object)| read(object)).collect()
     }
 
-    /// Changes an object as it is stored, status and all. Says whether it was there.
+    /// Changes a stored object including its status. Returns whether it exists.
     pub fn edit<K>(&self, namespace: &str, name: &str, edit: impl FnOnce(&mut K)) -> bool
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
@@ -292,7 +289,7 @@ impl FakeApi {
         true
     }
 
-    /// Removes an object at once, whatever finalizers it has. Says whether it was there.
+    /// Deletes an object at once, regardless of finalizers. Returns whether it existed.
     pub fn remove<K: Resource<DynamicType = ()>>(&self, namespace: &str, name: &str) -> bool {
         let removed = self
             .inner
@@ -310,21 +307,21 @@ impl Default for FakeApi {
 }
 
 fn read<K: DeserializeOwned>(object: &Value) -> K {
-    serde_json::from_value(object.clone()).expect("a stored object is of the kind it was stored as")
+    serde_json::from_value(object.clone()).expect("the stored object is of this kind")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-// --- Inner ---
+// --- FakeApiState ---
 
-impl Inner {
+impl FakeApiState {
     fn cluster(&self) -> MutexGuard<'_, FakeCluster> {
         lock(&self.cluster)
     }
 
-    /// Does what follows from a change, and wakes the watches.
+    /// Collects garbage and wakes the watches after a change.
     fn changed(&self) {
         let mut cluster = self.cluster();
         if self.collects.load(Ordering::Relaxed) {
@@ -332,7 +329,7 @@ impl Inner {
         }
         let version = cluster.version();
         drop(cluster);
-        self.faults.tell(|signal| signal.version = version);
+        self.faults.signal(|signal| signal.version = version);
     }
 
     fn log(&self, request: RecordedRequest) {
@@ -342,7 +339,7 @@ impl Inner {
     fn kind(&self, id: &ResourceId) -> String {
         let mut cluster = self.cluster();
         match cluster.stored(id).kind.as_str() {
-            "" => view::kind_of(&id.plural),
+            "" => response_format::kind_of(&id.plural),
             kind => kind.to_owned(),
         }
     }

@@ -1,9 +1,9 @@
-//! Changes that are described by what they change.
+//! Patches and server-side apply.
 //!
-//! JSON patch and merge patch are exact. A strategic patch is a merge patch that merges the lists it knows the keys of (see
-//! `KEYS`) and replaces the others. Apply remembers what each manager applied last: what a manager no longer says, and no
-//! other manager says, is removed, and a value that another manager applied is a conflict unless forced. Fields that were
-//! written by other means than apply belong to nobody, and `managedFields` is not kept.
+//! JSON patch and JSON merge patch are exact. A strategic merge patch merges the lists whose keys are known (see `KEYS`) and
+//! replaces others. Apply remembers the last configuration of each field manager: fields that a manager no longer applies, and
+//! no other manager applies, are removed; values that another manager applied are conflicts unless forced. Fields written by
+//! other means have no owner, and `managedFields` is not maintained.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 use super::{
     cluster::{FakeCluster, key_of, metadata},
     status,
-    writes::Write,
+    writes::ObjectWrite,
 };
 
-/// A kind of patch, as its content type says.
+/// The type of a patch, by content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PatchKind {
     Json,
@@ -25,7 +25,7 @@ pub(super) enum PatchKind {
     Apply,
 }
 
-/// What a patch is asked with.
+/// A patch request.
 pub(super) struct Patch {
     pub(super) kind: PatchKind,
     pub(super) body: Value,
@@ -33,7 +33,7 @@ pub(super) struct Patch {
     pub(super) force: bool,
 }
 
-/// Lists whose elements are merged, and the field that tells their elements apart. An empty field: the elements are a set.
+/// Lists that are merged by a key of their elements. An empty key means a set of scalars.
 const KEYS: &[(&str, &str)] = &[
     ("addresses", "type"),
     ("conditions", "type"),
@@ -70,14 +70,15 @@ impl PatchKind {
 // --- Patch ---
 
 impl Patch {
-    /// Applies the patch. Says what was stored, and whether it is new.
+    /// Applies the patch. Returns the stored object, and whether it was created.
     pub(super) fn run(
         &self,
         cluster: &mut FakeCluster,
-        write: &Write<'_>,
+        write: &ObjectWrite<'_>,
     ) -> Result<(Arc<Value>, bool), Box<Status>> {
         let target = write.target;
-        let (id, name) = (&target.id, target.name.clone().unwrap_or_default());
+        let id = &target.id;
+        let name = target.name.clone().unwrap_or_default();
         let key = crate::Key::new(&target.namespace, &name);
         let old = match (cluster.get(id, &key), self.kind) {
             (Some(old), _) => old,
@@ -86,7 +87,7 @@ impl Patch {
             }
             (None, _) => return Err(status::not_found(id, &name)),
         };
-        for (field, refusal) in [
+        for (field, status_response) in [
             ("resourceVersion", status::modified(id, &name)),
             ("uid", status::modified(id, &name)),
         ] {
@@ -94,7 +95,7 @@ impl Patch {
                 .as_str()
                 .filter(|text| !text.is_empty());
             if asked.is_some_and(|asked| Some(asked) != old["metadata"][field].as_str()) {
-                return Err(refusal);
+                return Err(status_response);
             }
         }
         let mut object = (*old).clone();
@@ -117,7 +118,7 @@ impl Patch {
     fn create(
         &self,
         cluster: &mut FakeCluster,
-        write: &Write<'_>,
+        write: &ObjectWrite<'_>,
         name: &str,
     ) -> Result<(Arc<Value>, bool), Box<Status>> {
         let mut object = self.body.clone();
@@ -137,7 +138,7 @@ impl Patch {
             .map_err(|error| status::bad_request(&error.to_string()))?;
         let mut changed = object.clone();
         for operation in &*operations {
-            // As a server sees it, what is not there is null. Finalizers are added to what has none by that.
+            // The API server evaluates an absent field as null; clients rely on it to add the first finalizer.
             if let json_patch::PatchOperation::Test(test) = operation
                 && test.value.is_null()
                 && changed.pointer(test.path.as_str()).is_none()
@@ -156,12 +157,12 @@ impl Patch {
     fn apply(
         &self,
         cluster: &mut FakeCluster,
-        write: &Write<'_>,
+        write: &ObjectWrite<'_>,
         object: &mut Value,
     ) -> Result<(), Box<Status>> {
-        let place = (write.target.id.clone(), key_of(object));
+        let owner_key = (write.target.id.clone(), key_of(object));
         let none = BTreeMap::new();
-        let applied = cluster.applied.get(&place).unwrap_or(&none);
+        let applied = cluster.applied.get(&owner_key).unwrap_or(&none);
         let wanted = owned(&self.body);
         let others: Vec<(&String, Map<String, Value>)> = applied
             .iter()
@@ -192,29 +193,29 @@ impl Patch {
         Ok(())
     }
 
-    /// The status of an object is applied apart from the rest of it.
-    fn manager_name(&self, write: &Write<'_>) -> String {
+    /// The name under which the configuration is remembered; subresources are applied separately.
+    fn manager_name(&self, write: &ObjectWrite<'_>) -> String {
         match &write.target.subresource {
             Some(subresource) => format!("{}/{subresource}", self.manager),
             None => self.manager.clone(),
         }
     }
 
-    fn remember(&self, cluster: &mut FakeCluster, write: &Write<'_>, key: &crate::Key) {
+    fn remember(&self, cluster: &mut FakeCluster, write: &ObjectWrite<'_>, key: &crate::Key) {
         if self.kind != PatchKind::Apply || write.dry {
             return;
         }
-        let place = (write.target.id.clone(), key.clone());
+        let owner_key = (write.target.id.clone(), key.clone());
         let name = self.manager_name(write);
         cluster
             .applied
-            .entry(place)
+            .entry(owner_key)
             .or_default()
             .insert(name, owned(&self.body));
     }
 }
 
-/// What of a configuration its manager comes to own: all but what names the object.
+/// The fields that a manager owns by applying a configuration: all except the identity of the object.
 fn owned(body: &Value) -> Value {
     let mut body = body.clone();
     if let Some(fields) = body.as_object_mut() {
@@ -243,23 +244,23 @@ fn key_field(list: &str) -> Option<&'static str> {
         .map(|(_, field)| *field)
 }
 
-/// The field that tells the elements of a list apart. Ports have one of two.
+/// The key of the elements of a list. Ports have one of two.
 fn list_key(list: &str, elements: &[Value]) -> Option<&'static str> {
     if list == "ports" {
         let field =
             |field: &str| !elements.is_empty() && elements.iter().all(|port| port.get(field).is_some());
         return ["containerPort", "port"].into_iter().find(|name| field(name));
     }
-    let is_told = |one: &Value, field: &str| one.get(field).is_some() || is_replacing(one);
-    key_field(list).filter(|field| field.is_empty() || elements.iter().all(|one| is_told(one, field)))
+    let has_key = |one: &Value, field: &str| one.get(field).is_some() || is_replacing(one);
+    key_field(list).filter(|field| field.is_empty() || elements.iter().all(|one| has_key(one, field)))
 }
 
-/// Whether an element says that the others are all there is to be.
+/// Whether an element is the directive `$patch: replace`.
 fn is_replacing(element: &Value) -> bool {
     element.get("$patch").and_then(Value::as_str) == Some("replace")
 }
 
-/// Merges a patch into a value; `name` is what the value is called in its parent.
+/// Merges a patch into a value; `name` is the name of the field that holds the value.
 fn merge(value: &mut Value, patch: &Value, name: &str) {
     match patch {
         Value::Object(fields) => merge_fields(value, fields),
@@ -283,12 +284,12 @@ fn merge_fields(value: &mut Value, fields: &Map<String, Value>) {
     };
     for (name, patch) in fields {
         if let Some(list) = name.strip_prefix("$deleteFromPrimitiveList/") {
-            let gone = patch.as_array().cloned().unwrap_or_default();
+            let removed = patch.as_array().cloned().unwrap_or_default();
             if let Some(elements) = object.get_mut(list).and_then(Value::as_array_mut) {
-                elements.retain(|element| !gone.contains(element));
+                elements.retain(|element| !removed.contains(element));
             }
         } else if name.starts_with('$') {
-            // The order of elements and the fields to retain: the order here is the one of arrival.
+            // `$setElementOrder` and `$retainKeys` are ignored: elements keep the order in which they were added.
         } else if patch.is_null() {
             object.remove(name);
         } else {
@@ -304,14 +305,14 @@ fn merge_list(value: &mut Value, elements: &[Value], field: &str) {
             list.clear();
             continue;
         }
-        let place = list.iter_mut().find(|one| same(one, element, field));
-        match (place, element.get("$patch").and_then(Value::as_str)) {
+        let existing = list.iter_mut().find(|one| same(one, element, field));
+        match (existing, element.get("$patch").and_then(Value::as_str)) {
             (_, Some("delete")) => list.retain(|one| !same(one, element, field)),
             (Some(one), _) => merge(one, element, ""),
             (None, _) => {
-                let mut fresh = Value::Null;
-                merge(&mut fresh, element, "");
-                list.push(fresh);
+                let mut added = Value::Null;
+                merge(&mut added, element, "");
+                list.push(added);
             }
         }
     }
@@ -325,7 +326,7 @@ fn same(one: &Value, other: &Value, field: &str) -> bool {
     }
 }
 
-/// Removes what was applied before and is said no longer, by anybody.
+/// Removes what `before` contains, but neither `now` nor any of `others`.
 fn prune(value: &mut Value, before: &Value, now: &Value, others: &[Value], name: &str) {
     match (value, before) {
         (Value::Object(object), Value::Object(fields)) => {
@@ -350,18 +351,18 @@ fn prune(value: &mut Value, before: &Value, now: &Value, others: &[Value], name:
                 body.as_array()
                     .is_some_and(|list| list.iter().any(|other| same(other, one, field)))
             };
-            let is_gone = |one: &Value| {
+            let is_removed = |one: &Value| {
                 elements.iter().any(|before| same(before, one, field))
                     && !holds(now, one)
                     && !others.iter().any(|other| holds(other, one))
             };
-            list.retain(|one| !is_gone(one));
+            list.retain(|one| !is_removed(one));
         }
         _ => {}
     }
 }
 
-/// The values of a configuration by their paths. Elements of keyed lists stand under their keys.
+/// The values of a configuration by their paths. Elements of keyed lists are addressed by key.
 fn leaves(body: &Value) -> Map<String, Value> {
     fn walk(value: &Value, path: &str, name: &str, found: &mut Map<String, Value>) {
         match value {

@@ -1,28 +1,28 @@
-//! What was asked.
+//! Recorded requests.
 
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::resource::Target;
+use super::resource::RequestTarget;
 
-/// A request that arrived.
+/// A recorded request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RecordedRequest {
-    /// As RBAC calls it: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`. The HTTP method
-    /// in lower case where the path names no resource.
+    /// The RBAC verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`. The HTTP method
+    /// in lower case if the path names no resource.
     pub verb: &'static str,
     /// The path.
     pub path: String,
-    /// The query as it was sent; empty if there was none.
+    /// The raw query; empty if there was none.
     pub query: String,
-    /// The user agent; empty if it did not say.
+    /// The user agent; empty if there was none.
     pub agent: String,
-    /// The plural; empty where the path names no resource.
+    /// The plural; empty if the path names no resource.
     pub resource: String,
     /// The group; empty for the core group.
     pub group: String,
-    /// The namespace; empty for cluster-wide objects.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
     /// The name; empty for collections.
     pub name: String,
@@ -30,7 +30,7 @@ pub struct RecordedRequest {
     pub subresource: String,
     /// The body; null if there was none.
     pub body: Value,
-    /// When it arrived.
+    /// The time of arrival.
     pub at: Instant,
 }
 
@@ -41,7 +41,7 @@ impl RecordedRequest {
         method: &http::Method,
         uri: &http::Uri,
         agent: String,
-        target: Option<&Target>,
+        target: Option<&RequestTarget>,
         body: Value,
     ) -> Self {
         let query = uri.query().unwrap_or_default();
@@ -62,7 +62,7 @@ impl RecordedRequest {
             ("DELETE", _) => "delete",
             _ => "other",
         };
-        let part = |part: fn(&Target) -> String| target.map(part).unwrap_or_default();
+        let part = |part: fn(&RequestTarget) -> String| target.map(part).unwrap_or_default();
         RecordedRequest {
             verb,
             path: uri.path().to_owned(),
@@ -78,7 +78,7 @@ impl RecordedRequest {
         }
     }
 
-    /// Whether it asked to change something.
+    /// Whether the request is a write.
     pub fn is_write(&self) -> bool {
         matches!(
             self.verb,
@@ -86,7 +86,7 @@ impl RecordedRequest {
         )
     }
 
-    /// Whether it was for this resource: `pods`, `pods/status` or `deployments.apps`.
+    /// Whether the request is for this resource: `pods`, `pods/status` or `deployments.apps`.
     pub fn is_for(&self, resource: &str) -> bool {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let full = format!("{}.{}", self.resource, self.group);

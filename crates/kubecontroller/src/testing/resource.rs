@@ -1,10 +1,10 @@
-//! Which resource a path speaks of.
+//! Resources and request paths.
 
 use std::fmt;
 
 use kube::core::{ApiResource, Resource};
 
-/// A resource: its group and its plural. All versions of it are one.
+/// A resource, identified by group and plural. All its API versions are the same resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ResourceId {
     /// Empty for the core group.
@@ -12,14 +12,14 @@ pub(super) struct ResourceId {
     pub(super) plural: String,
 }
 
-/// What a path names.
+/// The target of a request path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct RequestTarget {
     pub(super) id: ResourceId,
     pub(super) version: String,
-    /// Empty for cluster-wide objects, and for a list over all namespaces.
+    /// Empty for cluster-scoped objects and for lists across namespaces.
     pub(super) namespace: String,
-    /// `None` for a collection.
+    /// None for a collection.
     pub(super) name: Option<String>,
     pub(super) subresource: Option<String>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Target {
 // --- ResourceId ---
 
 impl ResourceId {
-    /// The resource of a kind of `kube`.
+    /// The resource of a kind.
     pub(super) fn of<K: Resource<DynamicType = ()>>() -> Self {
         ResourceId {
             group: K::group(&()).into_owned(),
@@ -35,22 +35,22 @@ impl ResourceId {
         }
     }
 
-    /// The resource that a description names.
-    pub(super) fn described(resource: &ApiResource) -> Self {
+    /// The resource of a dynamic kind.
+    pub(super) fn dynamic(resource: &ApiResource) -> Self {
         ResourceId {
             group: resource.group.clone(),
             plural: resource.plural.clone(),
         }
     }
 
-    /// Whether the server itself defines it: its objects carry no kind within a list, and may be updated unconditionally.
+    /// Whether the resource is built in: items of its lists carry no kind, and it allows unconditional updates.
     pub(super) fn is_built_in(&self) -> bool {
         !self.group.contains('.') || self.group.ends_with(".k8s.io")
     }
 }
 
 impl fmt::Display for ResourceId {
-    /// `deployments.apps`; `pods` for the core group, as messages write it.
+    /// As in error messages: `deployments.apps`, or `pods` for the core group.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.group.as_str() {
             "" => f.write_str(&self.plural),
@@ -59,10 +59,10 @@ impl fmt::Display for ResourceId {
     }
 }
 
-// --- Target ---
+// --- RequestTarget ---
 
-impl Target {
-    /// Reads a path below `/api` or `/apis`. `None` if it names no resource.
+impl RequestTarget {
+    /// Parses a path below `/api` or `/apis`. None if it names no resource.
     pub(super) fn parse(path: &str) -> Option<Self> {
         let mut parts = path.trim_matches('/').split('/').map(str::to_owned);
         let group = match parts.next()?.as_str() {
@@ -72,7 +72,7 @@ impl Target {
         };
         let version = parts.next()?;
         let rest: Vec<String> = parts.collect();
-        let target = |namespace: &str, plural: &str, rest: &[String]| Target {
+        let target = |namespace: &str, plural: &str, rest: &[String]| RequestTarget {
             id: ResourceId {
                 group: group.clone(),
                 plural: plural.to_owned(),
@@ -93,7 +93,7 @@ impl Target {
         }
     }
 
-    /// `v1`, or `apps/v1`.
+    /// `v1` or `apps/v1`.
     pub(super) fn api_version(&self) -> String {
         match self.id.group.as_str() {
             "" => self.version.clone(),

@@ -1,11 +1,11 @@
-//! Which objects a list or a watch asks for.
+//! Label and field selectors.
 
 use kube::core::Status;
 use serde_json::Value;
 
 use super::status;
 
-/// Objects of a namespace (all if empty) whose labels and fields fit.
+/// Selects objects by namespace (all if empty), labels and fields.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
     pub(super) namespace: String,
@@ -21,7 +21,7 @@ enum LabelRule {
     Absent(String),
 }
 
-/// A dotted path, the text that is asked for, and whether it is to be equal.
+/// A field selector: a path, the expected value, and whether they must be equal or differ.
 #[derive(Clone, Debug)]
 struct FieldRule {
     path: String,
@@ -48,7 +48,7 @@ impl Selection {
         })
     }
 
-    /// Whether it asks for less than all objects of its namespace.
+    /// Whether it selects less than all objects of its namespace.
     pub(super) fn is_narrow(&self) -> bool {
         !self.labels.is_empty() || !self.fields.is_empty()
     }
@@ -63,7 +63,7 @@ impl Selection {
     }
 }
 
-/// Splits at the commas that stand outside of parentheses.
+/// Splits at commas outside of parentheses.
 fn clauses(text: &str) -> Vec<String> {
     let mut depth = 0;
     let mut found = vec![String::new()];
@@ -86,8 +86,9 @@ impl LabelRule {
         let clause = clause.trim();
         let one = |key: &str, value: &str| (key.trim().to_owned(), vec![value.trim().to_owned()]);
         if let Some((left, values)) = clause.split_once('(') {
-            let mut words = left.split_whitespace();
-            let (key, operator) = (words.next()?.to_owned(), words.next()?);
+            let mut tokens = left.split_whitespace();
+            let key = tokens.next()?.to_owned();
+            let operator = tokens.next()?;
             let values = values
                 .strip_suffix(')')?
                 .split(',')
@@ -150,7 +151,7 @@ impl FieldRule {
         })
     }
 
-    /// A field that is not there is the empty text.
+    /// An absent field equals the empty string.
     fn fits(&self, object: &Value) -> bool {
         let field = self.path.split('.').fold(object, |value, name| &value[name]);
         let text = match field {

@@ -1,4 +1,4 @@
-//! Refusals, in the words of an API server.
+//! Error statuses with the texts of an API server.
 
 use kube::core::{
     Status,
@@ -7,12 +7,12 @@ use kube::core::{
 
 use super::resource::ResourceId;
 
-/// A refusal without details.
+/// A failure without details.
 pub(super) fn failure(code: u16, reason: &str, message: &str) -> Box<Status> {
     Box::new(Status::failure(message, reason).with_code(code))
 }
 
-/// A refusal that names the object.
+/// A failure with the object in its details.
 fn about(code: u16, reason: &str, message: &str, id: &ResourceId, name: &str) -> Box<Status> {
     Box::new(
         Status::failure(message, reason)
@@ -28,10 +28,10 @@ fn about(code: u16, reason: &str, message: &str, id: &ResourceId, name: &str) ->
     )
 }
 
-/// The refusal that a code usually stands for.
+/// The failure that a status code usually means.
 pub(super) fn coded(code: u16) -> Box<Status> {
     let (reason, message) = match code {
-        400 => ("BadRequest", "the request is bad"),
+        400 => ("BadRequest", "bad request"),
         401 => ("Unauthorized", "Unauthorized"),
         403 => ("Forbidden", "forbidden"),
         404 => ("NotFound", "the server could not find the requested resource"),
@@ -53,7 +53,7 @@ pub(super) fn coded(code: u16) -> Box<Status> {
             "the server rejected our request due to an error in our request",
         ),
         429 => ("TooManyRequests", "Too many requests, please try again later."),
-        500 => ("InternalError", "Internal error occurred: the test said so"),
+        500 => ("InternalError", "Internal error occurred: injected fault"),
         503 => (
             "ServiceUnavailable",
             "the server is currently unable to handle the request",
@@ -62,7 +62,7 @@ pub(super) fn coded(code: u16) -> Box<Status> {
             "Timeout",
             "the server was unable to return a response in the time allotted",
         ),
-        _ => ("", "the test said so"),
+        _ => ("", "injected fault"),
     };
     failure(code, reason, message)
 }
@@ -85,13 +85,13 @@ pub(super) fn already_exists(id: &ResourceId, name: &str) -> Box<Status> {
     )
 }
 
-/// `why` follows the colon.
+/// A conflict; `why` follows the colon.
 pub(super) fn conflict(id: &ResourceId, name: &str, why: &str) -> Box<Status> {
     let message = format!("Operation cannot be fulfilled on {id} {name:?}: {why}");
     about(409, "Conflict", &message, id, name)
 }
 
-/// The version that was read is no longer the newest.
+/// A conflict because the resource version is not the latest.
 pub(super) fn modified(id: &ResourceId, name: &str) -> Box<Status> {
     conflict(
         id,
@@ -100,7 +100,7 @@ pub(super) fn modified(id: &ResourceId, name: &str) -> Box<Status> {
     )
 }
 
-/// A field is wrong.
+/// An invalid field.
 pub(super) fn invalid(id: &ResourceId, kind: &str, name: &str, field: &str, why: &str) -> Box<Status> {
     let kind = match id.group.as_str() {
         "" => kind.to_owned(),
@@ -123,7 +123,7 @@ pub(super) fn invalid(id: &ResourceId, kind: &str, name: &str, field: &str, why:
     status
 }
 
-/// The asked version is older than what is remembered.
+/// The requested version is older than the history.
 pub(super) fn expired(asked: u64, oldest: u64) -> Box<Status> {
     failure(
         410,
@@ -132,7 +132,7 @@ pub(super) fn expired(asked: u64, oldest: u64) -> Box<Status> {
     )
 }
 
-/// The asked version has not been yet.
+/// The requested version is in the future.
 pub(super) fn too_large(asked: u64, current: u64) -> Box<Status> {
     let message = format!("Too large resource version: {asked}, current: {current}");
     let mut status = failure(504, "Timeout", &message);

@@ -1,4 +1,4 @@
-//! Subresources other than the status: bindings, evictions, scales and approvals.
+//! Subresources other than `status`: `binding`, `eviction`, `scale`, `approval` and `finalize`.
 
 use http::StatusCode;
 use kube::core::Status;
@@ -8,15 +8,15 @@ use super::{
     cluster::FakeCluster,
     http::status_json,
     status,
-    writes::{Deletion, Write},
+    writes::{DeleteOptions, ObjectWrite},
 };
 use crate::Key;
 
-/// Answers a request to a subresource.
-pub(super) fn answer(
+/// Serves a request for a subresource.
+pub(super) fn perform(
     cluster: &mut FakeCluster,
     verb: &str,
-    write: &Write<'_>,
+    write: &ObjectWrite<'_>,
     body: &Value,
 ) -> Result<(StatusCode, Value), Box<Status>> {
     let target = write.target;
@@ -50,9 +50,9 @@ pub(super) fn answer(
             created
         }
         ("eviction", "create") => {
-            let how = Deletion {
+            let how = DeleteOptions {
                 grace: body["deleteOptions"]["gracePeriodSeconds"].as_i64(),
-                ..Deletion::default()
+                ..DeleteOptions::default()
             };
             write.delete(cluster, &key, &how)?;
             created
@@ -108,7 +108,7 @@ fn scale(object: &Value) -> Value {
     })
 }
 
-/// The labels that are asked for, as text. Expressions are left out.
+/// The `matchLabels` of a selector as a string. Expressions are omitted.
 fn selector(selector: &Value) -> String {
     let labels = selector.get("matchLabels").unwrap_or(selector);
     let pairs = labels.as_object().into_iter().flatten();

@@ -1,14 +1,14 @@
-//! Waiting for what has to come.
+//! Waiting for conditions.
 
 use std::{fmt, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// What a look at the cluster found: what was waited for, or what was seen instead.
+/// The result of evaluating a condition: the awaited value, or what was observed instead.
 pub trait WaitCondition {
-    /// What was waited for.
+    /// The awaited value.
     type Output;
-    /// What was waited for, or words for what was seen.
+    /// The awaited value, or a description of what was observed.
     fn check(self) -> Result<Self::Output, String>;
 }
 
@@ -33,37 +33,37 @@ impl WaitCondition for bool {
     }
 }
 
-/// Looks again and again until there is something (`Some`, `Ok` or `true`), and returns it. Gives up after a minute, which
-/// is long: a test that must see something waits for it, and only a broken one waits in vain. With a paused clock the
-/// minute passes at once when nothing else happens.
+/// Evaluates `look` repeatedly until it returns `Some`, `Ok` or `true`, and returns the value. The timeout of one minute is
+/// generous: a correct test waits only as long as necessary. With a paused clock, the minute passes at once when nothing else
+/// happens.
 ///
 /// # Panics
-/// After a minute, with what was last seen.
+/// After one minute, with the last observation.
 pub async fn eventually<L: WaitCondition, F: Future<Output = L>>(look: impl FnMut() -> F) -> L::Output {
     eventually_within(Duration::from_mins(1), look).await
 }
 
-/// As [`eventually`], with a limit of one's own.
+/// Like [`eventually`], with another timeout.
 ///
 /// # Panics
-/// After the limit, with what was last seen.
+/// After the timeout, with the last observation.
 pub async fn eventually_within<L: WaitCondition, F: Future<Output = L>>(
     limit: Duration,
     mut look: impl FnMut() -> F,
 ) -> L::Output {
     let end = Instant::now() + limit;
     let mut pause = Duration::from_millis(1);
-    let mut last = "nothing, for the first look did not end".to_owned();
+    let mut last = "nothing, because the first evaluation did not complete".to_owned();
     loop {
         if let Ok(seen) = timeout_at(end, look()).await {
             match seen.check() {
                 Ok(found) => return found,
-                Err(words) => last = words,
+                Err(observed) => last = observed,
             }
         }
         assert!(
             Instant::now() < end,
-            "waited {limit:?} in vain; last seen: {last}"
+            "condition not met after {limit:?}; last observed: {last}"
         );
         sleep(pause).await;
         pause = (pause * 2).min(Duration::from_millis(50));

@@ -1,4 +1,4 @@
-//! Watches.
+//! Watches and their faults.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -13,54 +13,57 @@ use tokio::{
 };
 
 use super::{
-    Inner,
+    FakeApiState,
     cluster::{Change, FakeCluster, metadata},
     faults::Signal,
-    http::Broken,
-    resource::Target,
+    http::ConnectionBroken,
+    resource::RequestTarget,
+    response_format::ResponseFormat,
     selection::Selection,
-    view::View,
 };
 
-/// What a watch asks for.
+/// A watch request.
 pub(super) struct WatchRequest {
-    pub(super) target: Target,
+    pub(super) target: RequestTarget,
     pub(super) kind: String,
     pub(super) selection: Selection,
-    pub(super) view: View,
-    /// `None`: from what is there now, each as an addition.
+    pub(super) view: ResponseFormat,
+    /// The version to start from. None: synthetic `ADDED` events for all objects first.
     pub(super) since: Option<u64>,
-    /// What is there, then a bookmark that says so.
+    /// `sendInitialEvents`: all objects, followed by a bookmark with the annotation `k8s.io/initial-events-end`.
     pub(super) initial: bool,
     pub(super) bookmarks: bool,
     pub(super) timeout: Option<Duration>,
 }
 
-/// A watch that goes on.
-struct Watching {
-    inner: Arc<Inner>,
+/// A running watch.
+struct RunningWatch {
+    inner: Arc<FakeApiState>,
     request: WatchRequest,
-    /// The version up to which events stand in `ready`.
+    /// The version up to which events have been added to `ready`.
     position: u64,
     ready: VecDeque<Value>,
     signal: watch::Receiver<Signal>,
-    /// What was signalled when it began, or when it last looked.
+    /// The last signal that was processed.
     seen: Signal,
     ends: Option<Instant>,
     bookmark_at: Option<Instant>,
     sent: usize,
-    /// Nothing follows what is in `ready`.
+    /// Whether the watch ends after the events in `ready`.
     is_over: bool,
 }
 
-type Piece = Result<Frame<Bytes>, Broken>;
+type WatchFrame = Result<Frame<Bytes>, ConnectionBroken>;
 
-/// Starts a watch. Its events are the frames of a body.
-pub(super) fn start(inner: Arc<Inner>, request: WatchRequest) -> impl Stream<Item = Piece> + Send + 'static {
+/// Starts a watch and returns the frames of its response body.
+pub(super) fn start(
+    inner: Arc<FakeApiState>,
+    request: WatchRequest,
+) -> impl Stream<Item = WatchFrame> + Send + 'static {
     let signal = inner.faults.subscribe();
     let seen = *signal.borrow();
     let now = Instant::now();
-    let mut watching = Watching {
+    let mut watching = RunningWatch {
         position: 0,
         ready: VecDeque::new(),
         signal,
@@ -82,21 +85,21 @@ pub(super) fn start(inner: Arc<Inner>, request: WatchRequest) -> impl Stream<Ite
     })
 }
 
-// --- Watching ---
+// --- RunningWatch ---
 
-impl Watching {
-    /// What comes before the first change.
+impl RunningWatch {
+    /// Queues the initial events.
     fn begin(&mut self) {
         let inner = self.inner.clone();
         let cluster = inner.cluster();
         self.schedule_bookmark();
         let Some(since) = self.request.since.filter(|_| !self.request.initial) else {
             self.position = cluster.version();
-            let mut there = cluster
-                .at(&self.request.target.id, self.position, None)
+            let mut objects = cluster
+                .list_at(&self.request.target.id, self.position, None)
                 .unwrap_or_default();
-            there.retain(|(_, object)| self.request.selection.fits(object));
-            for (_, object) in &there {
+            objects.retain(|(_, object)| self.request.selection.fits(object));
+            for (_, object) in &objects {
                 self.push("ADDED", object);
             }
             if self.request.initial {
@@ -120,15 +123,15 @@ impl Watching {
         }
     }
 
-    /// The next frame; `None` at the end.
-    async fn next(&mut self) -> Option<Piece> {
+    /// The next frame; none at the end.
+    async fn next(&mut self) -> Option<WatchFrame> {
         loop {
             let now = *self.signal.borrow_and_update();
             if now.drops != self.seen.drops {
                 return None;
             }
             if now.breaks != self.seen.breaks {
-                return Some(Err(Broken));
+                return Some(Err(ConnectionBroken));
             }
             if now.expiries != self.seen.expiries && !self.is_over {
                 self.ready.clear();
@@ -154,7 +157,7 @@ impl Watching {
         }
     }
 
-    /// Waits until there may be something to send.
+    /// Waits for a change, a bookmark or the timeout.
     async fn pause(&mut self) {
         let never = Instant::now() + Duration::from_hours(365 * 24);
         let until = |time: Option<Instant>| sleep_until(time.unwrap_or(never));
@@ -176,7 +179,7 @@ impl Watching {
         }
     }
 
-    /// Takes what happened since.
+    /// Queues the changes since `position`.
     fn fill(&mut self) {
         let inner = self.inner.clone();
         let cluster: &FakeCluster = &inner.cluster();
@@ -186,7 +189,7 @@ impl Watching {
         self.position = self.position.max(cluster.version());
     }
 
-    /// The event that a change is for this watch: an object may enter and leave what it selects.
+    /// Queues the event for a change. An object that starts or stops matching the selectors is added or deleted.
     fn push_change(&mut self, change: &Change) {
         let fits = |object: &Option<Arc<Value>>| {
             object
@@ -234,7 +237,7 @@ impl Watching {
             .then(|| Instant::now() + self.inner.bookmark_every());
     }
 
-    /// A line of the body, unless it is torn.
+    /// Encodes an event as a line, truncated if a fault requests it.
     fn send(&mut self, event: &Value) -> Frame<Bytes> {
         let mut line = event.to_string().into_bytes();
         line.push(b'\n');
@@ -249,7 +252,7 @@ impl Watching {
             self.ready.clear();
             self.is_over = true;
         }
-        if self.inner.faults.tears() {
+        if self.inner.faults.truncates() {
             line.truncate(line.len() / 2);
             self.ready.clear();
             self.is_over = true;

@@ -1,4 +1,4 @@
-//! What an API server does with an object before it is stored.
+//! Writes: what an API server does with an object before it stores it.
 
 use std::sync::Arc;
 
@@ -7,39 +7,39 @@ use kube::core::Status;
 use serde_json::{Map, Value, json};
 
 use super::{
-    cluster::{FakeCluster, is_held, key_of, metadata},
-    resource::{ResourceId, Target},
+    cluster::{FakeCluster, has_finalizers, key_of, metadata},
+    resource::{RequestTarget, ResourceId},
     status,
 };
 use crate::Key;
 
-/// What a write depends on beside the object.
-pub(super) struct Write<'a> {
-    pub(super) target: &'a Target,
+/// The context of a write.
+pub(super) struct ObjectWrite<'a> {
+    pub(super) target: &'a RequestTarget,
     pub(super) now: Timestamp,
-    /// Answered, not stored.
+    /// Whether it is a dry run.
     pub(super) dry: bool,
 }
 
-/// What a deletion is asked to do.
+/// Delete options.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Deletion {
+pub(super) struct DeleteOptions {
     pub(super) uid: Option<String>,
     pub(super) resource_version: Option<String>,
     pub(super) grace: Option<i64>,
     pub(super) propagation: Option<String>,
 }
 
-/// What became of a deleted object.
-pub(super) enum Deleted {
-    /// It is gone; this was it.
-    Gone(Arc<Value>),
-    /// It waits for its finalizers, or for its node.
-    Going(Arc<Value>),
+/// The result of a deletion.
+pub(super) enum DeleteResult {
+    /// Removed; the last state of the object.
+    Removed(Arc<Value>),
+    /// Terminating: it waits for finalizers or its grace period.
+    Terminating(Arc<Value>),
 }
 
-/// What the server owns of the metadata: clients cannot change it.
-const OWNED: [&str; 6] = [
+/// Metadata fields that clients cannot change.
+const SERVER_OWNED_METADATA: [&str; 6] = [
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
@@ -48,8 +48,8 @@ const OWNED: [&str; 6] = [
     "selfLink",
 ];
 
-/// Resources without a status of their own, of those that the server defines.
-const PLAIN: [&str; 23] = [
+/// Built-in resources without a status subresource.
+const WITHOUT_STATUS: [&str; 23] = [
     "bindings",
     "clusterrolebindings",
     "clusterroles",
@@ -75,15 +75,16 @@ const PLAIN: [&str; 23] = [
     "validatingwebhookconfigurations",
 ];
 
-/// Whether a resource has a status that only its subresource changes.
+/// Whether a resource has a status subresource.
 pub(super) fn has_status(cluster: &mut FakeCluster, id: &ResourceId) -> bool {
-    let is_plain = cluster.stored(id).plain || id.is_built_in() && PLAIN.contains(&id.plural.as_str());
+    let is_plain =
+        cluster.stored(id).without_status || id.is_built_in() && WITHOUT_STATUS.contains(&id.plural.as_str());
     !is_plain
 }
 
-// --- Write ---
+// --- ObjectWrite ---
 
-impl Write<'_> {
+impl ObjectWrite<'_> {
     /// Creates an object.
     pub(super) fn create(
         &self,
@@ -91,7 +92,7 @@ impl Write<'_> {
         mut object: Value,
     ) -> Result<Arc<Value>, Box<Status>> {
         let id = &self.target.id;
-        self.place(cluster, &mut object)?;
+        self.set_type_and_namespace(cluster, &mut object)?;
         if text(&object, "resourceVersion").is_some_and(|version| version != "0") {
             return Err(status::bad_request(
                 "resourceVersion should not be set on objects to be created",
@@ -124,7 +125,7 @@ impl Write<'_> {
         let has_generation = object.get("spec").is_some();
         let uid = cluster.uid();
         let metadata = metadata(&mut object);
-        for name in OWNED {
+        for name in SERVER_OWNED_METADATA {
             metadata.remove(name);
         }
         metadata.insert("uid".to_owned(), uid.into());
@@ -132,10 +133,10 @@ impl Write<'_> {
         if has_generation {
             metadata.insert("generation".to_owned(), 1.into());
         }
-        Ok(self.keep(cluster, object))
+        Ok(self.store(cluster, object))
     }
 
-    /// Replaces an object, or its status. If it says its version, that has to be the newest.
+    /// Replaces an object, or its status. A resource version in the object must be the latest.
     pub(super) fn update(
         &self,
         cluster: &mut FakeCluster,
@@ -143,7 +144,7 @@ impl Write<'_> {
     ) -> Result<Arc<Value>, Box<Status>> {
         let id = &self.target.id;
         let name = self.target.name.clone().unwrap_or_default();
-        self.place(cluster, &mut object)?;
+        self.set_type_and_namespace(cluster, &mut object)?;
         let kind = object["kind"].as_str().unwrap_or_default().to_owned();
         if text(&object, "name").is_some_and(|given| given != name) {
             let given = text(&object, "name").unwrap_or_default();
@@ -158,9 +159,9 @@ impl Write<'_> {
             .ok_or_else(|| status::not_found(id, &name))?;
         match text(&object, "uid") {
             Some(uid) if Some(uid) != text(&old, "uid") => {
-                let there = text(&old, "uid").unwrap_or_default();
+                let stored = text(&old, "uid").unwrap_or_default();
                 let why =
-                    format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {there}");
+                    format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {stored}");
                 return Err(status::conflict(id, &name, &why));
             }
             _ => {}
@@ -178,7 +179,7 @@ impl Write<'_> {
         self.change(cluster, &old, object)
     }
 
-    /// Stores what became of an object, with the rules of the resource or subresource that was spoken to.
+    /// Stores a changed object by the rules of its resource or subresource.
     pub(super) fn change(
         &self,
         cluster: &mut FakeCluster,
@@ -191,13 +192,13 @@ impl Write<'_> {
             if self.target.subresource.as_deref() == Some("status") {
                 let mut whole = (**old).clone();
                 copy(&object, &mut whole, "status");
-                // Built-in kinds let a status write keep its books in the metadata, too; custom ones do not.
-                let books: &[&str] = if id.is_built_in() {
+                // For built-in kinds, writes to `status` may also change these metadata fields; for custom resources not.
+                let writable_metadata: &[&str] = if id.is_built_in() {
                     &["annotations", "labels", "finalizers"]
                 } else {
                     &[]
                 };
-                for name in books {
+                for name in writable_metadata {
                     match object["metadata"].get(name).cloned() {
                         Some(value) => metadata(&mut whole).insert((*name).to_owned(), value),
                         None => metadata(&mut whole).remove(*name),
@@ -208,7 +209,7 @@ impl Write<'_> {
                 copy(old, &mut object, "status");
             }
         }
-        for name in OWNED {
+        for name in SERVER_OWNED_METADATA {
             match old["metadata"].get(name).cloned() {
                 Some(value) => metadata(&mut object).insert(name.to_owned(), value),
                 None => metadata(&mut object).remove(name),
@@ -244,41 +245,41 @@ impl Write<'_> {
         let grace = object["metadata"]["deletionGracePeriodSeconds"]
             .as_i64()
             .unwrap_or_default();
-        if is_terminating && grace == 0 && !is_held(&object) && !self.dry {
-            // The last finalizer left. What is deleted is the object as it was stored, with it.
+        if is_terminating && grace == 0 && !has_finalizers(&object) && !self.dry {
+            // The last finalizer was removed.
             cluster.remove(id, &key);
             return Ok(Arc::new(object));
         }
-        Ok(self.keep(cluster, object))
+        Ok(self.store(cluster, object))
     }
 
-    /// Deletes an object, or begins to.
+    /// Deletes an object, or marks it as terminating.
     pub(super) fn delete(
         &self,
         cluster: &mut FakeCluster,
         key: &Key,
-        how: &Deletion,
-    ) -> Result<Deleted, Box<Status>> {
+        how: &DeleteOptions,
+    ) -> Result<DeleteResult, Box<Status>> {
         let id = &self.target.id;
         let old = cluster
             .get(id, key)
             .ok_or_else(|| status::not_found(id, key.name()))?;
-        let differs = |asked: &Option<String>, field: &str| {
-            let there = text(&old, field).unwrap_or_default().to_owned();
-            asked
+        let differs = |expected: &Option<String>, field: &str| {
+            let actual = text(&old, field).unwrap_or_default().to_owned();
+            expected
                 .clone()
-                .filter(|asked| *asked != there)
-                .map(|asked| (asked, there))
+                .filter(|expected| *expected != actual)
+                .map(|expected| (expected, actual))
         };
-        if let Some((asked, there)) = differs(&how.uid, "uid") {
+        if let Some((expected, actual)) = differs(&how.uid, "uid") {
             let why = format!(
-                "the UID in the precondition ({asked}) does not match the UID in record ({there}). The object might have been deleted and then recreated"
+                "the UID in the precondition ({expected}) does not match the UID in record ({actual}). The object might have been deleted and then recreated"
             );
             return Err(status::conflict(id, key.name(), &why));
         }
-        if let Some((asked, there)) = differs(&how.resource_version, "resourceVersion") {
+        if let Some((expected, actual)) = differs(&how.resource_version, "resourceVersion") {
             let why = format!(
-                "the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion in record ({there}). The object might have been modified"
+                "the ResourceVersion in the precondition ({expected}) does not match the ResourceVersion in record ({actual}). The object might have been modified"
             );
             return Err(status::conflict(id, key.name(), &why));
         }
@@ -300,12 +301,12 @@ impl Write<'_> {
             metadata(&mut object).insert("finalizers".to_owned(), finalizers.into());
         }
         let grace = grace(id, &old, how);
-        if grace == 0 && !is_held(&object) {
+        if grace == 0 && !has_finalizers(&object) {
             if self.dry {
-                return Ok(Deleted::Gone(old));
+                return Ok(DeleteResult::Removed(old));
             }
             cluster.remove(id, key);
-            return Ok(Deleted::Gone(old));
+            return Ok(DeleteResult::Removed(old));
         }
         let shorter = object["metadata"]["deletionGracePeriodSeconds"]
             .as_i64()
@@ -321,13 +322,17 @@ impl Write<'_> {
             if let Some(generation) = counts {
                 metadata.insert("generation".to_owned(), (generation + 1).into());
             }
-            return Ok(Deleted::Going(self.keep(cluster, object)));
+            return Ok(DeleteResult::Terminating(self.store(cluster, object)));
         }
-        Ok(Deleted::Going(old))
+        Ok(DeleteResult::Terminating(old))
     }
 
-    /// Writes into an object what the path says: version, kind and namespace.
-    fn place(&self, cluster: &mut FakeCluster, object: &mut Value) -> Result<(), Box<Status>> {
+    /// Sets `apiVersion`, kind and namespace of an object according to the path.
+    fn set_type_and_namespace(
+        &self,
+        cluster: &mut FakeCluster,
+        object: &mut Value,
+    ) -> Result<(), Box<Status>> {
         if !object.is_object() {
             return Err(status::bad_request("the body of the request is not an object"));
         }
@@ -352,7 +357,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    fn keep(&self, cluster: &mut FakeCluster, object: Value) -> Arc<Value> {
+    fn store(&self, cluster: &mut FakeCluster, object: Value) -> Arc<Value> {
         if self.dry {
             return Arc::new(object);
         }
@@ -360,8 +365,8 @@ impl Write<'_> {
     }
 }
 
-/// How long an object may take to go. Only pods that are on a node, and not finished, are given time.
-fn grace(id: &ResourceId, object: &Value, how: &Deletion) -> i64 {
+/// The grace period of a deletion. Only scheduled pods that have not finished get one.
+fn grace(id: &ResourceId, object: &Value, how: &DeleteOptions) -> i64 {
     let is_finished = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     let is_placed = object["spec"]["nodeName"]
         .as_str()
@@ -375,7 +380,7 @@ fn grace(id: &ResourceId, object: &Value, how: &Deletion) -> i64 {
         .max(0)
 }
 
-/// What a generation counts the changes of: all but metadata and status.
+/// The fields whose changes increment the generation: all except metadata and status.
 fn desired(object: &Value) -> Map<String, Value> {
     let mut rest = object.as_object().cloned().unwrap_or_default();
     for name in ["metadata", "status", "apiVersion", "kind"] {
@@ -401,7 +406,7 @@ fn copy(from: &Value, to: &mut Value, field: &str) {
     }
 }
 
-/// As the metadata of an object writes a time.
+/// A timestamp in the format of object metadata.
 fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,24 +1,27 @@
-//! Which key is worked on next, by whom, and when again.
+//! A work queue with deduplication, delays, backoff, priorities and fairness.
 //!
-//! Promises:
-//! - A key is in the queue at most once, and never with two workers at once. What happens to it while it is worked on causes
-//!   exactly one more run.
-//! - A higher priority comes first. Keys of one priority are served lane by lane in turn; within a lane first in, first out.
-//! - A key that failed waits, twice as long after each failure in a row. An event runs it at once, but failing again before
-//!   that wait is over does not make the next one longer.
-//! - A queue that is closed takes nothing more, hands out what is ready, and then ends.
+//! It combines client-go's `workqueue` (queue, delaying queue and rate limiting queue) with controller-runtime's priority queue,
+//! and adds lanes.
 //!
-//! No step takes time in proportion to the keys that are there.
+//! Guarantees:
+//! - A key is in the queue at most once and is processed by one worker at a time. Any number of additions while it is being
+//!   processed cause exactly one more run.
+//! - Higher priorities are handed out first. Within a priority the lanes take turns; within a lane the order is first in, first out.
+//! - A key that failed waits for its backoff, which doubles with each failure in a row. An addition runs it at once; if it fails
+//!   again before the backoff has expired, the backoff does not grow.
+//! - A closed queue accepts no keys, hands out the keys that are ready, and then ends.
+//!
+//! No operation takes time proportional to the number of keys.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() {
-//! use kubecontroller::workqueue::{WorkQueueOptions, WorkQueue};
+//! use kubecontroller::workqueue::{WorkQueue, WorkQueueOptions};
 //!
 //! let queue = WorkQueue::new(WorkQueueOptions::default().lanes_by(|key: &(String, String)| key.0.clone()));
 //! queue.add(("default".to_owned(), "web".to_owned()));
-//! let job = queue.next().await.expect("the queue is open");
-//! assert_eq!(job.key().1, "web");
-//! job.done();
+//! let item = queue.next().await.expect("the queue is open");
+//! assert_eq!(item.key().1, "web");
+//! item.done();
 //! # }
 //! ```
 
@@ -26,11 +29,12 @@ mod lanes;
 mod next_item;
 mod options;
 mod state;
-// Not in the model of the queue, which has the feature but never turned on: these tests need real threads.
+// `testing/queue-model` compiles this module against a model checker's locks. It declares the feature but never enables it,
+// because these tests need real threads.
 #[cfg(all(test, feature = "testing"))]
 mod tests;
 mod time;
-mod tokens;
+mod token_bucket;
 mod waiters;
 
 use std::{
@@ -48,43 +52,46 @@ pub use self::{
     state::{FailureReport, WorkQueueStats},
 };
 use self::{
-    state::{Completion, KeyHasher, State, TakenKey, Wakeup},
+    state::{Completion, HandedOutKey, KeyHasher, QueueState, Wakeup},
     time::QueueTime,
     waiters::Waiters,
 };
 use crate::sync::{Mutex, MutexGuard};
 
-/// A queue of keys. Clones are the same queue.
+/// A queue of keys. Clones are handles of the same queue.
+#[doc(alias = "RateLimitingInterface")]
+#[doc(alias = "DelayingInterface")]
 pub struct WorkQueue<K> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<QueueShared<K>>,
 }
 
-struct Shared<K> {
-    hasher_of_keys: KeyHasher<K>,
-    birth: Instant,
-    inner: Mutex<Inner<K>>,
-    /// Nothing is left to do.
-    idle: Notify,
+struct QueueShared<K> {
+    key_hasher: KeyHasher<K>,
+    created_at: Instant,
+    locked: Mutex<LockedQueue<K>>,
+    /// Notified when the queue has drained.
+    drained: Notify,
 }
 
-struct Inner<K> {
-    state: State<K>,
+struct LockedQueue<K> {
+    state: QueueState<K>,
     waiters: Waiters,
-    /// How many wait until nothing is left to do.
-    drainers: usize,
+    /// The number of callers of [`WorkQueue::wait_until_drained`].
+    drain_waiters: usize,
 }
 
-/// A key that is worked on. One that is dropped without a word counts as failed: so does a worker that panics.
-#[must_use = "a job that is dropped counts as failed"]
+/// A key that a worker is processing. Dropping it without calling one of its methods counts as a failure, so a worker that panics
+/// does not lose the key.
+#[must_use = "dropping a work item counts as a failure"]
 pub struct WorkItem<K: Clone + Eq + Hash> {
-    /// There until it is over.
+    /// `None` once the item is finished.
     queue: Option<WorkQueue<K>>,
     key: K,
     slot: u32,
     priority: i32,
     failures: u32,
-    waited: Duration,
-    since: Instant,
+    queue_time: Duration,
+    started_at: Instant,
 }
 
 // --- WorkQueue ---
@@ -98,194 +105,202 @@ impl<K> Clone for WorkQueue<K> {
 }
 
 impl<K: Clone + Eq + Hash> WorkQueue<K> {
-    /// A queue with nothing in it.
+    /// An empty queue.
     pub fn new(options: WorkQueueOptions<K>) -> Self {
         WorkQueue {
-            shared: Arc::new(Shared {
-                hasher_of_keys: KeyHasher::new(&options),
-                birth: Instant::now(),
-                inner: Mutex::new(Inner {
-                    state: State::new(options),
+            shared: Arc::new(QueueShared {
+                key_hasher: KeyHasher::new(&options),
+                created_at: Instant::now(),
+                locked: Mutex::new(LockedQueue {
+                    state: QueueState::new(options),
                     waiters: Waiters::default(),
-                    drainers: 0,
+                    drain_waiters: 0,
                 }),
-                idle: Notify::new(),
+                drained: Notify::new(),
             }),
         }
     }
 
-    /// Something happened to a key: it is to be worked on.
+    /// Adds a key with priority 0.
     pub fn add(&self, key: K) {
         self.add_with_priority(key, 0);
     }
 
-    /// The same with a priority; 0 is the ordinary one. A key that is there already is moved to the front if this is higher.
+    /// Adds a key. If it is in the queue already, its priority is raised to this one.
     pub fn add_with_priority(&self, key: K, priority: i32) {
-        // Whatever can be found out without the lock is found out without it.
-        let (named, now) = (self.shared.hasher_of_keys.name(key), self.tick(Instant::now()));
-        let mut inner = self.lock();
-        let look = inner.state.add(named, priority, now);
-        inner.wake(look);
+        // Hashing and reading the clock need no lock, so they are done before it is taken.
+        let hashed = self.shared.key_hasher.hash(key);
+        let now = self.queue_time(Instant::now());
+        let mut locked = self.lock();
+        let wakeup = locked.state.add(hashed, priority, now);
+        locked.unlock_and_notify(wakeup);
     }
 
-    /// A key is to be worked on after a while. If it is to be worked on sooner anyway, nothing changes.
+    /// Adds a key after a delay. If the key becomes ready earlier anyway, nothing changes.
+    #[doc(alias = "AddAfter")]
     pub fn add_after(&self, key: K, after: Duration) {
-        let (named, now) = (self.shared.hasher_of_keys.name(key), self.tick(Instant::now()));
-        let mut inner = self.lock();
-        let look = inner.state.add_at(named, 0, now.plus(after), now);
-        inner.wake(look);
+        let hashed = self.shared.key_hasher.hash(key);
+        let now = self.queue_time(Instant::now());
+        let mut locked = self.lock();
+        let wakeup = locked.state.add_at(hashed, 0, now.plus(after), now);
+        locked.unlock_and_notify(wakeup);
     }
 
-    /// Waits for the next key. `None` once the queue is closed and has nothing left.
+    /// Waits for the next key. Returns `None` once the queue is closed and empty.
+    #[doc(alias = "Get")]
     pub fn next(&self) -> NextItem<K> {
         NextItem::new(self.clone(), None)
     }
 
-    /// The next key if there is one that is ready.
+    /// The next key, if one is ready.
     pub fn try_next(&self) -> Option<WorkItem<K>> {
         let now = Instant::now();
-        let taken = self.lock().state.take(self.tick(now))?;
-        Some(WorkItem::new(self.clone(), taken, now))
+        let handed_out = self.lock().state.take(self.queue_time(now))?;
+        Some(WorkItem::new(self.clone(), handed_out, now))
     }
 
-    /// Takes no more keys and drops those that wait for a time to come. What is ready is still handed out.
+    /// Closes the queue: it accepts no more keys and drops delayed ones. Keys that are ready are still handed out.
+    #[doc(alias = "ShutDown")]
     pub fn close(&self) {
-        let mut inner = self.lock();
-        inner.state.close();
-        let everybody = inner.waiters.all();
-        let is_idle = inner.state.is_idle();
-        drop(inner);
-        everybody.into_iter().for_each(Waker::wake);
-        if is_idle {
-            self.shared.idle.notify_waiters();
+        let mut locked = self.lock();
+        locked.state.close();
+        let wakers = locked.waiters.take_all();
+        let is_drained = locked.state.is_drained();
+        drop(locked);
+        wakers.into_iter().for_each(Waker::wake);
+        if is_drained {
+            self.shared.drained.notify_waiters();
         }
     }
 
-    /// Whether it was closed.
+    /// Whether the queue is closed.
+    #[doc(alias = "ShuttingDown")]
     pub fn is_closed(&self) -> bool {
         self.lock().state.is_closed()
     }
 
-    /// Waits until nothing is ready and nothing runs.
+    /// Waits until no key is ready and none is being processed.
+    #[doc(alias = "ShutDownWithDrain")]
     pub async fn wait_until_drained(&self) {
-        let drainer = Drainer::of(self);
+        let waiter = DrainWaiter::new(self);
         loop {
-            let idle = drainer.0.shared.idle.notified();
-            if self.lock().state.is_idle() {
+            // Created before the check: a notification between check and wait is not lost.
+            let drained = waiter.0.shared.drained.notified();
+            if self.lock().state.is_drained() {
                 return;
             }
-            idle.await;
+            drained.await;
         }
     }
 
-    /// What there is in the queue, and was.
+    /// The statistics of the queue.
     pub fn stats(&self) -> WorkQueueStats {
-        self.lock().state.figures()
+        self.lock().state.stats()
     }
 
-    /// The keys that are worked on, and for how long.
+    /// The keys that are being processed, and for how long.
     pub fn processing(&self) -> Vec<(K, Duration)> {
-        let now = self.tick(Instant::now());
-        let inner = self.lock();
-        let running = inner.state.running();
-        running
+        let now = self.queue_time(Instant::now());
+        let locked = self.lock();
+        let processing = locked.state.processing();
+        processing
             .map(|(key, since)| (key.clone(), now.since(since)))
             .collect()
     }
 
-    fn end(&self, slot: u32, end: Completion, now: Instant) -> Option<FailureReport> {
-        let now = self.tick(now);
-        let mut inner = self.lock();
-        let (failure, look) = inner.state.end(slot, end, now);
-        let is_awaited = inner.is_drain_over();
-        inner.wake(look);
-        self.notify_drained(is_awaited);
+    fn finish(&self, slot: u32, completion: Completion, now: Instant) -> Option<FailureReport> {
+        let now = self.queue_time(now);
+        let mut locked = self.lock();
+        let (failure, wakeup) = locked.state.finish(slot, completion, now);
+        let is_drained = locked.has_drained_for_waiter();
+        locked.unlock_and_notify(wakeup);
+        self.notify_drained(is_drained);
         failure
     }
 
-    fn notify_drained(&self, is_awaited: bool) {
-        if is_awaited {
-            self.shared.idle.notify_waiters();
+    fn notify_drained(&self, is_drained: bool) {
+        if is_drained {
+            self.shared.drained.notify_waiters();
         }
     }
 
-    fn tick(&self, time: Instant) -> QueueTime {
-        QueueTime::of(time, self.shared.birth)
+    fn queue_time(&self, time: Instant) -> QueueTime {
+        QueueTime::new(time, self.shared.created_at)
     }
 
-    fn time(&self, tick: QueueTime) -> Instant {
-        tick.time(self.shared.birth)
+    fn instant(&self, time: QueueTime) -> Instant {
+        time.instant(self.shared.created_at)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<K>> {
-        self.shared.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LockedQueue<K>> {
+        self.shared.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-// --- Inner ---
+// --- LockedQueue ---
 
-impl<K: Clone + Eq + Hash> Inner<K> {
-    /// Somebody stopped waiting: whoever else waits may be the one to see the next key, or the next time.
-    fn pass_on(&mut self) -> Option<Waker> {
-        let look = if self.state.has_ready() {
-            Wakeup::Key
-        } else if self.state.due().is_some() && self.waiters.is_time_unkept() {
-            Wakeup::Time
+impl<K: Clone + Eq + Hash> LockedQueue<K> {
+    /// Called when a worker stops waiting. It may have been woken for a key, or it was the timekeeper: another waiter takes over.
+    fn pass_wakeup_on(&mut self) -> Option<Waker> {
+        let wakeup = if self.state.has_ready() {
+            Wakeup::KeyReady
+        } else if self.state.next_due().is_some() && self.waiters.needs_timekeeper() {
+            Wakeup::TimerChanged
         } else {
-            Wakeup::Nobody
+            Wakeup::None
         };
-        self.waiters.call(look)
+        self.waiters.take_waker(wakeup)
     }
 
-    /// Whether somebody waits for nothing to be left, and nothing is.
-    fn is_drain_over(&self) -> bool {
-        self.drainers > 0 && self.state.is_idle()
+    /// Whether the queue has drained and a caller waits for it.
+    fn has_drained_for_waiter(&self) -> bool {
+        self.drain_waiters > 0 && self.state.is_drained()
     }
 }
 
-/// Calls whoever has to look. The lock is given back first: the one who is called wants it.
-trait NotifyWaiter {
-    fn wake(self, look: Wakeup);
+/// Wakes a waiter after the lock is released, because the waiter takes the lock at once.
+trait UnlockAndNotify {
+    fn unlock_and_notify(self, wakeup: Wakeup);
 }
 
-impl<K: Clone + Eq + Hash> NotifyWaiter for MutexGuard<'_, Inner<K>> {
-    fn wake(mut self, look: Wakeup) {
-        let call = self.waiters.call(look);
+impl<K: Clone + Eq + Hash> UnlockAndNotify for MutexGuard<'_, LockedQueue<K>> {
+    fn unlock_and_notify(mut self, wakeup: Wakeup) {
+        let waker = self.waiters.take_waker(wakeup);
         drop(self);
-        call.into_iter().for_each(Waker::wake);
+        waker.into_iter().for_each(Waker::wake);
     }
 }
 
-// --- Drainer ---
+// --- DrainWaiter ---
 
-/// One who waits until nothing is left to do.
-struct Drainer<'q, K: Clone + Eq + Hash>(&'q WorkQueue<K>);
+/// Counts a caller of [`WorkQueue::wait_until_drained`] while it waits.
+struct DrainWaiter<'q, K: Clone + Eq + Hash>(&'q WorkQueue<K>);
 
-impl<'q, K: Clone + Eq + Hash> Drainer<'q, K> {
-    fn of(queue: &'q WorkQueue<K>) -> Self {
-        queue.lock().drainers += 1;
-        Drainer(queue)
+impl<'q, K: Clone + Eq + Hash> DrainWaiter<'q, K> {
+    fn new(queue: &'q WorkQueue<K>) -> Self {
+        queue.lock().drain_waiters += 1;
+        DrainWaiter(queue)
     }
 }
 
-impl<K: Clone + Eq + Hash> Drop for Drainer<'_, K> {
+impl<K: Clone + Eq + Hash> Drop for DrainWaiter<'_, K> {
     fn drop(&mut self) {
-        self.0.lock().drainers -= 1;
+        self.0.lock().drain_waiters -= 1;
     }
 }
 
 // --- WorkItem ---
 
 impl<K: Clone + Eq + Hash> WorkItem<K> {
-    fn new(queue: WorkQueue<K>, taken: TakenKey<K>, since: Instant) -> Self {
+    fn new(queue: WorkQueue<K>, handed_out: HandedOutKey<K>, started_at: Instant) -> Self {
         WorkItem {
             queue: Some(queue),
-            key: taken.key,
-            slot: taken.slot,
-            priority: taken.priority,
-            failures: taken.failures,
-            waited: taken.waited,
-            since,
+            key: handed_out.key,
+            slot: handed_out.slot,
+            priority: handed_out.priority,
+            failures: handed_out.failures,
+            queue_time: handed_out.queue_time,
+            started_at,
         }
     }
 
@@ -294,82 +309,84 @@ impl<K: Clone + Eq + Hash> WorkItem<K> {
         &self.key
     }
 
-    /// Its priority.
+    /// The priority with which the key was queued.
     pub fn priority(&self) -> i32 {
         self.priority
     }
 
-    /// How often it failed in a row before this run.
+    /// Failures in a row before this run.
+    #[doc(alias = "NumRequeues")]
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// How long it was ready before it was worked on.
+    /// How long the key was ready before it was handed out.
     pub fn queue_time(&self) -> Duration {
-        self.waited
+        self.queue_time
     }
 
-    /// For how long it is worked on.
+    /// How long the key has been processed.
     pub fn processing_time(&self) -> Duration {
-        self.since.elapsed()
+        self.started_at.elapsed()
     }
 
-    /// It is done, and its failures are forgotten. Gives how long that took.
+    /// Finishes the item successfully and resets its failures: client-go's `Forget` and `Done`. Returns the processing time.
+    #[doc(alias = "Forget")]
     pub fn done(mut self) -> Duration {
         self.finish(Completion::Done).0
     }
 
-    /// It is done, and its failures are forgotten; the next key is waited for. The same as [`WorkItem::done`] and [`WorkQueue::next`]
-    /// one after the other, at about half the cost. Gives how long it took.
+    /// [`WorkItem::done`] and [`WorkQueue::next`] under one lock, at about half the cost. The item is finished when the returned
+    /// future is polled or dropped. Also returns the processing time.
     pub fn done_and_next(mut self) -> (Duration, NextItem<K>) {
         let now = Instant::now();
-        let took = now.saturating_duration_since(self.since);
-        let queue = self.queue.take().expect("a job is over once");
-        (took, NextItem::new(queue, Some((self.slot, now))))
+        let processing_time = now.saturating_duration_since(self.started_at);
+        let queue = self.queue.take().expect("an item is finished once");
+        (processing_time, NextItem::new(queue, Some((self.slot, now))))
     }
 
-    /// It is done for now, and to be worked on again after a while. Gives how long it took so far.
+    /// Finishes the item successfully and adds its key again after a delay. Returns the processing time.
     pub fn requeue_after(mut self, after: Duration) -> Duration {
         let priority = self.priority;
-        self.finish(Completion::Again { after, priority }).0
+        self.finish(Completion::Requeue { after, priority }).0
     }
 
-    /// It is done for now, and to be worked on again at once with another priority. Gives how long it took so far.
+    /// Finishes the item successfully and adds its key again at once, with another priority. Returns the processing time.
     pub fn requeue_with_priority(mut self, priority: i32) -> Duration {
         let after = Duration::ZERO;
-        self.finish(Completion::Again { after, priority }).0
+        self.finish(Completion::Requeue { after, priority }).0
     }
 
-    /// It could not be worked on yet, and is to be handed out again after a while, or when something happens to it. Its
-    /// failures are not forgotten.
+    /// Puts the key back unprocessed. It is handed out again after a delay, or earlier if it is added. Its failures are kept.
     pub fn put_back_after(mut self, after: Duration) {
-        self.finish(Completion::NotYet { after });
+        self.finish(Completion::PutBack { after });
     }
 
-    /// It failed: it is tried again later.
+    /// Finishes the item with a failure. Its key is added again after its backoff: client-go's `AddRateLimited`.
+    #[doc(alias = "AddRateLimited")]
     pub fn fail(self) -> FailureReport {
         self.fail_with_min_delay(Duration::ZERO)
     }
 
-    /// The same, where somebody said how long to wait at least.
-    pub fn fail_with_min_delay(mut self, at_least: Duration) -> FailureReport {
-        let (_, failure) = self.finish(Completion::Failed { at_least });
-        failure.expect("a failure is told what becomes of it")
+    /// Like [`fail`](Self::fail), with a minimum delay, such as the `Retry-After` of a response.
+    pub fn fail_with_min_delay(mut self, min_delay: Duration) -> FailureReport {
+        let (_, failure) = self.finish(Completion::Failed { min_delay });
+        failure.expect("a failure has a report")
     }
 
-    fn finish(&mut self, end: Completion) -> (Duration, Option<FailureReport>) {
+    fn finish(&mut self, completion: Completion) -> (Duration, Option<FailureReport>) {
         let now = Instant::now();
         let queue = self.queue.take();
-        let failure = queue.and_then(|queue| queue.end(self.slot, end, now));
-        (now.saturating_duration_since(self.since), failure)
+        let failure = queue.and_then(|queue| queue.finish(self.slot, completion, now));
+        (now.saturating_duration_since(self.started_at), failure)
     }
 }
 
 impl<K: Clone + Eq + Hash> Drop for WorkItem<K> {
     fn drop(&mut self) {
         if self.queue.is_some() {
-            let at_least = Duration::ZERO;
-            self.finish(Completion::Failed { at_least });
+            let min_delay = Duration::ZERO;
+            self.finish(Completion::Failed { min_delay });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for a key.
+//! The future that waits for the next key.
 
 use std::{
     future::Future,
@@ -12,29 +12,29 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::{
     WorkItem, WorkQueue,
     state::Completion,
-    waiters::{Id, WaiterState},
+    waiters::{WaiterId, WaiterRole},
 };
 
-/// Waits for the next key; made by [`WorkQueue::next`]. Dropping it loses nothing.
-#[must_use = "nothing is waited for until this is awaited"]
+/// Waits for the next key; see [`WorkQueue::next`]. Cancel safe.
+#[must_use = "futures do nothing unless polled"]
 pub struct NextItem<K: Clone + Eq + Hash> {
-    /// There until a key was found.
+    /// `None` once a key was returned.
     queue: Option<WorkQueue<K>>,
-    /// The job that is done when the next one is looked for, and since when.
-    done: Option<(u32, Instant)>,
-    /// There once this had to wait.
-    id: Option<Id>,
-    /// There while the time is kept.
+    /// The slot of an item that [`WorkItem::done_and_next`] finishes, and when that was called.
+    finished: Option<(u32, Instant)>,
+    /// Set once this future had to wait.
+    id: Option<WaiterId>,
+    /// Set while this future is the timekeeper.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 // --- NextItem ---
 
 impl<K: Clone + Eq + Hash> NextItem<K> {
-    pub(super) fn new(queue: WorkQueue<K>, done: Option<(u32, Instant)>) -> Self {
+    pub(super) fn new(queue: WorkQueue<K>, finished: Option<(u32, Instant)>) -> Self {
         NextItem {
             queue: Some(queue),
-            done,
+            finished,
             id: None,
             sleep: None,
         }
@@ -51,37 +51,38 @@ impl<K: Clone + Eq + Hash> Future for NextItem<K> {
         let queue = this
             .queue
             .as_ref()
-            .expect("nobody asks again after a key was found");
+            .expect("a future is not polled after it has completed");
         loop {
-            let now = this.done.map_or_else(Instant::now, |(_, now)| now);
-            let tick = queue.tick(now);
-            let mut inner = queue.lock();
-            let mut is_awaited = false;
-            if let Some((slot, _)) = this.done.take() {
-                inner.state.end(slot, Completion::Done, tick);
-                is_awaited = inner.is_drain_over();
+            let now = this.finished.map_or_else(Instant::now, |(_, now)| now);
+            let queue_time = queue.queue_time(now);
+            let mut locked = queue.lock();
+            let mut is_drained = false;
+            if let Some((slot, _)) = this.finished.take() {
+                // No wakeup: if the key is ready again, this worker takes it.
+                locked.state.finish(slot, Completion::Done, queue_time);
+                is_drained = locked.has_drained_for_waiter();
             }
-            let taken = inner.state.take(tick);
-            if taken.is_some() || inner.state.is_closed() {
+            let handed_out = locked.state.take(queue_time);
+            if handed_out.is_some() || locked.state.is_closed() {
                 if let Some(id) = this.id.take() {
-                    inner.waiters.remove(id);
+                    locked.waiters.remove(id);
                 }
-                let call = inner.pass_on();
-                drop(inner);
-                call.into_iter().for_each(Waker::wake);
-                queue.notify_drained(is_awaited);
-                let job = taken.and_then(|taken| Some(WorkItem::new(this.queue.take()?, taken, now)));
-                return Poll::Ready(job);
+                let waker = locked.pass_wakeup_on();
+                drop(locked);
+                waker.into_iter().for_each(Waker::wake);
+                queue.notify_drained(is_drained);
+                let item = handed_out.and_then(|key| Some(WorkItem::new(this.queue.take()?, key, now)));
+                return Poll::Ready(item);
             }
-            let due = inner.state.due();
-            let post = inner.waiters.sleep(&mut this.id, due.is_some(), context);
-            drop(inner);
-            queue.notify_drained(is_awaited);
-            let Some(due) = due.filter(|_| post == WaiterState::Timekeeper) else {
+            let due = locked.state.next_due();
+            let role = locked.waiters.wait(&mut this.id, due.is_some(), context);
+            drop(locked);
+            queue.notify_drained(is_drained);
+            let Some(due) = due.filter(|_| role == WaiterRole::Timekeeper) else {
                 this.sleep = None;
                 return Poll::Pending;
             };
-            let due = queue.time(due);
+            let due = queue.instant(due);
             match &mut this.sleep {
                 Some(sleep) if sleep.deadline() == due => {}
                 Some(sleep) => sleep.as_mut().reset(due),
@@ -98,16 +99,16 @@ impl<K: Clone + Eq + Hash> Drop for NextItem<K> {
         let Some(queue) = &self.queue else {
             return;
         };
-        if let Some((slot, now)) = self.done.take() {
-            queue.end(slot, Completion::Done, now);
+        if let Some((slot, now)) = self.finished.take() {
+            queue.finish(slot, Completion::Done, now);
         }
         if let Some(id) = self.id.take() {
-            let mut inner = queue.lock();
-            inner.waiters.remove(id);
-            // It may have been called, or have kept the time: somebody else does.
-            let call = inner.pass_on();
-            drop(inner);
-            call.into_iter().for_each(Waker::wake);
+            let mut locked = queue.lock();
+            locked.waiters.remove(id);
+            // This future may have been woken for a key, or may have been the timekeeper.
+            let waker = locked.pass_wakeup_on();
+            drop(locked);
+            waker.into_iter().for_each(Waker::wake);
         }
     }
 }

@@ -1,58 +1,61 @@
-//! What a queue is told when it is made.
+//! The options of a work queue.
 
 use std::{fmt, hash::BuildHasher, hash::Hash, sync::Arc, time::Duration};
 
-/// The settings of a queue.
+/// The options of a work queue.
 pub struct WorkQueueOptions<K> {
-    /// How long a key waits after it failed.
+    /// The backoff of a key that failed.
     pub backoff: ExponentialBackoff,
-    /// How many retries there are in all; `None`: as many as the keys' own back-off lets through.
+    /// Limits the retries of all keys together. `None` for no limit besides the backoff of each key.
     pub bucket: Option<BucketRateLimiter>,
-    /// After how many retries a key is dropped; `None`: never, which is what level-driven controllers want.
+    /// After how many retries a key is dropped. `None` for never, which is right for level-driven controllers.
     pub max_retries: Option<u32>,
-    /// After how many failures in a row a key is reported, once.
+    /// After how many failures in a row [`FailureReport::report`](super::FailureReport::report) is set.
     pub report_after: u32,
-    /// Whether keys wait until their events have come to rest.
+    /// Delays keys until they have not been added for a while.
     pub debounce: Option<Debounce>,
-    /// The lane of a key. Keys of equal priority are served lane by lane in turn, so that a lane with many keys does not keep
-    /// the others waiting.
+    /// Returns the lane of a key. Within a priority the lanes take turns, so a lane with many keys does not starve the others.
     pub lane: LaneFn<K>,
 }
 
-/// The lane that a key is in.
+/// Returns the lane of a key.
 pub type LaneFn<K> = Arc<dyn Fn(&K) -> u64 + Send + Sync>;
 
-/// Twice as long after each failure in a row.
+/// A delay that doubles with each failure in a row: client-go's `ItemExponentialFailureRateLimiter`.
+// upstream: staging/src/k8s.io/client-go/util/workqueue/default_rate_limiters.go ItemExponentialFailureRateLimiter
+#[doc(alias = "ItemExponentialFailureRateLimiter")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExponentialBackoff {
-    /// After the first failure.
+    /// The delay after the first failure.
     pub base: Duration,
-    /// At most.
+    /// The maximum delay.
     pub max: Duration,
 }
 
-/// So many at once, and then so many per second.
+/// A token bucket: client-go's `BucketRateLimiter`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BucketRateLimiter {
-    /// Per second.
+    /// Tokens added per second.
     pub rate: f64,
-    /// At once.
+    /// The size of the bucket.
     pub burst: f64,
 }
 
-/// How long events have to be quiet before a key is worked on.
+/// Delays a key until it has not been added for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Debounce {
-    /// For so long no event came.
+    /// How long the key must not have been added.
     pub quiet: Duration,
-    /// The first event is no older: a key whose events never rest is worked on all the same.
+    /// The maximum delay since the first addition, so that a key that is added all the time is processed too.
     pub longest: Duration,
 }
 
 // --- WorkQueueOptions ---
 
 impl<K> Default for WorkQueueOptions<K> {
-    /// 5 ms to 1000 s per key, 10 retries per second after 100 at once, no end of retries, one lane.
+    /// Like client-go's `DefaultTypedControllerRateLimiter`: a backoff of 5 ms to 1000 s for each key, and 10 retries per second
+    /// with a burst of 100 for all keys. No retry limit, no debounce, one lane.
+    // upstream: staging/src/k8s.io/client-go/util/workqueue/default_rate_limiters.go DefaultTypedControllerRateLimiter
     fn default() -> Self {
         WorkQueueOptions {
             backoff: ExponentialBackoff::default(),
@@ -87,10 +90,10 @@ impl<K> fmt::Debug for WorkQueueOptions<K> {
 }
 
 impl<K> WorkQueueOptions<K> {
-    /// With a lane for each value of a part of the key, such as its namespace.
+    /// Gives each value of a part of the key its own lane, such as the namespace.
     #[must_use]
     pub fn lanes_by<L: Hash>(mut self, part: impl Fn(&K) -> L + Send + Sync + 'static) -> Self {
-        // Two parts with one hash share a lane, and nothing else.
+        // Two values with the same hash share a lane, which is harmless.
         let hasher = hashbrown::DefaultHashBuilder::default();
         self.lane = Arc::new(move |key| hasher.hash_one(part(key)));
         self
@@ -109,7 +112,7 @@ impl Default for ExponentialBackoff {
 }
 
 impl ExponentialBackoff {
-    /// How long to wait after so many failures in a row.
+    /// The delay after this many failures in a row.
     pub fn after(&self, failures: u32) -> Duration {
         let times = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
         self.base.saturating_mul(times).min(self.max)

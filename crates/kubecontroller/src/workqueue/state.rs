@@ -1,4 +1,4 @@
-//! What a queue knows. No clock and no waiting here: whoever calls says what time it is.
+//! The state of a queue. It neither reads a clock nor waits, so that tests can drive it step by step.
 
 use std::{
     cmp::Reverse,
@@ -11,153 +11,152 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::{
     LaneFn, WorkQueueOptions,
-    lanes::{Lanes, Ticket},
+    lanes::{Lanes, QueueTicket},
     time::QueueTime,
-    tokens::Tokens,
+    token_bucket::TokenBucket,
 };
 
-/// The keys of a queue, and where each of them is.
-pub(super) struct State<K> {
+/// The keys of a queue and the schedule of each.
+pub(super) struct QueueState<K> {
     options: WorkQueueOptions<K>,
     /// Positions in `slots`, by key.
     table: HashTable<u32>,
-    slots: Vec<Option<Slot<K>>>,
-    free: Vec<u32>,
+    slots: Vec<Option<KeySlot<K>>>,
+    free_slots: Vec<u32>,
     ready: Lanes,
-    /// When keys that wait become ready. A ticket that is no longer good is thrown away when its time comes.
-    waiting: BinaryHeap<Reverse<(QueueTime, u64, u32)>>,
-    /// Counts stays, so that each ticket is good for one.
-    stays: u64,
-    tokens: Option<Tokens>,
-    queued: usize,
-    /// The slots of the keys that are worked on, in no order.
-    running: Vec<u32>,
+    /// Delayed keys: when each is due, with its generation and slot. An entry with an outdated generation is discarded when it
+    /// is due.
+    delayed: BinaryHeap<Reverse<(QueueTime, u64, u32)>>,
+    /// The last generation that was assigned.
+    generation: u64,
+    token_bucket: Option<TokenBucket>,
+    ready_count: usize,
+    /// The slots of the keys that are being processed, in no order.
+    processing: Vec<u32>,
     closed: bool,
     adds: u64,
     retries: u64,
-    /// The latest time that anyone has told. Whoever read the clock first may be the last to get the lock: time must not go
-    /// back for that, or what was added "at once" would look as if it had to wait.
+    /// The latest time that a caller has passed. Callers read the clock before they take the lock, so times may arrive out of
+    /// order. If time moved back, a key that was added "now" would look as if it were delayed.
     latest: QueueTime,
 }
 
-/// What is known of a key.
-struct Slot<K> {
+struct KeySlot<K> {
     key: K,
     hash: u64,
     lane: u64,
-    place: KeyState,
+    schedule: KeySchedule,
     priority: i32,
-    /// Where it is in the list of keys that are worked on, if it is.
-    seat: u32,
-    /// The good ticket, if it is queued or waits.
-    stay: u64,
-    /// Since when it is where it is; for a key that is queued, since it was added.
+    /// The position in `processing`, if the key is being processed.
+    processing_index: u32,
+    /// The generation of the valid ticket or delay entry. Each change of the schedule assigns a new one.
+    generation: u64,
+    /// When the key became ready, or when its processing started.
     since: QueueTime,
-    /// What few keys have.
-    past: Option<Box<Past>>,
+    /// Boxed, since few keys have it.
+    history: Option<Box<KeyHistory>>,
 }
 
-/// What is remembered of a key that failed, or that waits for its events to come to rest.
+/// What is remembered of a key that failed or is debounced.
 #[derive(Clone, Copy, Debug, Default)]
-struct Past {
+struct KeyHistory {
     /// Failures in a row.
     failures: u32,
-    /// Until when a failure does not count as another one.
-    window: Option<QueueTime>,
-    /// When the first of the events came that it waits for the end of.
-    first: Option<QueueTime>,
+    /// When the current backoff ends. A failure before that does not count as another one.
+    backoff_end: Option<QueueTime>,
+    /// When the key was first added since it was last processed. Bounds the debounce.
+    first_added: Option<QueueTime>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum KeyState {
-    Queued,
-    Waiting(QueueTime),
-    /// And what is to come after the run.
-    Running(Option<Again>),
+enum KeySchedule {
+    Ready,
+    Delayed(QueueTime),
+    /// Being processed, with the run that follows, if any.
+    Processing(Option<NextRun>),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Again {
+struct NextRun {
     at: QueueTime,
     priority: i32,
 }
 
-/// A key, and all that follows from it alone.
+/// A key with its hash and its lane.
 pub(super) struct HashedKey<K> {
     key: K,
     hash: u64,
     lane: u64,
 }
 
-/// Finds out what follows from a key alone. Needs no lock.
+/// Hashes keys. Separate from the state, so that it works without the lock.
 pub(super) struct KeyHasher<K> {
     hasher: DefaultHashBuilder,
     lane: LaneFn<K>,
 }
 
-/// What has changed for those who wait.
+/// Which waiter must be woken after a change of the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wakeup {
-    /// Nothing: nobody has to look.
-    Nobody,
-    /// A key is ready: somebody has to take it.
-    Key,
-    /// The next time to wait for is an earlier one: whoever keeps the time has to know.
-    Time,
+    None,
+    /// A key has become ready: a worker must take it.
+    KeyReady,
+    /// A delayed key is due earlier than the others: the timekeeper must reset its timer.
+    TimerChanged,
 }
 
-/// A key that was handed out.
-pub(super) struct TakenKey<K> {
+/// A key that was handed out to a worker.
+pub(super) struct HandedOutKey<K> {
     pub slot: u32,
     pub key: K,
     pub priority: i32,
     pub failures: u32,
-    pub waited: Duration,
+    pub queue_time: Duration,
 }
 
-/// How a run ended.
+/// How the processing of a key ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Completion {
     Done,
-    Again {
+    Requeue {
         after: Duration,
         priority: i32,
     },
-    /// It could not be worked on yet: neither done nor failed.
-    NotYet {
+    /// The key was not processed: neither a success nor a failure.
+    PutBack {
         after: Duration,
     },
-    /// It failed, and is not to be tried before a while is over, however long it would wait of its own.
     Failed {
-        at_least: Duration,
+        /// The minimum delay before the retry.
+        min_delay: Duration,
     },
 }
 
-/// What became of a key that failed.
+/// What happens to a key that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailureReport {
-    /// Failures in a row, as far as they count.
+    /// Failures in a row. A failure during the backoff of an earlier one does not count.
     pub failures: u32,
-    /// When it is tried again; `None` if it was dropped, or the queue is closed.
+    /// The delay before the retry; `None` if the key was dropped or the queue is closed.
     pub retry_after: Option<Duration>,
-    /// It has failed so often that somebody should know; said once until it succeeds.
+    /// Whether the key has just reached [`WorkQueueOptions::report_after`] failures in a row. Set once until the key succeeds.
     pub report: bool,
-    /// It was dropped, for it may not fail more often.
+    /// Whether the key was dropped because of [`WorkQueueOptions::max_retries`].
     pub dropped: bool,
 }
 
-/// WorkQueueStats of a queue.
+/// The statistics of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkQueueStats {
-    /// Keys that are ready and not yet worked on.
+    /// Keys that are ready.
     pub depth: usize,
-    /// Keys that wait for a time to come.
+    /// Keys that are delayed: by backoff, debounce or [`WorkQueue::add_after`](super::WorkQueue::add_after).
     pub waiting: usize,
-    /// Keys that are worked on.
+    /// Keys that are being processed.
     pub running: usize,
-    /// How often a key became ready that was not.
+    /// How often a key became ready. Additions of a key that is in the queue already do not count.
     pub adds: u64,
-    /// How often a key was to be tried again after a failure.
+    /// How often a key was scheduled for a retry after a failure.
     pub retries: u64,
 }
 
@@ -171,7 +170,7 @@ impl<K: Hash> KeyHasher<K> {
         }
     }
 
-    pub(super) fn name(&self, key: K) -> HashedKey<K> {
+    pub(super) fn hash(&self, key: K) -> HashedKey<K> {
         HashedKey {
             hash: self.hasher.hash_one(&key),
             lane: (self.lane)(&key),
@@ -180,33 +179,33 @@ impl<K: Hash> KeyHasher<K> {
     }
 }
 
-// --- Again ---
+// --- NextRun ---
 
-impl Again {
-    /// The sooner of two times, and the higher of two priorities.
-    fn sooner(known: Option<Again>, at: QueueTime, priority: i32) -> Again {
-        known.map_or(Again { at, priority }, |known| Again {
+impl NextRun {
+    /// The earlier of two times, with the higher of two priorities.
+    fn merge(known: Option<NextRun>, at: QueueTime, priority: i32) -> NextRun {
+        known.map_or(NextRun { at, priority }, |known| NextRun {
             at: known.at.min(at),
             priority: known.priority.max(priority),
         })
     }
 }
 
-// --- State ---
+// --- QueueState ---
 
-impl<K: Clone + Eq + Hash> State<K> {
+impl<K: Clone + Eq + Hash> QueueState<K> {
     pub(super) fn new(options: WorkQueueOptions<K>) -> Self {
-        State {
-            tokens: options.bucket.map(Tokens::new),
+        QueueState {
+            token_bucket: options.bucket.map(TokenBucket::new),
             options,
             table: HashTable::new(),
             slots: Vec::new(),
-            free: Vec::new(),
+            free_slots: Vec::new(),
             ready: Lanes::default(),
-            waiting: BinaryHeap::new(),
-            stays: 0,
-            queued: 0,
-            running: Vec::new(),
+            delayed: BinaryHeap::new(),
+            generation: 0,
+            ready_count: 0,
+            processing: Vec::new(),
             closed: false,
             adds: 0,
             retries: 0,
@@ -214,182 +213,184 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// Something happened to a key.
-    pub(super) fn add(&mut self, named: HashedKey<K>, priority: i32, now: QueueTime) -> Wakeup {
-        let now = self.later(now);
+    /// Adds a key, subject to the debounce.
+    pub(super) fn add(&mut self, hashed: HashedKey<K>, priority: i32, now: QueueTime) -> Wakeup {
+        let now = self.advance_time(now);
         let Some(debounce) = self.options.debounce else {
-            return self.add_at(named, priority, now, now);
+            return self.add_at(hashed, priority, now, now);
         };
-        let known = self.find(&named.key, named.hash);
-        let first = known.and_then(|position| self.slot(position).past().first);
+        let known = self.find(&hashed.key, hashed.hash);
+        let first_added = known.and_then(|position| self.slot(position).history().first_added);
         let at = now
             .plus(debounce.quiet)
-            .min(first.unwrap_or(now).plus(debounce.longest));
+            .min(first_added.unwrap_or(now).plus(debounce.longest));
         if let Some(position) = known
-            && first.is_some()
-            && let KeyState::Waiting(_) = self.slot(position).place
+            && first_added.is_some()
+            && let KeySchedule::Delayed(_) = self.slot(position).schedule
         {
-            // Another event: the rest begins anew.
+            // Another addition restarts the quiet period. `add_at` would keep the earlier time.
             let slot = self.slot_mut(position);
             slot.priority = slot.priority.max(priority);
-            self.wait(position, at);
-            return Wakeup::Time;
+            self.delay(position, at);
+            return Wakeup::TimerChanged;
         }
-        let (key, hash) = (named.key.clone(), named.hash);
-        let look = self.add_at(named, priority, at, now);
+        let key = hashed.key.clone();
+        let hash = hashed.hash;
+        let wakeup = self.add_at(hashed, priority, at, now);
         if let Some(position) = self.find(&key, hash) {
             self.slot_mut(position)
-                .past_mut()
-                .first
-                .get_or_insert(first.unwrap_or(now));
+                .history_mut()
+                .first_added
+                .get_or_insert(first_added.unwrap_or(now));
         }
-        look
+        wakeup
     }
 
-    /// A key is to be worked on at a time. The earliest such time counts.
+    /// Schedules a key for a time. If it is scheduled already, the earlier time and the higher priority win.
     pub(super) fn add_at(
         &mut self,
-        named: HashedKey<K>,
+        hashed: HashedKey<K>,
         priority: i32,
         at: QueueTime,
         now: QueueTime,
     ) -> Wakeup {
-        let now = self.later(now);
+        let now = self.advance_time(now);
         if self.closed {
-            return Wakeup::Nobody;
+            return Wakeup::None;
         }
-        let Some(position) = self.find(&named.key, named.hash) else {
-            let position = self.insert(named, priority, now);
-            return self.place(position, at, now);
+        let Some(position) = self.find(&hashed.key, hashed.hash) else {
+            let position = self.insert(hashed, priority, now);
+            return self.schedule(position, at, now);
         };
         let slot = self.slot_mut(position);
-        match slot.place {
-            KeyState::Running(again) => {
-                slot.place = KeyState::Running(Some(Again::sooner(again, at, priority)));
-                Wakeup::Nobody
+        match slot.schedule {
+            KeySchedule::Processing(next) => {
+                slot.schedule = KeySchedule::Processing(Some(NextRun::merge(next, at, priority)));
+                Wakeup::None
             }
-            KeyState::Queued => {
+            KeySchedule::Ready => {
                 if priority > slot.priority && at <= now {
                     slot.priority = priority;
-                    self.requeue(position);
+                    self.push_ready(position);
                 }
-                Wakeup::Nobody
+                Wakeup::None
             }
-            KeyState::Waiting(due) => {
+            KeySchedule::Delayed(due) => {
                 slot.priority = slot.priority.max(priority);
                 if at >= due {
-                    return Wakeup::Nobody;
+                    return Wakeup::None;
                 }
-                self.place(position, at, now)
+                self.schedule(position, at, now)
             }
         }
     }
 
-    fn later(&mut self, now: QueueTime) -> QueueTime {
+    fn advance_time(&mut self, now: QueueTime) -> QueueTime {
         self.latest = self.latest.max(now);
         self.latest
     }
 
     /// Hands out the next key that is ready.
-    pub(super) fn take(&mut self, now: QueueTime) -> Option<TakenKey<K>> {
-        let now = self.later(now);
-        self.promote(now);
+    pub(super) fn take(&mut self, now: QueueTime) -> Option<HandedOutKey<K>> {
+        let now = self.advance_time(now);
+        self.promote_due_keys(now);
         let slots = &self.slots;
-        let is_good = |ticket: Ticket| {
+        let is_current = |ticket: QueueTicket| {
             let slot = slots.get(ticket.slot as usize).and_then(Option::as_ref);
-            slot.is_some_and(|slot| matches!(slot.place, KeyState::Queued) && slot.stay == ticket.stay)
+            slot.is_some_and(|slot| {
+                matches!(slot.schedule, KeySchedule::Ready) && slot.generation == ticket.generation
+            })
         };
-        let ticket = self.ready.pop(is_good)?;
-        self.queued -= 1;
-        let seat = u32::try_from(self.running.len()).expect("there are fewer keys than 2^32");
-        self.running.push(ticket.slot);
+        let ticket = self.ready.pop(is_current)?;
+        self.ready_count -= 1;
+        let processing_index = u32::try_from(self.processing.len()).expect("there are fewer than 2^32 keys");
+        self.processing.push(ticket.slot);
         let slot = self.slot_mut(ticket.slot);
-        slot.place = KeyState::Running(None);
-        slot.seat = seat;
-        if let Some(past) = &mut slot.past {
-            past.first = None;
+        slot.schedule = KeySchedule::Processing(None);
+        slot.processing_index = processing_index;
+        if let Some(history) = &mut slot.history {
+            history.first_added = None;
         }
-        let waited = now.since(slot.since);
+        let queue_time = now.since(slot.since);
         slot.since = now;
-        Some(TakenKey {
+        Some(HandedOutKey {
             slot: ticket.slot,
             key: slot.key.clone(),
             priority: slot.priority,
-            failures: slot.past().failures,
-            waited,
+            failures: slot.history().failures,
+            queue_time,
         })
     }
 
-    /// A run is over. Tells what became of a key that failed, and who has to look.
-    pub(super) fn end(
+    /// Finishes the processing of a key.
+    pub(super) fn finish(
         &mut self,
         position: u32,
-        end: Completion,
+        completion: Completion,
         now: QueueTime,
     ) -> (Option<FailureReport>, Wakeup) {
-        let now = self.later(now);
-        self.leave(position);
+        let now = self.advance_time(now);
+        self.remove_from_processing(position);
         let mut failure = None;
-        let mut next = match self.slot(position).place {
-            KeyState::Running(again) => again,
-            KeyState::Queued | KeyState::Waiting(_) => None,
+        let mut next = match self.slot(position).schedule {
+            KeySchedule::Processing(next) => next,
+            KeySchedule::Ready | KeySchedule::Delayed(_) => None,
         };
-        match end {
-            Completion::Done => self.forgive(position),
-            Completion::Again { after, priority } => {
-                self.forgive(position);
-                // Who asks for another run whenever it runs must not keep a queue from closing.
+        match completion {
+            Completion::Done => self.forget_failures(position),
+            Completion::Requeue { after, priority } => {
+                self.forget_failures(position);
+                // A reconciler that always requeues must not keep a closed queue from draining.
                 if !self.closed {
-                    next = Some(Again::sooner(next, now.plus(after), priority));
+                    next = Some(NextRun::merge(next, now.plus(after), priority));
                 }
             }
-            Completion::NotYet { after } => {
+            Completion::PutBack { after } => {
                 let priority = self.slot(position).priority;
                 if !self.closed {
-                    next = Some(Again::sooner(next, now.plus(after), priority));
+                    next = Some(NextRun::merge(next, now.plus(after), priority));
                 }
             }
-            Completion::Failed { at_least } => {
-                let (failed, retry) = self.fail(position, at_least, now);
-                failure = Some(failed);
+            Completion::Failed { min_delay } => {
+                let (report, retry_at) = self.fail(position, min_delay, now);
+                failure = Some(report);
                 let priority = self.slot(position).priority;
-                if let Some(at) = retry.filter(|_| !self.closed) {
-                    // What happened meanwhile says how urgent the next run is.
+                if let Some(at) = retry_at.filter(|_| !self.closed) {
+                    // If the key was added during processing, that addition determines the priority.
                     let priority = next.map_or(priority, |next| next.priority);
-                    next = Some(Again::sooner(next, at, priority));
+                    next = Some(NextRun::merge(next, at, priority));
                 }
             }
         }
-        // A queue that closes works off what is ready, and waits for nothing.
-        let Some(again) = next.filter(|again| !self.closed || again.at <= now) else {
+        // A closed queue drains the keys that are ready and does not wait for delayed ones.
+        let Some(next) = next.filter(|next| !self.closed || next.at <= now) else {
             self.remove(position);
-            return (failure, Wakeup::Nobody);
+            return (failure, Wakeup::None);
         };
         let slot = self.slot_mut(position);
-        slot.priority = again.priority;
-        (failure, self.place(position, again.at, now))
+        slot.priority = next.priority;
+        (failure, self.schedule(position, next.at, now))
     }
 
-    /// The keys that are worked on, and since when.
-    pub(super) fn running(&self) -> impl Iterator<Item = (&K, QueueTime)> {
-        let slots = self.running.iter().map(|position| self.slot(*position));
+    /// The keys that are being processed, and since when.
+    pub(super) fn processing(&self) -> impl Iterator<Item = (&K, QueueTime)> {
+        let slots = self.processing.iter().map(|position| self.slot(*position));
         slots.map(|slot| (&slot.key, slot.since))
     }
 
-    /// Takes a key out of the list of those that are worked on.
-    fn leave(&mut self, position: u32) {
-        let seat = self.slot(position).seat;
-        self.running.swap_remove(seat as usize);
-        if let Some(moved) = self.running.get(seat as usize).copied() {
-            self.slot_mut(moved).seat = seat;
+    fn remove_from_processing(&mut self, position: u32) {
+        let index = self.slot(position).processing_index;
+        self.processing.swap_remove(index as usize);
+        if let Some(moved) = self.processing.get(index as usize).copied() {
+            self.slot_mut(moved).processing_index = index;
         }
     }
 
-    /// Takes no more keys, and forgets those that are not ready.
+    /// Closes the queue and drops delayed keys.
     pub(super) fn close(&mut self) {
         self.closed = true;
-        while let Some(Reverse((_, stay, position))) = self.waiting.pop() {
-            if self.is_waiting(position, stay) {
+        while let Some(Reverse((_, generation, position))) = self.delayed.pop() {
+            if self.is_delayed(position, generation) {
                 self.remove(position);
             }
         }
@@ -399,32 +400,31 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.closed
     }
 
-    /// Whether a key is ready.
     pub(super) fn has_ready(&self) -> bool {
-        self.queued > 0
+        self.ready_count > 0
     }
 
-    /// Whether nothing is ready and nothing runs.
-    pub(super) fn is_idle(&self) -> bool {
-        self.queued == 0 && self.running.is_empty()
+    /// Whether no key is ready and none is being processed.
+    pub(super) fn is_drained(&self) -> bool {
+        self.ready_count == 0 && self.processing.is_empty()
     }
 
-    /// When the next of the keys that wait becomes ready, at the earliest.
-    pub(super) fn due(&self) -> Option<QueueTime> {
-        self.waiting.peek().map(|Reverse((at, ..))| *at)
+    /// When the next delayed key is due. It may be earlier, because outdated entries are not removed at once.
+    pub(super) fn next_due(&self) -> Option<QueueTime> {
+        self.delayed.peek().map(|Reverse((at, ..))| *at)
     }
 
-    pub(super) fn figures(&self) -> WorkQueueStats {
+    pub(super) fn stats(&self) -> WorkQueueStats {
         WorkQueueStats {
-            depth: self.queued,
-            waiting: self.table.len() - self.queued - self.running.len(),
-            running: self.running.len(),
+            depth: self.ready_count,
+            waiting: self.table.len() - self.ready_count - self.processing.len(),
+            running: self.processing.len(),
             adds: self.adds,
             retries: self.retries,
         }
     }
 
-    // --- where keys are ---
+    // --- slots and schedules ---
 
     fn find(&self, key: &K, hash: u64) -> Option<u32> {
         let slots = &self.slots;
@@ -436,37 +436,37 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.table.find(hash, is_same).copied()
     }
 
-    fn slot(&self, position: u32) -> &Slot<K> {
+    fn slot(&self, position: u32) -> &KeySlot<K> {
         self.slots[position as usize]
             .as_ref()
             .expect("a key that is in the table has a slot")
     }
 
-    fn slot_mut(&mut self, position: u32) -> &mut Slot<K> {
+    fn slot_mut(&mut self, position: u32) -> &mut KeySlot<K> {
         self.slots[position as usize]
             .as_mut()
             .expect("a key that is in the table has a slot")
     }
 
-    fn insert(&mut self, named: HashedKey<K>, priority: i32, now: QueueTime) -> u32 {
-        let HashedKey { key, hash, lane } = named;
-        let slot = Some(Slot {
+    fn insert(&mut self, hashed: HashedKey<K>, priority: i32, now: QueueTime) -> u32 {
+        let HashedKey { key, hash, lane } = hashed;
+        let slot = Some(KeySlot {
             key,
             hash,
             lane,
-            place: KeyState::Waiting(now),
+            schedule: KeySchedule::Delayed(now),
             priority,
-            stay: 0,
+            generation: 0,
             since: now,
-            seat: 0,
-            past: None,
+            processing_index: 0,
+            history: None,
         });
-        let position = if let Some(position) = self.free.pop() {
+        let position = if let Some(position) = self.free_slots.pop() {
             self.slots[position as usize] = slot;
             position
         } else {
             self.slots.push(slot);
-            u32::try_from(self.slots.len() - 1).expect("there are fewer keys than 2^32")
+            u32::try_from(self.slots.len() - 1).expect("there are fewer than 2^32 keys")
         };
         let slots = &self.slots;
         let hash_of = |position: &u32| slots[*position as usize].as_ref().map_or(0, |slot| slot.hash);
@@ -481,126 +481,140 @@ impl<K: Clone + Eq + Hash> State<K> {
         if let Ok(found) = self.table.find_entry(slot.hash, |other| *other == position) {
             found.remove();
         }
-        self.free.push(position);
+        self.free_slots.push(position);
     }
 
-    /// Lets a key be ready, or wait until it is.
-    fn place(&mut self, position: u32, at: QueueTime, now: QueueTime) -> Wakeup {
+    /// Makes a key ready, or delays it until `at`.
+    fn schedule(&mut self, position: u32, at: QueueTime, now: QueueTime) -> Wakeup {
         if at > now {
-            self.wait(position, at);
-            // Only who waits for a later time has to know.
-            let is_next = self.due() == Some(at);
-            return if is_next { Wakeup::Time } else { Wakeup::Nobody };
+            self.delay(position, at);
+            // The timekeeper sleeps until the earliest time, so it need not know of later ones.
+            let is_earliest = self.next_due() == Some(at);
+            return if is_earliest {
+                Wakeup::TimerChanged
+            } else {
+                Wakeup::None
+            };
         }
         self.slot_mut(position).since = now;
-        self.queued += 1;
+        self.ready_count += 1;
         self.adds += 1;
-        self.requeue(position);
-        Wakeup::Key
+        self.push_ready(position);
+        Wakeup::KeyReady
     }
 
-    fn requeue(&mut self, position: u32) {
-        self.stays += 1;
-        let stay = self.stays;
+    fn push_ready(&mut self, position: u32) {
+        self.generation += 1;
+        let generation = self.generation;
         let slot = self.slot_mut(position);
-        slot.place = KeyState::Queued;
-        slot.stay = stay;
-        let (priority, lane) = (slot.priority, slot.lane);
-        self.ready.push(priority, lane, Ticket { slot: position, stay });
+        slot.schedule = KeySchedule::Ready;
+        slot.generation = generation;
+        let priority = slot.priority;
+        let lane = slot.lane;
+        let ticket = QueueTicket {
+            slot: position,
+            generation,
+        };
+        self.ready.push(priority, lane, ticket);
     }
 
-    fn wait(&mut self, position: u32, at: QueueTime) {
-        self.stays += 1;
-        let stay = self.stays;
+    fn delay(&mut self, position: u32, at: QueueTime) {
+        self.generation += 1;
+        let generation = self.generation;
         let slot = self.slot_mut(position);
-        slot.place = KeyState::Waiting(at);
-        slot.stay = stay;
-        self.waiting.push(Reverse((at, stay, position)));
+        slot.schedule = KeySchedule::Delayed(at);
+        slot.generation = generation;
+        self.delayed.push(Reverse((at, generation, position)));
     }
 
-    fn is_waiting(&self, position: u32, stay: u64) -> bool {
+    fn is_delayed(&self, position: u32, generation: u64) -> bool {
         let slot = self.slots[position as usize].as_ref();
-        slot.is_some_and(|slot| slot.stay == stay && matches!(slot.place, KeyState::Waiting(_)))
+        slot.is_some_and(|slot| {
+            slot.generation == generation && matches!(slot.schedule, KeySchedule::Delayed(_))
+        })
     }
 
-    fn promote(&mut self, now: QueueTime) {
-        while let Some(&Reverse((at, stay, position))) = self.waiting.peek() {
-            let is_good = self.is_waiting(position, stay);
-            if is_good && at > now {
+    /// Makes delayed keys ready that are due, and discards outdated entries.
+    fn promote_due_keys(&mut self, now: QueueTime) {
+        while let Some(&Reverse((at, generation, position))) = self.delayed.peek() {
+            let is_current = self.is_delayed(position, generation);
+            if is_current && at > now {
                 break;
             }
-            self.waiting.pop();
-            if is_good {
-                self.place(position, at, now);
+            self.delayed.pop();
+            if is_current {
+                self.schedule(position, at, now);
             }
         }
     }
 
     // --- failures ---
 
-    fn forgive(&mut self, position: u32) {
-        self.slot_mut(position).past = None;
+    fn forget_failures(&mut self, position: u32) {
+        self.slot_mut(position).history = None;
     }
 
-    /// A key failed. When it is to be tried again; `None` if it is dropped.
+    /// Counts a failure. Returns when the key is retried; `None` if it is dropped.
     fn fail(
         &mut self,
         position: u32,
-        at_least: Duration,
+        min_delay: Duration,
         now: QueueTime,
     ) -> (FailureReport, Option<QueueTime>) {
-        let past = self.slot_mut(position).past_mut();
-        if let Some(window) = past.window.filter(|window| *window > now) {
-            // An event ran it early: it fails as it would have failed anyway.
-            let failure = FailureReport {
-                failures: past.failures,
-                retry_after: Some(window.since(now)),
+        let history = self.slot_mut(position).history_mut();
+        if let Some(backoff_end) = history.backoff_end.filter(|backoff_end| *backoff_end > now) {
+            // The key was added during its backoff and ran early. If each such failure doubled the backoff, a chatty object would
+            // soon be retried only every 1000 s.
+            let report = FailureReport {
+                failures: history.failures,
+                retry_after: Some(backoff_end.since(now)),
                 report: false,
                 dropped: false,
             };
             self.retries += 1;
-            return (failure, Some(window));
+            return (report, Some(backoff_end));
         }
-        past.failures = past.failures.saturating_add(1);
-        let failures = past.failures;
+        history.failures = history.failures.saturating_add(1);
+        let failures = history.failures;
         let report = failures == self.options.report_after;
-        if self.options.max_retries.is_some_and(|most| failures > most) {
-            self.forgive(position);
-            let failure = FailureReport {
+        if self.options.max_retries.is_some_and(|max| failures > max) {
+            self.forget_failures(position);
+            let report = FailureReport {
                 failures,
                 retry_after: None,
                 report,
                 dropped: true,
             };
-            return (failure, None);
+            return (report, None);
         }
-        let own = self.options.backoff.after(failures);
-        let shared = self
-            .tokens
+        let backoff = self.options.backoff.after(failures);
+        let bucket_delay = self
+            .token_bucket
             .as_mut()
-            .map_or(Duration::ZERO, |tokens| tokens.take(now));
-        let delay = own.max(shared).max(at_least);
-        let window = now.plus(delay);
-        self.slot_mut(position).past_mut().window = Some(window);
+            .map_or(Duration::ZERO, |bucket| bucket.reserve(now));
+        // upstream: staging/src/k8s.io/client-go/util/workqueue/default_rate_limiters.go MaxOfRateLimiter
+        let delay = backoff.max(bucket_delay).max(min_delay);
+        let backoff_end = now.plus(delay);
+        self.slot_mut(position).history_mut().backoff_end = Some(backoff_end);
         self.retries += 1;
-        let failure = FailureReport {
+        let report = FailureReport {
             failures,
             retry_after: (!self.closed).then_some(delay),
             report,
             dropped: false,
         };
-        (failure, Some(window))
+        (report, Some(backoff_end))
     }
 }
 
-// --- Slot ---
+// --- KeySlot ---
 
-impl<K> Slot<K> {
-    fn past(&self) -> Past {
-        self.past.as_deref().copied().unwrap_or_default()
+impl<K> KeySlot<K> {
+    fn history(&self) -> KeyHistory {
+        self.history.as_deref().copied().unwrap_or_default()
     }
 
-    fn past_mut(&mut self) -> &mut Past {
-        self.past.get_or_insert_default()
+    fn history_mut(&mut self) -> &mut KeyHistory {
+        self.history.get_or_insert_default()
     }
 }

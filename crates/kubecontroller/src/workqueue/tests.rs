@@ -28,36 +28,36 @@ async fn next<K: Clone + Eq + std::hash::Hash>(queue: &WorkQueue<K>) -> super::W
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_come_in_the_order_they_were_added_each_once() {
+async fn keys_are_handed_out_once_in_the_order_of_addition() {
     let queue = queue();
     for key in ["a", "b", "a", "c", "b"] {
         queue.add(key);
     }
     for key in ["a", "b", "c"] {
-        let job = next(&queue).await;
-        assert_eq!(*job.key(), key);
-        job.done();
+        let item = next(&queue).await;
+        assert_eq!(*item.key(), key);
+        item.done();
     }
     assert!(queue.try_next().is_none());
     assert_eq!(queue.stats().adds, 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_during_a_run_causes_one_more() {
+async fn additions_during_processing_cause_one_more_run() {
     let queue = queue();
     queue.add("a");
-    let job = next(&queue).await;
+    let item = next(&queue).await;
     for _ in 0..100 {
         queue.add("a");
     }
-    assert!(queue.try_next().is_none(), "nobody else gets the key");
-    job.done();
+    assert!(queue.try_next().is_none(), "no other worker gets the key");
+    item.done();
     next(&queue).await.done();
     assert!(queue.try_next().is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_higher_priority_comes_first_and_lifts_a_key_that_waits_its_turn() {
+async fn higher_priorities_are_handed_out_first_and_raise_queued_keys() {
     let queue = queue();
     for key in ["a", "b", "c"] {
         queue.add(key);
@@ -66,15 +66,15 @@ async fn a_higher_priority_comes_first_and_lifts_a_key_that_waits_its_turn() {
     queue.add_with_priority("d", 1);
     queue.add_with_priority("a", -5);
     let mut order = Vec::new();
-    while let Some(job) = queue.try_next() {
-        order.push(*job.key());
-        job.done();
+    while let Some(item) = queue.try_next() {
+        order.push(*item.key());
+        item.done();
     }
     assert_eq!(order, ["c", "d", "a", "b"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lane_with_many_keys_does_not_keep_the_others_waiting() {
+async fn lanes_take_turns() {
     let queue = WorkQueue::new(WorkQueueOptions::default().lanes_by(|key: &(u8, u16)| key.0));
     for number in 0..100 {
         queue.add((1, number));
@@ -82,16 +82,16 @@ async fn a_lane_with_many_keys_does_not_keep_the_others_waiting() {
     queue.add((2, 0));
     queue.add((2, 1));
     let mut order = Vec::new();
-    while let Some(job) = queue.try_next() {
-        order.push(*job.key());
-        job.done();
+    while let Some(item) = queue.try_next() {
+        order.push(*item.key());
+        item.done();
     }
     assert_eq!(order[..5], [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2)]);
     assert_eq!(order.len(), 102);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_fails_waits_twice_as_long_each_time_up_to_the_most() {
+async fn the_backoff_doubles_up_to_its_maximum() {
     let queue = WorkQueue::new(WorkQueueOptions {
         backoff: ExponentialBackoff {
             base: 5 * MS,
@@ -112,16 +112,16 @@ async fn a_key_that_fails_waits_twice_as_long_each_time_up_to_the_most() {
     assert_eq!(
         reports,
         [false, false, false, false, true, false, false],
-        "the fifth is reported, once"
+        "only the fifth failure is reported"
     );
     next(&queue).await.done();
     queue.add("a");
     let failure = next(&queue).await.fail();
-    assert_eq!(failure.failures, 1, "success is a new beginning");
+    assert_eq!(failure.failures, 1, "success resets the failures");
 }
 
 #[tokio::test(start_paused = true)]
-async fn failing_early_because_of_an_event_does_not_make_the_next_wait_longer() {
+async fn a_failure_during_the_backoff_does_not_increase_it() {
     let queue = WorkQueue::new(WorkQueueOptions {
         backoff: ExponentialBackoff {
             base: 100 * MS,
@@ -137,14 +137,18 @@ async fn failing_early_because_of_an_event_does_not_make_the_next_wait_longer() 
         let failure = next(&queue).await.fail();
         assert_eq!(failure.failures, 1);
     }
-    assert_eq!(start.elapsed(), Duration::ZERO, "events run it at once");
+    assert_eq!(
+        start.elapsed(),
+        Duration::ZERO,
+        "an addition runs the key at once"
+    );
     let failure = next(&queue).await.fail();
     assert_eq!(start.elapsed(), 100 * MS);
     assert_eq!(failure.retry_after, Some(200 * MS));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_dropped_after_as_many_retries_as_it_may_have() {
+async fn a_key_is_dropped_after_max_retries() {
     let queue = WorkQueue::new(WorkQueueOptions {
         max_retries: Some(5),
         ..WorkQueueOptions::default()
@@ -155,15 +159,16 @@ async fn a_key_is_dropped_after_as_many_retries_as_it_may_have() {
         runs += 1;
     }
     assert_eq!(runs, 6);
-    assert_eq!(queue.stats(), {
-        let mut none = state::WorkQueueStats::default();
-        (none.adds, none.retries) = (6, 5);
-        none
-    });
+    let expected = state::WorkQueueStats {
+        adds: 6,
+        retries: 5,
+        ..state::WorkQueueStats::default()
+    };
+    assert_eq!(queue.stats(), expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_of_all_keys_share_a_bucket() {
+async fn retries_of_all_keys_share_a_token_bucket() {
     let queue = WorkQueue::new(WorkQueueOptions {
         bucket: Some(BucketRateLimiter {
             rate: 10.0,
@@ -182,12 +187,12 @@ async fn retries_of_all_keys_share_a_bucket() {
     assert_eq!(
         start.elapsed().as_millis() / 10,
         100,
-        "two at once, and ten in a second"
+        "a burst of two, then ten per second"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_earliest_of_the_times_a_key_is_wanted_at_counts() {
+async fn the_earliest_scheduled_time_wins() {
     let queue = queue();
     let start = Instant::now();
     queue.add_after("a", 50 * MS);
@@ -201,7 +206,7 @@ async fn the_earliest_of_the_times_a_key_is_wanted_at_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_left_to_come_to_rest_but_not_for_ever() {
+async fn debounce_waits_for_a_quiet_period_of_limited_length() {
     let queue = WorkQueue::new(WorkQueueOptions {
         debounce: Some(Debounce {
             quiet: 10 * MS,
@@ -225,33 +230,36 @@ async fn events_are_left_to_come_to_rest_but_not_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_queue_works_off_what_is_ready_and_ends() {
+async fn a_closed_queue_drains_and_ends() {
     let queue = queue();
     queue.add("a");
     queue.add("b");
     queue.add_after("late", MS);
-    let job = next(&queue).await;
+    let item = next(&queue).await;
     queue.add("a");
     queue.close();
     queue.add("c");
     let drained = queue.wait_until_drained();
     tokio::pin!(drained);
-    assert!(timeout(MS, &mut drained).await.is_err(), "there is work left");
+    assert!(timeout(MS, &mut drained).await.is_err(), "keys are left");
     let other = next(&queue).await;
     assert_eq!(*other.key(), "b");
-    assert!(other.fail().retry_after.is_none(), "there is no later");
-    job.done();
+    assert!(
+        other.fail().retry_after.is_none(),
+        "a closed queue does not retry"
+    );
+    item.done();
     assert_eq!(
         *next(&queue).await.key(),
         "a",
-        "what happened before the end is seen"
+        "it was added before the queue was closed"
     );
     drained.await;
     assert!(queue.next().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn everybody_who_waits_hears_of_the_end() {
+async fn close_wakes_all_waiting_workers() {
     let queue = queue();
     let mut workers = JoinSet::new();
     for _ in 0..5 {
@@ -264,7 +272,7 @@ async fn everybody_who_waits_hears_of_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_lost_counts_as_failed() {
+async fn a_dropped_item_counts_as_failed() {
     let queue = queue();
     queue.add("a");
     drop(next(&queue).await);
@@ -272,21 +280,21 @@ async fn a_job_that_is_lost_counts_as_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_cannot_be_worked_on_yet_has_neither_failed_nor_succeeded() {
+async fn putting_a_key_back_keeps_its_failures() {
     let queue = queue();
     queue.add("a");
     next(&queue).await.fail();
     let start = Instant::now();
     next(&queue).await.put_back_after(Duration::from_secs(1));
-    let job = next(&queue).await;
-    assert_eq!((job.failures(), start.elapsed().as_secs()), (1, 1));
-    job.put_back_after(Duration::from_hours(1));
+    let item = next(&queue).await;
+    assert_eq!((item.failures(), start.elapsed().as_secs()), (1, 1));
+    item.put_back_after(Duration::from_hours(1));
     queue.add("a");
     assert_eq!(next(&queue).await.failures(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_may_say_how_long_to_wait_at_least() {
+async fn a_failure_can_set_a_minimum_delay() {
     let queue = queue();
     queue.add("a");
     let failure = next(&queue).await.fail_with_min_delay(Duration::from_secs(7));
@@ -297,25 +305,26 @@ async fn a_failure_may_say_how_long_to_wait_at_least() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_always_asks_for_another_run_does_not_keep_a_queue_from_closing() {
+async fn requeues_do_not_keep_a_closed_queue_from_ending() {
     let queue = queue();
     queue.add("a");
-    let job = next(&queue).await;
+    let item = next(&queue).await;
     queue.add("a");
     queue.close();
-    job.requeue_with_priority(1);
-    // What happened during the run is still worked on; what the run asked for is not.
+    item.requeue_with_priority(1);
+    // The addition during processing still counts; requeues after the close do not.
     next(&queue).await.requeue_with_priority(1);
     assert!(queue.next().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_worked_on_is_known() {
+async fn processing_lists_keys_and_durations() {
     let queue = queue();
     for key in ["a", "b", "c"] {
         queue.add(key);
     }
-    let (first, second) = (next(&queue).await, next(&queue).await);
+    let first = next(&queue).await;
+    let second = next(&queue).await;
     advance(Duration::from_secs(2)).await;
     let third = next(&queue).await;
     first.done();
@@ -323,27 +332,27 @@ async fn what_is_worked_on_is_known() {
     running.sort_unstable();
     assert_eq!(running, [("b", Duration::from_secs(2)), ("c", Duration::ZERO)]);
     assert_eq!(second.done(), Duration::from_secs(2));
-    let (took, waits) = third.done_and_next();
-    assert_eq!((took, queue.processing().len()), (Duration::ZERO, 1));
-    drop(waits);
+    let (processing_time, next_item) = third.done_and_next();
+    assert_eq!((processing_time, queue.processing().len()), (Duration::ZERO, 1));
+    drop(next_item);
     assert!(queue.processing().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_always_keeps_the_time() {
+async fn there_is_always_a_timekeeper() {
     let queue = queue();
     let mut workers = JoinSet::new();
     for _ in 0..3 {
         let queue = queue.clone();
         workers.spawn(async move { next(&queue).await.done() });
     }
-    // One that leaves while it keeps the time hands it over.
+    // A timekeeper that stops waiting hands its role over.
     queue.add_after("a", Duration::from_secs(1));
     assert!(timeout(Duration::from_millis(500), queue.next()).await.is_err());
     let start = Instant::now();
     workers.join_next().await.unwrap().unwrap();
     assert_eq!(start.elapsed(), Duration::from_millis(500));
-    // An earlier time is heard of, and keys that become ready together wake as many.
+    // An earlier time resets the timer, and each key that becomes ready wakes a worker.
     queue.add_after("b", Duration::from_mins(1));
     queue.add_after("c", Duration::from_secs(1));
     queue.add_after("d", Duration::from_secs(1));
@@ -357,46 +366,48 @@ async fn somebody_always_keeps_the_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_without_an_end_has_none() {
+async fn an_infinite_delay_does_not_overflow() {
     let queue = queue();
     queue.add_after("a", Duration::MAX);
     queue.add_after("b", Duration::from_secs(1));
-    let job = next(&queue).await;
-    assert_eq!(*job.key(), "b");
-    job.requeue_after(Duration::MAX);
+    let item = next(&queue).await;
+    assert_eq!(*item.key(), "b");
+    item.requeue_after(Duration::MAX);
     assert_eq!(queue.stats().waiting, 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_two_workers_have_a_key_and_nothing_is_forgotten() {
+async fn no_two_workers_have_the_same_key_and_no_addition_is_lost() {
     const KEYS: usize = 50;
     let queue = WorkQueue::new(WorkQueueOptions::default().lanes_by(|key: &usize| key % 7));
     let running: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
-    let wanted: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
+    let added: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
     let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..KEYS).map(|_| AtomicUsize::new(0)).collect());
     let mut workers = JoinSet::new();
     for _ in 0..4 {
-        let (queue, running) = (queue.clone(), Arc::clone(&running));
-        let (wanted, seen) = (Arc::clone(&wanted), Arc::clone(&seen));
+        let queue = queue.clone();
+        let running = Arc::clone(&running);
+        let added = Arc::clone(&added);
+        let seen = Arc::clone(&seen);
         workers.spawn(async move {
-            while let Some(job) = queue.next().await {
-                let key = *job.key();
+            while let Some(item) = queue.next().await {
+                let key = *item.key();
                 assert_eq!(
                     running[key].fetch_add(1, Ordering::SeqCst),
                     0,
-                    "nobody else has it"
+                    "no other worker has the key"
                 );
-                let state = wanted[key].load(Ordering::SeqCst);
+                let state = added[key].load(Ordering::SeqCst);
                 tokio::task::yield_now().await;
                 seen[key].store(state, Ordering::SeqCst);
                 running[key].fetch_sub(1, Ordering::SeqCst);
-                job.done();
+                item.done();
             }
         });
     }
     for round in 0..20_000 {
         let key = round * 31 % KEYS;
-        wanted[key].fetch_add(1, Ordering::SeqCst);
+        added[key].fetch_add(1, Ordering::SeqCst);
         queue.add(key);
         if round % 97 == 0 {
             tokio::task::yield_now().await;
@@ -409,7 +420,7 @@ async fn no_two_workers_have_a_key_and_nothing_is_forgotten() {
     for key in 0..KEYS {
         assert_eq!(
             seen[key].load(Ordering::SeqCst),
-            wanted[key].load(Ordering::SeqCst)
+            added[key].load(Ordering::SeqCst)
         );
     }
 }
@@ -420,9 +431,9 @@ enum Step {
     After(u8, u64),
     Take,
     Done(usize),
-    Again(usize, u64),
+    Requeue(usize, u64),
     Fail(usize),
-    Pass(u64),
+    Advance(u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -431,87 +442,86 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..12_u8, 0..40_u64).prop_map(|(key, after)| Step::After(key, after)),
         4 => Just(Step::Take),
         2 => (0..8_usize).prop_map(Step::Done),
-        1 => (0..8_usize, 0..40_u64).prop_map(|(job, after)| Step::Again(job, after)),
+        1 => (0..8_usize, 0..40_u64).prop_map(|(item, after)| Step::Requeue(item, after)),
         1 => (0..8_usize).prop_map(Step::Fail),
-        2 => (0..30_u64).prop_map(Step::Pass),
+        2 => (0..30_u64).prop_map(Step::Advance),
     ]
 }
 
-/// What is promised of a key, told in the plainest way: from when on it has to be run.
+/// The simplest model of the queue: from when on each key has to be handed out.
 #[derive(Default)]
-struct Model {
-    wanted: HashMap<u8, QueueTime>,
-    running: HashSet<u8>,
+struct QueueModel {
+    due: HashMap<u8, QueueTime>,
+    processing: HashSet<u8>,
 }
 
-impl Model {
-    fn want(&mut self, key: u8, at: QueueTime) {
-        let wanted = self.wanted.entry(key).or_insert(at);
-        *wanted = at.min(*wanted);
+impl QueueModel {
+    fn schedule(&mut self, key: u8, at: QueueTime) {
+        let due = self.due.entry(key).or_insert(at);
+        *due = at.min(*due);
     }
 }
 
 proptest! {
     #[test]
-    fn whatever_happens_a_key_that_is_wanted_comes_and_no_other(steps in vec(step(), 1..200)) {
+    fn exactly_the_due_keys_are_handed_out(steps in vec(step(), 1..200)) {
         let mut now = QueueTime::default();
         let options = WorkQueueOptions::default().lanes_by(|key: &u8| key % 3);
-        let hasher_of_keys = state::KeyHasher::new(&options);
-        let mut state = state::State::new(options);
-        let mut model = Model::default();
-        let mut jobs: Vec<state::TakenKey<u8>> = Vec::new();
+        let key_hasher = state::KeyHasher::new(&options);
+        let mut state = state::QueueState::new(options);
+        let mut model = QueueModel::default();
+        let mut items: Vec<state::HandedOutKey<u8>> = Vec::new();
         for step in steps {
             match step {
                 Step::Add(key, priority) => {
-                    state.add(hasher_of_keys.name(key), priority, now);
-                    model.want(key, now);
+                    state.add(key_hasher.hash(key), priority, now);
+                    model.schedule(key, now);
                 }
                 Step::After(key, after) => {
                     let at = now.plus(Duration::from_millis(after));
-                    state.add_at(hasher_of_keys.name(key), 0, at, now);
-                    model.want(key, at);
+                    state.add_at(key_hasher.hash(key), 0, at, now);
+                    model.schedule(key, at);
                 }
-                Step::Pass(time) => now = now.plus(Duration::from_millis(time)),
+                Step::Advance(time) => now = now.plus(Duration::from_millis(time)),
                 Step::Take => {
-                    let is_ready =
-                        |key: &u8| model.wanted[key] <= now && !model.running.contains(key);
+                    let is_due = |key: &u8| model.due[key] <= now && !model.processing.contains(key);
                     match state.take(now) {
-                        Some(taken) => {
-                            prop_assert!(model.wanted.contains_key(&taken.key) && is_ready(&taken.key));
-                            model.wanted.remove(&taken.key);
-                            model.running.insert(taken.key);
-                            jobs.push(taken);
+                        Some(item) => {
+                            prop_assert!(model.due.contains_key(&item.key) && is_due(&item.key));
+                            model.due.remove(&item.key);
+                            model.processing.insert(item.key);
+                            items.push(item);
                         }
-                        None => prop_assert!(!model.wanted.keys().any(is_ready)),
+                        None => prop_assert!(!model.due.keys().any(is_due)),
                     }
                 }
-                Step::Done(job) | Step::Again(job, _) | Step::Fail(job) => {
-                    if jobs.is_empty() {
+                Step::Done(item) | Step::Requeue(item, _) | Step::Fail(item) => {
+                    if items.is_empty() {
                         continue;
                     }
-                    let taken = jobs.swap_remove(job % jobs.len());
-                    model.running.remove(&taken.key);
-                    let end = match step {
-                        Step::Again(_, after) => {
+                    let item = items.swap_remove(item % items.len());
+                    model.processing.remove(&item.key);
+                    let completion = match step {
+                        Step::Requeue(_, after) => {
                             let after = Duration::from_millis(after);
-                            model.want(taken.key, now.plus(after));
-                            state::Completion::Again { after, priority: 0 }
+                            model.schedule(item.key, now.plus(after));
+                            state::Completion::Requeue { after, priority: 0 }
                         }
                         Step::Fail(_) => state::Completion::Failed {
-                            at_least: Duration::ZERO,
+                            min_delay: Duration::ZERO,
                         },
                         _ => state::Completion::Done,
                     };
-                    let (failure, _) = state.end(taken.slot, end, now);
-                    if let Some(retry) = failure.and_then(|failure| failure.retry_after) {
-                        prop_assert!(retry > Duration::ZERO);
-                        model.want(taken.key, now.plus(retry));
+                    let (failure, _) = state.finish(item.slot, completion, now);
+                    if let Some(retry_after) = failure.and_then(|failure| failure.retry_after) {
+                        prop_assert!(retry_after > Duration::ZERO);
+                        model.schedule(item.key, now.plus(retry_after));
                     }
                 }
             }
-            let figures = state.figures();
-            prop_assert_eq!(figures.running, model.running.len());
-            prop_assert!(figures.depth + figures.waiting <= model.wanted.len());
+            let stats = state.stats();
+            prop_assert_eq!(stats.running, model.processing.len());
+            prop_assert!(stats.depth + stats.waiting <= model.due.len());
         }
     }
 }

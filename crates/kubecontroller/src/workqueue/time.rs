@@ -1,22 +1,23 @@
-//! Time as a queue counts it.
+//! Points in time, as a queue stores them.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Nanoseconds since a queue was made. Half the size of an [`Instant`], and it can be added to without an end.
+/// Nanoseconds since the queue was created. Half the size of an [`Instant`], and additions saturate where an `Instant` would
+/// overflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct QueueTime(u64);
 
 // --- QueueTime ---
 
 impl QueueTime {
-    pub(super) fn of(time: Instant, birth: Instant) -> Self {
-        QueueTime(nanos(time.saturating_duration_since(birth)))
+    pub(super) fn new(time: Instant, created_at: Instant) -> Self {
+        QueueTime(nanos(time.saturating_duration_since(created_at)))
     }
 
-    pub(super) fn time(self, birth: Instant) -> Instant {
-        birth + Duration::from_nanos(self.0)
+    pub(super) fn instant(self, created_at: Instant) -> Instant {
+        created_at + Duration::from_nanos(self.0)
     }
 
     pub(super) fn plus(self, after: Duration) -> Self {

@@ -1,92 +1,93 @@
-//! Who waits for keys.
+//! The workers that wait for keys.
 //!
-//! Whoever finds nothing to do falls asleep while nobody else can look: so whoever adds a key afterwards sees the sleeper, and
-//! wakes one. Nobody is woken where all are awake. One sleeper keeps the time for all of them: the timekeeper.
+//! A worker registers as waiting under the same lock under which it found no key. A key that is added later therefore finds the
+//! waiter, and wakes exactly one. If no worker waits, adding a key wakes none: each worker looks for the next key when it is done.
+//!
+//! One waiter, the timekeeper, sleeps until the next delayed key is due. One timer is enough, and the others need none.
 
 use std::task::{Context, Waker};
 
 use super::state::Wakeup;
 
-/// Those who wait. Each is in at most one place.
+/// The waiting workers. Each is either in `idle` or the timekeeper.
 #[derive(Default)]
 pub(super) struct Waiters {
-    /// The last to fall asleep is woken first: what it needs is still in the caches.
-    asleep: Vec<Sleeper>,
-    /// The one who sleeps until the next time that a key waits for.
-    timekeeper: Option<Sleeper>,
-    last: u64,
+    /// The last to wait is woken first: its caches are warm.
+    idle: Vec<Waiter>,
+    /// Sleeps until the next delayed key is due.
+    timekeeper: Option<Waiter>,
+    last_id: u64,
 }
 
-struct Sleeper {
-    id: Id,
+struct Waiter {
+    id: WaiterId,
     waker: Waker,
 }
 
-/// One who waits, for as long as it does.
+/// Identifies a waiting future from its first wait to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Id(u64);
+pub(super) struct WaiterId(u64);
 
-/// How somebody sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WaiterState {
-    Sleeper,
+pub(super) enum WaiterRole {
+    Idle,
     Timekeeper,
 }
 
 // --- Waiters ---
 
 impl Waiters {
-    /// Lets somebody sleep. Whoever sleeps already stays where they are, unless the time has to be kept.
-    pub(super) fn sleep(
+    /// Registers a waiter, or renews its waker. It becomes the timekeeper if one is needed.
+    pub(super) fn wait(
         &mut self,
-        id: &mut Option<Id>,
-        has_time: bool,
+        id: &mut Option<WaiterId>,
+        has_delayed_keys: bool,
         context: &Context<'_>,
-    ) -> WaiterState {
+    ) -> WaiterRole {
         let id = *id.get_or_insert_with(|| {
-            self.last += 1;
-            Id(self.last)
+            self.last_id += 1;
+            WaiterId(self.last_id)
         });
         self.remove(id);
-        let sleeper = Sleeper {
+        let waiter = Waiter {
             id,
             waker: context.waker().clone(),
         };
-        if has_time && self.timekeeper.is_none() {
-            self.timekeeper = Some(sleeper);
-            return WaiterState::Timekeeper;
+        if has_delayed_keys && self.timekeeper.is_none() {
+            self.timekeeper = Some(waiter);
+            return WaiterRole::Timekeeper;
         }
-        self.asleep.push(sleeper);
-        WaiterState::Sleeper
+        self.idle.push(waiter);
+        WaiterRole::Idle
     }
 
-    /// Somebody no longer waits. Says whether they were asleep: if not, a call that was meant for them is lost.
-    pub(super) fn remove(&mut self, id: Id) -> bool {
-        if self.timekeeper.as_ref().is_some_and(|sleeper| sleeper.id == id) {
+    /// Removes a waiter. Returns false if it was woken already; then its wakeup must be passed on.
+    pub(super) fn remove(&mut self, id: WaiterId) -> bool {
+        if self.timekeeper.as_ref().is_some_and(|waiter| waiter.id == id) {
             self.timekeeper = None;
             return true;
         }
-        let position = self.asleep.iter().position(|sleeper| sleeper.id == id);
-        position.map(|position| self.asleep.remove(position)).is_some()
+        let position = self.idle.iter().position(|waiter| waiter.id == id);
+        position.map(|position| self.idle.remove(position)).is_some()
     }
 
-    /// Who is to be woken so that somebody looks.
-    pub(super) fn call(&mut self, look: Wakeup) -> Option<Waker> {
-        let sleeper = match look {
-            Wakeup::Nobody => None,
-            Wakeup::Key => self.asleep.pop().or_else(|| self.timekeeper.take()),
-            Wakeup::Time => self.timekeeper.take().or_else(|| self.asleep.pop()),
+    /// Takes the waker of the waiter to wake, if any.
+    pub(super) fn take_waker(&mut self, wakeup: Wakeup) -> Option<Waker> {
+        let waiter = match wakeup {
+            Wakeup::None => None,
+            Wakeup::KeyReady => self.idle.pop().or_else(|| self.timekeeper.take()),
+            Wakeup::TimerChanged => self.timekeeper.take().or_else(|| self.idle.pop()),
         };
-        sleeper.map(|sleeper| sleeper.waker)
+        waiter.map(|waiter| waiter.waker)
     }
 
-    /// Whether somebody has to be called because a time comes that nobody waits for.
-    pub(super) fn is_time_unkept(&self) -> bool {
-        self.timekeeper.is_none() && !self.asleep.is_empty()
+    /// Whether workers wait, but none of them is the timekeeper.
+    pub(super) fn needs_timekeeper(&self) -> bool {
+        self.timekeeper.is_none() && !self.idle.is_empty()
     }
 
-    pub(super) fn all(&mut self) -> Vec<Waker> {
-        let sleepers = self.asleep.drain(..).chain(self.timekeeper.take());
-        sleepers.map(|sleeper| sleeper.waker).collect()
+    pub(super) fn take_all(&mut self) -> Vec<Waker> {
+        let waiters = self.idle.drain(..).chain(self.timekeeper.take());
+        waiters.map(|waiter| waiter.waker).collect()
     }
 }

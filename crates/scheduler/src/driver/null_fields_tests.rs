@@ -41,7 +41,7 @@ async fn pods_are_bound_while_every_field_of_every_kind_is_null_somewhere() {
     assert!(metrics.len() > 10, "{metrics:#?}");
     let bad = metrics
         .iter()
-        .filter(|informer| informer.unreadable + informer.failures > 0);
+        .filter(|informer| informer.undecodable + informer.failures > 0);
     assert_eq!(bad.collect::<Vec<_>>(), Vec::<&InformerStats>::new());
     for informer in metrics {
         assert!(informer.objects > 0, "{informer:?}");

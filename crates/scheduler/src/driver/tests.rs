@@ -186,7 +186,7 @@ async fn does_not_rebind_after_a_lost_bind_response() {
     pod(&api, "p", "3", |_| {});
     api.faults().on(
         RequestMatcher::verb("create").resource("pods/binding").times(1),
-        Fault::Lost,
+        Fault::LostResponse,
     );
     let running = RunningSchedulers::new(&api, "s");
     let first = bound(&api, "p").await;

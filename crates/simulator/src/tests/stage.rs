@@ -186,7 +186,7 @@ impl FinalState {
         drop(one);
         let writes = stage.writes_of("one");
         for last in 0..writes {
-            for fault in [Fault::Status(503), Fault::Lost] {
+            for fault in [Fault::Status(503), Fault::LostResponse] {
                 let stage = TestCluster::new();
                 let faults = stage.api.faults();
                 faults.on(

@@ -81,7 +81,7 @@ impl Podman {
 }
 
 /// Writes its files and returns the variables by which it finds them. Limits are what a machine without `CAP_SYS_RESOURCE` may give;
-/// runc, because crun refuses a machine with both versions of cgroups.
+/// runc, because crun rejects a host with both versions of cgroups.
 fn write_configuration(directory: &Path, network: &Network) -> Result<Vec<String>, ServiceError> {
     let write = |name: &str, text: String| {
         let path = directory.join(name);

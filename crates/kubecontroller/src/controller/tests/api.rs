@@ -1,4 +1,4 @@
-//! Against an API in memory.
+//! Controllers over a fake API server.
 
 use k8s_openapi::api::{
     apps::v1::ReplicaSet,
@@ -33,79 +33,81 @@ fn maps(api: &FakeApi) -> (SharedInformerFactory, Informer<ConfigMap>) {
     (informers, maps)
 }
 
-/// Notes what it is asked to reconcile.
-fn noting(seen: &CacheLookup) -> impl Reconciler + use<> {
-    let seen = seen.clone();
+/// A reconciler that records its requests and succeeds.
+fn recording_reconciler(runs: &RecordedRuns) -> impl Reconciler + use<> {
+    let runs = runs.clone();
     reconcile_fn(move |request| {
-        seen.note(&request);
+        runs.record(&request);
         async { Ok(Outcome::Done) }
     })
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reconciler_by_object_is_told_of_those_that_are_gone() {
+async fn reconcile_object_fn_is_called_for_deleted_objects() {
     let api = FakeApi::new();
     api.put(&map("web"));
     let (_informers, maps) = maps(&api);
-    let told: Arc<Mutex<Vec<String>>> = Arc::default();
-    let noted = Arc::clone(&told);
+    let lookups: Arc<Mutex<Vec<String>>> = Arc::default();
+    let recorded = Arc::clone(&lookups);
     let running = start(
         Controller::new("test")
             .for_(&maps)
             .reconciler(reconcile_object_fn(
                 maps.store(),
-                move |seen: super::super::CacheLookup<ConfigMap>| {
-                    noted.lock().unwrap().push(format!("{seen:?}"));
+                move |lookup: CacheLookup<ConfigMap>| {
+                    recorded.lock().unwrap().push(format!("{lookup:?}"));
                     async { Ok(Outcome::Done) }
                 },
             )),
     );
-    let is_told = async |words: &[&str]| {
+    let wait_for_lookups = async |expected: &[&str]| {
         eventually(async || {
-            let told = told.lock().unwrap().clone();
-            if told == words { Ok(()) } else { Err(told) }
+            let lookups = lookups.lock().unwrap().clone();
+            if lookups == expected { Ok(()) } else { Err(lookups) }
         })
         .await;
     };
-    is_told(&[r#"There("shop/web")"#]).await;
+    wait_for_lookups(&[r#"Found("shop/web")"#]).await;
     assert!(api.remove::<ConfigMap>("shop", "web"));
-    is_told(&[r#"There("shop/web")"#, r#"Gone("shop/web")"#]).await;
+    wait_for_lookups(&[r#"Found("shop/web")"#, r#"NotFound("shop/web")"#]).await;
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_to_an_object_concerns_its_owner_old_and_new() {
+async fn owns_enqueues_the_old_and_the_new_controller() {
     let owned_by = |api_version: &str, kind: &str, name: &str| {
         let owner =
             json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": name, "controller": true});
         object::<Pod>("shop", "pod", &json!({"uid": "1", "ownerReferences": [owner]}))
     };
-    let (api, seen) = (FakeApi::new(), CacheLookup::default());
+    let api = FakeApi::new();
+    let runs = RecordedRuns::default();
     api.put(&owned_by("apps/v1", "ReplicaSet", "a"));
     let informers = SharedInformerFactory::new(api.client());
     let pods = informers.typed::<Pod>(InformerScope::default());
     let sets = informers.typed::<ReplicaSet>(InformerScope::default());
     informers.start();
     let controller = Controller::new("test").for_(&sets).owns(&pods, "apps/ReplicaSet");
-    let running = start(controller.workers(1).reconciler(noting(&seen)));
-    seen.reaches(1).await;
+    let running = start(controller.workers(1).reconciler(recording_reconciler(&runs)));
+    runs.wait_for(1).await;
     api.put(&owned_by("apps/v1", "ReplicaSet", "b"));
-    seen.reaches(3).await;
-    // Neither another kind nor another group is meant; the one that lost it is.
+    runs.wait_for(3).await;
+    // Owners of another kind or group are ignored, but the owner that lost the pod is enqueued.
     api.put(&owned_by("apps/v1", "StatefulSet", "c"));
-    seen.reaches(4).await;
+    runs.wait_for(4).await;
     api.put(&owned_by("other/v1", "ReplicaSet", "d"));
     api.put(&owned_by("apps/v1", "ReplicaSet", "e"));
-    seen.reaches(5).await;
-    let mut keys = seen.keys();
+    runs.wait_for(5).await;
+    let mut keys = runs.keys();
     keys[1..3].sort();
     assert_eq!(keys, ["shop/a", "shop/a", "shop/b", "shop/b", "shop/e"]);
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_without_a_namespace_are_found() {
-    let (api, seen) = (FakeApi::new(), CacheLookup::default());
+async fn owns_finds_cluster_scoped_owners() {
+    let api = FakeApi::new();
+    let runs = RecordedRuns::default();
     let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "1", "controller": true});
     api.put(&object::<Pod>(
         "shop",
@@ -116,29 +118,28 @@ async fn owners_without_a_namespace_are_found() {
     let pods = informers.typed::<Pod>(InformerScope::default());
     informers.start();
     let controller = Controller::new("test").owns(&pods, "Node").cluster_scoped();
-    let running = start(controller.reconciler(noting(&seen)));
-    seen.reaches(1).await;
-    assert_eq!(seen.keys(), ["n1"]);
+    let running = start(controller.reconciler(recording_reconciler(&runs)));
+    runs.wait_for(1).await;
+    assert_eq!(runs.keys(), ["n1"]);
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn live_changes_come_before_what_was_there() {
-    let (api, seen, gate) = (
-        FakeApi::new(),
-        CacheLookup::default(),
-        Arc::new(Semaphore::new(0)),
-    );
+async fn live_changes_are_reconciled_before_the_initial_list() {
+    let api = FakeApi::new();
+    let runs = RecordedRuns::default();
+    let gate = Arc::new(Semaphore::new(0));
     for number in 0..20 {
         api.put(&map(&format!("map-{number:02}")));
     }
     let (_informers, maps) = maps(&api);
-    let (told, held) = (seen.clone(), Arc::clone(&gate));
+    let recorded = runs.clone();
+    let held = Arc::clone(&gate);
     let runner = Controller::new("test")
         .for_(&maps)
         .workers(1)
         .reconciler(reconcile_fn(move |request| {
-            told.note(&request);
+            recorded.record(&request);
             let held = Arc::clone(&held);
             async move {
                 held.acquire().await?.forget();
@@ -146,22 +147,23 @@ async fn live_changes_come_before_what_was_there() {
             }
         }));
     let running = start(runner);
-    seen.reaches(1).await;
+    runs.wait_for(1).await;
     api.edit::<ConfigMap>("shop", "map-19", |map| {
         map.data = Some([("a".to_owned(), "b".to_owned())].into());
     });
     api.put(&map("new"));
     eventually(async || maps.store().len() == 21).await;
     gate.add_permits(100);
-    seen.reaches(21).await;
-    assert_eq!(seen.keys()[1..3], ["shop/map-19", "shop/new"]);
-    assert_eq!(seen.count(), 21);
+    runs.wait_for(21).await;
+    assert_eq!(runs.keys()[1..3], ["shop/map-19", "shop/new"]);
+    assert_eq!(runs.count(), 21);
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_looks_at_labels_wherever_a_key_comes_from() {
-    let (api, seen) = (FakeApi::new(), CacheLookup::default());
+async fn the_label_filter_applies_to_keys_of_all_sources() {
+    let api = FakeApi::new();
+    let runs = RecordedRuns::default();
     let labelled =
         |name: &str, app: &str| object::<ConfigMap>("shop", name, &json!({"labels": {"app": app}}));
     api.put(&labelled("a", "web"));
@@ -173,34 +175,37 @@ async fn a_filter_looks_at_labels_wherever_a_key_comes_from() {
     let running = start(
         controller
             .filter("labels: app=web".parse().unwrap())
-            .reconciler(noting(&seen)),
+            .reconciler(recording_reconciler(&runs)),
     );
-    seen.reaches(1).await;
+    runs.wait_for(1).await;
     api.put(&object::<Pod>("shop", "pod", &json!({})));
-    seen.reaches(2).await;
-    // One that leaves is seen leaving, and then no more.
+    runs.wait_for(2).await;
+    // The change that leaves the filter still causes a reconcile; later ones do not.
     api.put(&labelled("a", "db"));
-    seen.reaches(3).await;
+    runs.wait_for(3).await;
     api.put(&labelled("a", "other"));
     api.put(&labelled("c", "web"));
-    seen.reaches(4).await;
-    assert_eq!(seen.keys(), ["shop/a", "shop/a", "shop/a", "shop/c"]);
+    runs.wait_for(4).await;
+    assert_eq!(runs.keys(), ["shop/a", "shop/a", "shop/a", "shop/c"]);
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_does_not_run_again_before_its_own_write_was_seen() {
-    let (api, seen) = (FakeApi::new(), CacheLookup::default());
+async fn a_key_is_not_reconciled_before_its_own_write_is_seen() {
+    let api = FakeApi::new();
+    let runs = RecordedRuns::default();
     api.put(&map("parent"));
     let (_informers, maps) = maps(&api);
     let children: Api<ConfigMap> = Api::namespaced(api.client(), "shop");
-    let (told, informer) = (seen.clone(), maps.clone());
+    let recorded = runs.clone();
+    let informer = maps.clone();
     let only_parent = |delta: &Delta<ConfigMap>| delta.object().name_any() == "parent";
     let runner = Controller::new("test")
         .for_where(&maps, only_parent)
         .reconciler(reconcile_fn(move |request| {
-            told.note(&request);
-            let (children, informer) = (children.clone(), informer.clone());
+            recorded.record(&request);
+            let children = children.clone();
+            let informer = informer.clone();
             async move {
                 if informer.store().len() < 2 {
                     let child = ConfigMap {
@@ -217,64 +222,65 @@ async fn a_key_does_not_run_again_before_its_own_write_was_seen() {
             }
         }));
     eventually(async || api.requests().iter().any(|request| request.verb == "watch")).await;
-    // The informer hears nothing for a while.
-    api.faults().refuse_watches(3);
+    // The informer receives no events for a while.
+    api.faults().reject_watches(3);
     api.faults().drop_watches();
     let running = start(runner);
     for _ in 0..50 {
         running.handle.queue().add(Key::new("shop", "parent"));
         sleep(Duration::from_millis(10)).await;
     }
-    let runs_before = seen.count();
+    let runs_before = runs.count();
     eventually(async || maps.store().len() == 2).await;
-    eventually(async || seen.count() > runs_before).await;
+    eventually(async || runs.count() > runs_before).await;
     assert_eq!((runs_before, api.list::<ConfigMap>().len()), (1, 2));
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_that_does_not_answer_is_an_error_after_a_while_and_nothing_ran() {
-    let (api, seen) = (FakeApi::new(), CacheLookup::default());
+async fn the_start_fails_if_the_informers_do_not_sync() {
+    let api = FakeApi::new();
+    let runs = RecordedRuns::default();
     api.put(&map("web"));
     api.faults().fail_next(usize::MAX, 503);
     let (_informers, maps) = maps(&api);
     let runner = Controller::new("test")
         .for_(&maps)
         .cache_sync_timeout(30 * SECOND);
-    let runner = runner.reconciler(noting(&seen));
+    let runner = runner.reconciler(recording_reconciler(&runs));
     let begin = Instant::now();
-    let mistake = runner.run(Stop::new()).await.unwrap_err();
-    assert!(mistake.to_string().contains("503"), "{mistake}");
-    assert_eq!((begin.elapsed(), seen.count()), (30 * SECOND, 0));
+    let error = runner.run(Stop::new()).await.unwrap_err();
+    assert!(error.to_string().contains("503"), "{error}");
+    assert_eq!((begin.elapsed(), runs.count()), (30 * SECOND, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn users_hear_once_of_an_object_that_fails_again_and_again() {
-    let (api, seen) = (FakeApi::new(), CacheLookup::default());
+async fn a_repeatedly_failing_object_gets_one_event() {
+    let api = FakeApi::new();
+    let runs = RecordedRuns::default();
     let uid = api.put(&map("web")).metadata.uid;
     let (_informers, maps) = maps(&api);
-    let (events, stop, mut tasks) = (
-        Arc::new(EventBroadcaster::new(api.client())),
-        Stop::new(),
-        JoinSet::new(),
-    );
-    let (writer, told) = (Arc::clone(&events), stop.clone());
-    tasks.spawn(async move { crate::manager::Runnable::run(&*writer, told).await });
-    let noted = seen.clone();
+    let broadcaster = Arc::new(EventBroadcaster::new(api.client()));
+    let stop = Stop::new();
+    let mut tasks = JoinSet::new();
+    let writer = Arc::clone(&broadcaster);
+    let writer_stop = stop.clone();
+    tasks.spawn(async move { crate::manager::Runnable::run(&*writer, writer_stop).await });
+    let recorded = runs.clone();
     let controller = Controller::new("test")
         .for_(&maps)
-        .recorder::<ConfigMap>(&events.recorder("test"));
+        .recorder::<ConfigMap>(&broadcaster.recorder("test"));
     let running = start(controller.reconciler(reconcile_fn(move |request| {
-        noted.note(&request);
+        recorded.record(&request);
         async { Err(Error::unknown("no luck")) }
     })));
-    seen.reaches(9).await;
+    runs.wait_for(9).await;
     running.stop(SECOND).await.unwrap();
     stop.stop(60 * SECOND);
     tasks.join_next().await.unwrap().unwrap().unwrap();
-    let told: Vec<k8s_openapi::api::events::v1::Event> = api.list();
-    let [event] = told.as_slice() else {
-        panic!("{told:?}");
+    let events: Vec<k8s_openapi::api::events::v1::Event> = api.list();
+    let [event] = events.as_slice() else {
+        panic!("{events:?}");
     };
     assert_eq!(event.reason.as_deref(), Some("ReconcileFailed"));
     assert!(

@@ -1,3 +1,5 @@
+//! Controllers with a scripted source.
+
 mod api;
 
 use std::{
@@ -27,46 +29,47 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A source that a test speaks through.
+/// A source whose keys the test adds.
 #[derive(Clone)]
-struct Script {
-    keys: watch::Sender<Option<Enqueuer>>,
+struct ScriptedSource {
+    enqueuer: watch::Sender<Option<Enqueuer>>,
     is_synced: watch::Sender<bool>,
 }
 
-struct Playing(Script);
+struct RunningScriptedSource(ScriptedSource);
 
-impl Script {
+impl ScriptedSource {
     fn new() -> Self {
-        Script {
-            keys: watch::Sender::new(None),
+        ScriptedSource {
+            enqueuer: watch::Sender::new(None),
             is_synced: watch::Sender::new(true),
         }
     }
 
+    /// Adds a key. Returns false if the source is not started.
     fn add(&self, key: &str) -> bool {
-        let keys = self.keys.borrow();
-        keys.as_ref().is_some_and(|keys| {
-            keys.add(key.parse().unwrap());
+        let enqueuer = self.enqueuer.borrow();
+        enqueuer.as_ref().is_some_and(|enqueuer| {
+            enqueuer.add(key.parse().unwrap());
             true
         })
     }
 
-    /// Adds a key once the controller listens.
-    async fn say(&self, key: &str) {
-        self.keys.subscribe().wait_for(Option::is_some).await.unwrap();
+    /// Adds a key as soon as the source is started.
+    async fn add_when_started(&self, key: &str) {
+        self.enqueuer.subscribe().wait_for(Option::is_some).await.unwrap();
         assert!(self.add(key));
     }
 }
 
-impl Source for Script {
-    fn start(&self, keys: Enqueuer) -> Box<dyn RunningSource> {
-        self.keys.send_replace(Some(keys));
-        Box::new(Playing(self.clone()))
+impl Source for ScriptedSource {
+    fn start(&self, enqueuer: Enqueuer) -> Box<dyn RunningSource> {
+        self.enqueuer.send_replace(Some(enqueuer));
+        Box::new(RunningScriptedSource(self.clone()))
     }
 }
 
-impl RunningSource for Playing {
+impl RunningSource for RunningScriptedSource {
     fn wait_for_sync(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let mut is_synced = self.0.is_synced.subscribe();
@@ -75,22 +78,23 @@ impl RunningSource for Playing {
     }
 
     fn sync_error(&self) -> Option<String> {
-        Some("nobody answers".to_owned())
+        Some("no response".to_owned())
     }
 }
 
-impl Drop for Playing {
+impl Drop for RunningScriptedSource {
     fn drop(&mut self) {
-        self.0.keys.send_replace(None);
+        self.0.enqueuer.send_replace(None);
     }
 }
 
-/// What was run, in order.
+/// The keys that were reconciled, in order, with their failures before.
 #[derive(Clone, Default)]
-struct CacheLookup(Arc<Mutex<Vec<(String, u32)>>>);
+struct RecordedRuns(Arc<Mutex<Vec<(String, u32)>>>);
 
-impl CacheLookup {
-    fn note(&self, request: &Request) -> usize {
+impl RecordedRuns {
+    /// Records a run. Returns the number of runs.
+    fn record(&self, request: &Request) -> usize {
         let mut runs = self.0.lock().unwrap();
         runs.push((request.key.to_string(), request.failures));
         runs.len()
@@ -109,7 +113,7 @@ impl CacheLookup {
         self.0.lock().unwrap().len()
     }
 
-    async fn reaches(&self, count: usize) {
+    async fn wait_for(&self, count: usize) {
         let reached = async {
             while self.count() < count {
                 sleep(Duration::from_millis(1)).await;
@@ -120,106 +124,117 @@ impl CacheLookup {
     }
 }
 
-/// A controller that runs, in a task that ends with this.
-struct Running {
+/// A running controller. Its task is aborted when this is dropped.
+struct RunningController {
     stop: Stop,
     tasks: JoinSet<Result<(), BoxError>>,
     handle: ControllerHandle,
 }
 
-fn start<R: Reconciler>(runner: ControllerRunner<R>) -> Running {
-    let (stop, mut tasks, handle) = (Stop::new(), JoinSet::new(), runner.handle());
-    let told = stop.clone();
-    tasks.spawn(async move { runner.run(told).await });
-    Running { stop, tasks, handle }
+fn start<R: Reconciler>(runner: ControllerRunner<R>) -> RunningController {
+    let stop = Stop::new();
+    let mut tasks = JoinSet::new();
+    let handle = runner.handle();
+    let runner_stop = stop.clone();
+    tasks.spawn(async move { runner.run(runner_stop).await });
+    RunningController { stop, tasks, handle }
 }
 
-impl Running {
+impl RunningController {
     async fn stop(mut self, grace: Duration) -> Result<(), BoxError> {
         self.stop.stop(grace);
         self.tasks.join_next().await.unwrap().unwrap()
     }
 }
 
-fn controller(script: &Script) -> Controller {
+fn controller(script: &ScriptedSource) -> Controller {
     Controller::new("test").source(script.clone())
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_during_a_run_causes_one_more_and_no_two_run_at_once() {
-    let (script, seen, gate) = (Script::new(), CacheLookup::default(), Arc::new(Semaphore::new(0)));
-    let (told, held) = (seen.clone(), Arc::clone(&gate));
+async fn changes_during_a_reconcile_cause_one_more_and_no_key_runs_twice_at_once() {
+    let script = ScriptedSource::new();
+    let runs = RecordedRuns::default();
+    let gate = Arc::new(Semaphore::new(0));
+    let recorded = runs.clone();
+    let held = Arc::clone(&gate);
     let running = start(
         controller(&script)
             .workers(4)
             .reconciler(reconcile_fn(move |request| {
                 let held = Arc::clone(&held);
-                told.note(&request);
+                recorded.record(&request);
                 async move {
                     held.acquire().await?.forget();
                     Ok(Outcome::Done)
                 }
             })),
     );
-    script.say("shop/web").await;
-    seen.reaches(1).await;
+    script.add_when_started("shop/web").await;
+    runs.wait_for(1).await;
     for _ in 0..100 {
         script.add("shop/web");
     }
     sleep(SECOND).await;
-    assert_eq!(seen.count(), 1);
+    assert_eq!(runs.count(), 1);
     assert_eq!(
         running.handle.processing(),
         [(Key::new("shop", "web"), running.handle.processing()[0].1)]
     );
     gate.add_permits(10);
-    seen.reaches(2).await;
+    runs.wait_for(2).await;
     sleep(SECOND).await;
-    assert_eq!((seen.count(), running.handle.stats().running), (2, 0));
+    assert_eq!((runs.count(), running.handle.stats().running), (2, 0));
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_many_run_at_once_as_there_are_workers() {
-    let (script, seen) = (Script::new(), CacheLookup::default());
+async fn workers_limit_concurrent_reconciles() {
+    let script = ScriptedSource::new();
+    let runs = RecordedRuns::default();
     let [now, most] = [0, 1].map(|_| Arc::new(AtomicUsize::new(0)));
-    let (told, running_now, most_then) = (seen.clone(), Arc::clone(&now), Arc::clone(&most));
+    let recorded = runs.clone();
+    let running_now = Arc::clone(&now);
+    let most_then = Arc::clone(&most);
     let running = start(
         controller(&script)
             .workers(3)
             .reconciler(reconcile_fn(move |request| {
-                let (told, now, most) = (told.clone(), Arc::clone(&running_now), Arc::clone(&most_then));
+                let recorded = recorded.clone();
+                let now = Arc::clone(&running_now);
+                let most = Arc::clone(&most_then);
                 async move {
                     most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
                     sleep(SECOND).await;
                     now.fetch_sub(1, SeqCst);
-                    told.note(&request);
+                    recorded.record(&request);
                     Ok(Outcome::Done)
                 }
             })),
     );
     for number in 0..30 {
-        script.say(&format!("shop/{number}")).await;
+        script.add_when_started(&format!("shop/{number}")).await;
     }
     let begin = Instant::now();
-    seen.reaches(30).await;
+    runs.wait_for(30).await;
     assert_eq!(most.load(SeqCst), 3);
     assert!(begin.elapsed() < 11 * SECOND, "{:?}", begin.elapsed());
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn outcomes_say_when_a_key_runs_again() {
-    let (script, seen) = (Script::new(), CacheLookup::default());
-    let told = seen.clone();
+async fn the_outcome_decides_when_a_key_runs_again() {
+    let script = ScriptedSource::new();
+    let runs = RecordedRuns::default();
+    let recorded = runs.clone();
     let priorities: Arc<Mutex<Vec<i32>>> = Arc::default();
-    let noted = Arc::clone(&priorities);
+    let recorded_priorities = Arc::clone(&priorities);
     let running = start(
         controller(&script)
             .workers(1)
             .reconciler(reconcile_fn(move |request: Request| {
-                noted.lock().unwrap().push(request.priority);
-                let outcome = match told.note(&request) {
+                recorded_priorities.lock().unwrap().push(request.priority);
+                let outcome = match recorded.record(&request) {
                     1 => Outcome::requeue_after(10 * SECOND),
                     2 => Outcome::RequeueWithPriority(7),
                     _ => Outcome::done(),
@@ -228,21 +243,22 @@ async fn outcomes_say_when_a_key_runs_again() {
             })),
     );
     let begin = Instant::now();
-    script.say("shop/web").await;
-    seen.reaches(3).await;
+    script.add_when_started("shop/web").await;
+    runs.wait_for(3).await;
     assert_eq!(begin.elapsed().as_secs(), 10);
     sleep(100 * SECOND).await;
     assert_eq!(
-        (seen.count(), priorities.lock().unwrap().clone()),
+        (runs.count(), priorities.lock().unwrap().clone()),
         (3, vec![0, 0, 7])
     );
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_fails_is_tried_again_later_each_time() {
-    let (script, seen) = (Script::new(), CacheLookup::default());
-    let told = seen.clone();
+async fn failing_keys_are_retried_with_backoff() {
+    let script = ScriptedSource::new();
+    let runs = RecordedRuns::default();
+    let recorded = runs.clone();
     let backoff = |options| WorkQueueOptions {
         backoff: ExponentialBackoff {
             base: SECOND,
@@ -253,7 +269,7 @@ async fn a_key_that_fails_is_tried_again_later_each_time() {
     let runner = controller(&script)
         .queue(backoff)
         .reconciler(reconcile_fn(move |request| {
-            let run = told.note(&request);
+            let run = recorded.record(&request);
             async move {
                 match run {
                     1..=4 => Err(Error::unknown("not yet")),
@@ -263,12 +279,12 @@ async fn a_key_that_fails_is_tried_again_later_each_time() {
         }));
     let running = start(runner);
     let begin = Instant::now();
-    script.say("shop/web").await;
-    seen.reaches(5).await;
+    script.add_when_started("shop/web").await;
+    runs.wait_for(5).await;
     assert_eq!(begin.elapsed().as_secs(), 1 + 2 + 4 + 4);
-    script.say("shop/web").await;
-    seen.reaches(6).await;
-    let failures: Vec<_> = seen
+    script.add_when_started("shop/web").await;
+    runs.wait_for(6).await;
+    let failures: Vec<_> = runs
         .0
         .lock()
         .unwrap()
@@ -280,79 +296,83 @@ async fn a_key_that_fails_is_tried_again_later_each_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_given_up_after_exactly_as_many_retries_as_it_may_have() {
-    let (script, seen) = (Script::new(), CacheLookup::default());
-    let told = seen.clone();
+async fn a_key_is_dropped_after_max_retries_until_it_is_added_again() {
+    let script = ScriptedSource::new();
+    let runs = RecordedRuns::default();
+    let recorded = runs.clone();
     let running = start(
         controller(&script)
             .max_retries(5)
             .reconciler(reconcile_fn(move |request| {
-                told.note(&request);
+                recorded.record(&request);
                 async { Err(Error::transient("never")) }
             })),
     );
-    script.say("shop/web").await;
+    script.add_when_started("shop/web").await;
     sleep(Duration::from_hours(1)).await;
-    assert_eq!(seen.count(), 6);
+    assert_eq!(runs.count(), 6);
     let last = &running.handle.last_errors()[0];
     assert_eq!(
         (last.key.as_str(), last.failures, last.message.as_str()),
         ("shop/web", 6, "never")
     );
-    // Until something happens to it.
-    script.say("shop/web").await;
+    // An addition starts over.
+    script.add_when_started("shop/web").await;
     sleep(Duration::from_hours(1)).await;
-    assert_eq!(seen.count(), 12);
+    assert_eq!(runs.count(), 12);
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_succeed_is_not_tried_again_until_the_object_changes() {
-    let (script, seen) = (Script::new(), CacheLookup::default());
-    let told = seen.clone();
+async fn permanent_errors_are_not_retried_until_the_object_changes() {
+    let script = ScriptedSource::new();
+    let runs = RecordedRuns::default();
+    let recorded = runs.clone();
     let running = start(controller(&script).reconciler(reconcile_fn(move |request| {
-        told.note(&request);
+        recorded.record(&request);
         async { Err(Error::permanent("a size must be a number")) }
     })));
-    script.say("shop/web").await;
+    script.add_when_started("shop/web").await;
     sleep(Duration::from_hours(1)).await;
-    assert_eq!(seen.count(), 1);
-    script.say("shop/web").await;
+    assert_eq!(runs.count(), 1);
+    script.add_when_started("shop/web").await;
     sleep(Duration::from_hours(1)).await;
-    assert_eq!(seen.count(), 2);
+    assert_eq!(runs.count(), 2);
     assert_eq!(running.handle.last_errors().len(), 2);
     assert_eq!(running.handle.last_errors()[0].class, Some(ErrorClass::Permanent));
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_to_be_left_alone_is() {
-    let (script, seen) = (Script::new(), CacheLookup::default());
-    let told = seen.clone();
+async fn retry_after_delays_the_retry() {
+    let script = ScriptedSource::new();
+    let runs = RecordedRuns::default();
+    let recorded = runs.clone();
     let running = start(controller(&script).reconciler(reconcile_fn(move |request| {
-        told.note(&request);
+        recorded.record(&request);
         async { Err(Error::transient("busy").with_retry_after(10 * SECOND)) }
     })));
     let begin = Instant::now();
-    script.say("shop/web").await;
-    seen.reaches(3).await;
+    script.add_when_started("shop/web").await;
+    runs.wait_for(3).await;
     assert_eq!(begin.elapsed().as_secs(), 20);
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_survives_panics_and_hanging_reconciles() {
-    let (script, seen) = (Script::new(), CacheLookup::default());
+async fn workers_survive_panics_and_timeouts() {
+    let script = ScriptedSource::new();
+    let runs = RecordedRuns::default();
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
-    let told = seen.clone();
+    let recorded = runs.clone();
     let controller = controller(&script)
         .workers(1)
         .timeout(10 * SECOND)
         .metrics(&metrics);
     let running = start(controller.reconciler(reconcile_fn(move |request| {
-        let run = told.note(&request);
-        // One panics before there is a future, one within it.
+        let run = recorded.record(&request);
+        // One reconcile panics before it returns a future, one in its future.
         assert!(run != 1, "the first");
         async move {
             match run {
@@ -363,8 +383,8 @@ async fn a_worker_survives_panics_and_hanging_reconciles() {
         }
     })));
     let begin = Instant::now();
-    script.say("shop/web").await;
-    seen.reaches(4).await;
+    script.add_when_started("shop/web").await;
+    runs.wait_for(4).await;
     assert_eq!(begin.elapsed().as_secs(), 10);
     sleep(SECOND).await;
     let text = metrics::encode_text(&registry);
@@ -384,139 +404,144 @@ async fn a_worker_survives_panics_and_hanging_reconciles() {
         .map(|error| error.message)
         .collect();
     let expected = [
-        "it took longer than 10s",
-        "it panicked: the second",
-        "it panicked: the first",
+        "timed out after 10s",
+        "panicked: the second",
+        "panicked: the first",
     ];
     assert_eq!(messages, expected);
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_ready_is_worked_off_before_the_end() {
-    let (script, seen) = (Script::new(), CacheLookup::default());
-    let told = seen.clone();
+async fn ready_keys_are_reconciled_before_the_stop() {
+    let script = ScriptedSource::new();
+    let runs = RecordedRuns::default();
+    let recorded = runs.clone();
     let running = start(
         controller(&script)
             .workers(2)
             .reconciler(reconcile_fn(move |request| {
-                let told = told.clone();
+                let recorded = recorded.clone();
                 async move {
                     sleep(SECOND).await;
-                    told.note(&request);
+                    recorded.record(&request);
                     Ok(Outcome::requeue_after(SECOND))
                 }
             })),
     );
     for number in 0..20 {
-        script.say(&format!("shop/{number}")).await;
+        script.add_when_started(&format!("shop/{number}")).await;
     }
     let begin = Instant::now();
     running.stop(60 * SECOND).await.unwrap();
-    assert_eq!((seen.count(), begin.elapsed()), (20, 10 * SECOND));
+    assert_eq!((runs.count(), begin.elapsed()), (20, 10 * SECOND));
     assert!(!script.add("shop/late"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_an_end_even_if_work_is_left() {
-    let (script, seen) = (Script::new(), CacheLookup::default());
-    let told = seen.clone();
+async fn the_deadline_ends_a_stop_with_keys_left() {
+    let script = ScriptedSource::new();
+    let runs = RecordedRuns::default();
+    let recorded = runs.clone();
     let running = start(
         controller(&script)
             .workers(1)
             .reconciler(reconcile_fn(move |request| {
-                told.note(&request);
+                recorded.record(&request);
                 async {
                     sleep(Duration::from_hours(1)).await;
                     Ok(Outcome::Done)
                 }
             })),
     );
-    script.say("shop/a").await;
-    script.say("shop/b").await;
-    seen.reaches(1).await;
+    script.add_when_started("shop/a").await;
+    script.add_when_started("shop/b").await;
+    runs.wait_for(1).await;
     let begin = Instant::now();
     running.stop(5 * SECOND).await.unwrap();
-    assert_eq!((begin.elapsed(), seen.count()), (5 * SECOND, 1));
+    assert_eq!((begin.elapsed(), runs.count()), (5 * SECOND, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_worker_begins_before_the_sources_are_synced_and_waiting_has_an_end() {
-    let (script, seen) = (Script::new(), CacheLookup::default());
+async fn workers_start_after_the_sync_which_has_a_timeout() {
+    let script = ScriptedSource::new();
+    let runs = RecordedRuns::default();
     script.is_synced.send_replace(false);
-    let told = seen.clone();
+    let recorded = runs.clone();
     let runner = controller(&script)
         .cache_sync_timeout(30 * SECOND)
         .reconciler(reconcile_fn(move |request| {
-            told.note(&request);
+            recorded.record(&request);
             async { Ok(Outcome::Done) }
         }));
     let begin = Instant::now();
-    let (ended, ()) = tokio::join!(runner.run(Stop::new()), script.say("shop/web"));
-    let mistake = ended.unwrap_err().to_string();
-    assert_eq!((begin.elapsed(), seen.count()), (30 * SECOND, 0));
-    assert!(
-        mistake.contains("test") && mistake.contains("nobody answers"),
-        "{mistake}"
-    );
-    // It may be started again, and then it works.
+    let (result, ()) = tokio::join!(runner.run(Stop::new()), script.add_when_started("shop/web"));
+    let error = result.unwrap_err().to_string();
+    assert_eq!((begin.elapsed(), runs.count()), (30 * SECOND, 0));
+    assert!(error.contains("test") && error.contains("no response"), "{error}");
+    // The controller can be started again.
     script.is_synced.send_replace(true);
     let running = start(runner);
-    script.say("shop/web").await;
-    seen.reaches(1).await;
+    script.add_when_started("shop/web").await;
+    runs.wait_for(1).await;
     assert!(running.handle.is_synced());
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn sources_come_and_go_while_it_runs() {
-    let (first, second, seen) = (Script::new(), Script::new(), CacheLookup::default());
-    let told = seen.clone();
+async fn sources_can_be_added_and_removed_while_running() {
+    let first = ScriptedSource::new();
+    let second = ScriptedSource::new();
+    let runs = RecordedRuns::default();
+    let recorded = runs.clone();
     let running = start(controller(&first).reconciler(reconcile_fn(move |request| {
-        told.note(&request);
+        recorded.record(&request);
         async { Ok(Outcome::Done) }
     })));
-    first.say("shop/a").await;
+    first.add_when_started("shop/a").await;
     let id = running.handle.add_source(second.clone());
     assert!(second.add("shop/b"));
-    seen.reaches(2).await;
+    runs.wait_for(2).await;
     assert!(running.handle.remove_source(id) && !running.handle.remove_source(id));
     assert!(!second.add("shop/c"));
-    first.say("shop/d").await;
-    seen.reaches(3).await;
-    assert_eq!(seen.keys(), ["shop/a", "shop/b", "shop/d"]);
+    first.add_when_started("shop/d").await;
+    runs.wait_for(3).await;
+    assert_eq!(runs.keys(), ["shop/a", "shop/b", "shop/d"]);
     running.stop(SECOND).await.unwrap();
     assert!(!first.add("shop/e"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filter_keeps_the_others_out() {
-    let (script, seen) = (Script::new(), CacheLookup::default());
-    let told = seen.clone();
+async fn the_filter_drops_other_keys() {
+    let script = ScriptedSource::new();
+    let runs = RecordedRuns::default();
+    let recorded = runs.clone();
     let controller = controller(&script).filter("shop/*; !shop/b".parse().unwrap());
     let running = start(controller.reconciler(reconcile_fn(move |request| {
-        told.note(&request);
+        recorded.record(&request);
         async { Ok(Outcome::Done) }
     })));
     for key in ["shop/a", "shop/b", "blog/a", "shop/c"] {
-        script.say(key).await;
+        script.add_when_started(key).await;
     }
-    seen.reaches(2).await;
+    runs.wait_for(2).await;
     sleep(SECOND).await;
-    assert_eq!(seen.keys(), ["shop/a", "shop/c"]);
+    assert_eq!(runs.keys(), ["shop/a", "shop/c"]);
     running.stop(SECOND).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hot_key_and_a_busy_namespace_do_not_keep_the_others_waiting() {
-    let (script, seen) = (Script::new(), CacheLookup::default());
-    let (told, again) = (seen.clone(), script.clone());
+async fn a_hot_key_and_a_busy_namespace_do_not_starve_others() {
+    let script = ScriptedSource::new();
+    let runs = RecordedRuns::default();
+    let recorded = runs.clone();
+    let again = script.clone();
     let running = start(
         controller(&script)
             .workers(1)
             .reconciler(reconcile_fn(move |request| {
-                told.note(&request);
-                // Something happens to the hot key whenever it runs.
+                recorded.record(&request);
+                // The hot key is added again during each of its reconciles.
                 if request.key.name() == "hot" {
                     again.add("busy/hot");
                 }
@@ -526,14 +551,14 @@ async fn a_hot_key_and_a_busy_namespace_do_not_keep_the_others_waiting() {
                 }
             })),
     );
-    script.say("busy/hot").await;
+    script.add_when_started("busy/hot").await;
     for number in 0..100 {
-        script.say(&format!("busy/{number}")).await;
+        script.add_when_started(&format!("busy/{number}")).await;
     }
-    script.say("quiet/a").await;
-    script.say("quiet/b").await;
-    seen.reaches(104).await;
-    let keys = seen.keys();
+    script.add_when_started("quiet/a").await;
+    script.add_when_started("quiet/b").await;
+    runs.wait_for(104).await;
+    let keys = runs.keys();
     let position = |key: &str| keys.iter().position(|known| known == key).unwrap_or(usize::MAX);
     assert!(position("quiet/a") <= 3 && position("quiet/b") <= 5, "{keys:?}");
     let mut counts = BTreeMap::new();
@@ -545,16 +570,17 @@ async fn a_hot_key_and_a_busy_namespace_do_not_keep_the_others_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_fifth_failure_in_a_row_is_reported_once() {
-    let (script, seen) = (Script::new(), CacheLookup::default());
+async fn the_fifth_failure_in_a_row_is_counted_once() {
+    let script = ScriptedSource::new();
+    let runs = RecordedRuns::default();
     let mut registry = Registry::default();
     let metrics = Metrics::new(&mut registry);
-    let told = seen.clone();
+    let recorded = runs.clone();
     let running = start(
         controller(&script)
             .metrics(&metrics)
             .reconciler(reconcile_fn(move |request| {
-                told.note(&request);
+                recorded.record(&request);
                 async { Err(Error::unknown("no")) }
             })),
     );
@@ -562,11 +588,11 @@ async fn the_fifth_failure_in_a_row_is_reported_once() {
         let line = format!(r#"controller_reconcile_stuck_total{{controller="test"}} {times}"#);
         metrics::encode_text(&registry).contains(&line)
     };
-    script.say("shop/web").await;
-    seen.reaches(5).await;
+    script.add_when_started("shop/web").await;
+    runs.wait_for(5).await;
     sleep(Duration::from_millis(1)).await;
     assert!(stuck(1));
-    seen.reaches(12).await;
+    runs.wait_for(12).await;
     assert!(stuck(1));
     running.stop(SECOND).await.unwrap();
 }

@@ -1,11 +1,11 @@
-//! An informer against a server that misbehaves.
+//! Informers against a server that fails in various ways.
 
+mod fake_server;
 mod faults;
-mod model;
+mod handlers;
+mod observer;
+mod random_steps;
 mod sharing;
-mod telling;
-mod view;
-mod world;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,42 +15,40 @@ use serde::Deserialize;
 use super::{Informer, InformerOptions, InformerScope, SharedInformerFactory};
 use crate::object::{Object, SlimObject};
 
-/// What is kept of the objects.
 #[derive(Debug, Deserialize)]
-struct Content {
+struct TestFields {
     #[serde(default)]
     data: BTreeMap<String, String>,
 }
 
-type Thing = SlimObject<Content>;
+type TestObject = SlimObject<TestFields>;
 
-/// An informer of a world, started.
+/// A started informer of the config maps of a server.
 fn informer(
-    world: &world::World,
-    options: InformerOptions<Thing>,
-) -> (SharedInformerFactory, Informer<Thing>) {
-    let informers = SharedInformerFactory::new(world.client()).with_random(|| 0.5);
+    server: &fake_server::FakeServer,
+    options: InformerOptions<TestObject>,
+) -> (SharedInformerFactory, Informer<TestObject>) {
+    let informers = SharedInformerFactory::new(server.client()).with_random(|| 0.5);
     let informer = informers
-        .slim_with::<ConfigMap, Content>(InformerScope::default(), options)
+        .slim_with::<ConfigMap, TestFields>(InformerScope::default(), options)
         .unwrap();
     informers.start();
     (informers, informer)
 }
 
-/// The names in the store, with their versions.
-fn held<T: Object>(informer: &Informer<T>) -> BTreeMap<String, String> {
+/// The names in the store, with their resource versions.
+fn stored_versions<T: Object>(informer: &Informer<T>) -> BTreeMap<String, String> {
     let objects = informer.store().all();
     let pair = |object: &std::sync::Arc<T>| (object.name().to_owned(), object.resource_version().to_owned());
     objects.iter().map(pair).collect()
 }
 
-/// Waits until something holds.
-async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     for _ in 0..6_000 {
-        if holds() {
+        if condition() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("it does not come to this: {what}");
+    panic!("timed out waiting for {what}");
 }

@@ -1,45 +1,45 @@
-//! Settings as flags.
+//! Settings as command line flags.
 
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
 
 use super::{
-    Config, ConfigError, ConfigValue, ControllerSetting, Origin, file,
+    Config, ConfigError, ConfigValue, ControllerSetting, ValueSource, file,
     keys::{KEYS, Setting},
 };
 
-/// What a command line asks for.
+/// What a command line requests.
 #[derive(Debug)]
 pub(in crate::manager) enum CommandLine {
-    /// To run.
+    /// Run the program.
     Run(Box<Config>),
-    /// To list the reconcilers of the program.
+    /// List the reconcilers of the program.
     List,
-    /// To print the definitions of its resources.
+    /// Print the CRDs of the program.
     PrintCrds,
 }
 
-/// Why a command line is not followed.
+/// Why a command line is rejected.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::manager) enum CommandLineError {
-    /// The line itself is wrong, or asks for help.
+    /// A usage error, or a request for help.
     #[error("{0}")]
     Line(#[from] clap::Error),
-    /// A file it names cannot be read.
+    /// The configuration file cannot be read.
     #[error("{path}: {error}")]
     File {
-        /// Its path.
+        /// The path of the file.
         path: String,
-        /// Why not.
+        /// The cause.
         error: std::io::Error,
     },
-    /// A setting is wrong.
+    /// A setting is invalid.
     #[error("{0}")]
     Config(#[from] ConfigError),
 }
 
-/// Reads a command line, whose first word is the program's name.
+/// Parses a command line, whose first argument is the program name.
 pub(in crate::manager) fn read(
     program: &'static str,
     about: &str,
@@ -47,8 +47,8 @@ pub(in crate::manager) fn read(
     args: Vec<OsString>,
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<CommandLine, CommandLineError> {
-    let families = families(&args);
-    let matches = command(program, about, own, &families).try_get_matches_from(args)?;
+    let wildcard_keys = wildcard_keys(&args);
+    let matches = command(program, about, own, &wildcard_keys).try_get_matches_from(args)?;
     let mut given = Vec::new();
     if let Some(path) = matches.get_one::<String>("config") {
         let text = std::fs::read_to_string(path).map_err(|error| CommandLineError::File {
@@ -60,34 +60,37 @@ pub(in crate::manager) fn read(
     for setting in KEYS {
         let Some(name) = setting.env else { continue };
         if let Some(value) = env(name).filter(|value| !value.is_empty()) {
-            let (key, origin) = (setting.key.to_owned(), Origin::Env(name));
-            given.push(ConfigValue { key, value, origin });
+            let key = setting.key.to_owned();
+            let source = ValueSource::Env(name);
+            given.push(ConfigValue { key, value, source });
         }
     }
     let keys = KEYS
         .iter()
-        .filter(|setting| setting.family().is_none())
+        .filter(|setting| setting.key_prefix().is_none())
         .map(|setting| setting.key);
     let keys = keys
         .chain(own.iter().map(|own| own.key))
-        .chain(families.iter().map(String::as_str));
+        .chain(wildcard_keys.iter().map(String::as_str));
     for key in keys {
         if let Some(value) = matches.get_one::<String>(key) {
             let flag = KEYS
                 .iter()
                 .find(|setting| setting.key == key)
-                .map_or(key, |setting| setting.shown());
-            let origin = Origin::Flag(format!("--{flag}"));
-            let (key, value) = (key.to_owned(), value.clone());
-            given.push(ConfigValue { key, value, origin });
+                .map_or(key, |setting| setting.flag_name());
+            let source = ValueSource::Flag(format!("--{flag}"));
+            let key = key.to_owned();
+            let value = value.clone();
+            given.push(ConfigValue { key, value, source });
         }
     }
     if let Some(value) = matches.get_one::<String>("v") {
-        let (key, value) = ("log.level".to_owned(), value.clone());
-        let origin = Origin::Flag("-v".to_owned());
-        given.push(ConfigValue { key, value, origin });
+        let key = "log.level".to_owned();
+        let value = value.clone();
+        let source = ValueSource::Flag("-v".to_owned());
+        given.push(ConfigValue { key, value, source });
     }
-    let config = Config::from_given(&given, own)?;
+    let config = Config::from_values(&given, own)?;
     if matches.get_flag("list") {
         return Ok(CommandLine::List);
     }
@@ -98,14 +101,14 @@ pub(in crate::manager) fn read(
 }
 
 impl Setting {
-    /// Its flag as help shows it.
-    fn shown(&self) -> &'static str {
+    /// The name of the flag in the help.
+    fn flag_name(&self) -> &'static str {
         if self.flag.is_empty() { self.key } else { self.flag }
     }
 }
 
-/// The flags on the line whose names are made up by whoever wrote it: `--resource-filter.pods`.
-fn families(args: &[OsString]) -> Vec<String> {
+/// The flags on the command line whose key matches a wildcard, e.g. `--resource-filter.pods`.
+fn wildcard_keys(args: &[OsString]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     for arg in args
         .iter()
@@ -116,15 +119,20 @@ fn families(args: &[OsString]) -> Vec<String> {
             continue;
         };
         let key = flag.split_once('=').map_or(flag, |(key, _)| key);
-        let is_of_family = Setting::find(key).is_some_and(|(setting, _)| setting.family().is_some());
-        if is_of_family && !keys.iter().any(|known| known == key) {
+        let has_wildcard = Setting::find(key).is_some_and(|(setting, _)| setting.key_prefix().is_some());
+        if has_wildcard && !keys.iter().any(|known| known == key) {
             keys.push(key.to_owned());
         }
     }
     keys
 }
 
-fn command(program: &'static str, about: &str, own: &[ControllerSetting], families: &[String]) -> Command {
+fn command(
+    program: &'static str,
+    about: &str,
+    own: &[ControllerSetting],
+    wildcard_keys: &[String],
+) -> Command {
     let config = Arg::new("config").short('c').long("config").value_name("FILE");
     let list = Arg::new("list").long("list").action(ArgAction::SetTrue);
     let crds = Arg::new("print-crds")
@@ -138,15 +146,15 @@ fn command(program: &'static str, about: &str, own: &[ControllerSetting], famili
     let mut command = Command::new(program)
         .about(about.to_owned())
         .version(env!("CARGO_PKG_VERSION"))
-        .arg(config.help("Settings in YAML; each flag below goes before the file"))
-        .arg(list.help("List the reconcilers of this program, and end"))
-        .arg(crds.help("Print the definitions of the resources of this program, and end"))
-        .arg(v.help("How chatty the log is: 0 to 2 info, 3 debug, 5 trace; -v is debug, -vv trace"));
+        .arg(config.help("Path to a YAML configuration file; flags override it"))
+        .arg(list.help("List the reconcilers of this program and exit"))
+        .arg(crds.help("Print the CRDs of this program and exit"))
+        .arg(v.help("Log verbosity: 0 to 2 info, 3 and 4 debug, 5 trace; -v is debug, -vv is trace"));
     for setting in KEYS {
         let mut arg = Arg::new(setting.key)
-            .long(setting.shown())
+            .long(setting.flag_name())
             .value_name(setting.value);
-        // The real names of a family, if there are any, are added below; this one is for the help.
+        // For a wildcard this flag appears only in the help; the flags on the command line are added below.
         if !setting.flag.is_empty() {
             arg = arg.alias(setting.key);
         }
@@ -160,7 +168,7 @@ fn command(program: &'static str, about: &str, own: &[ControllerSetting], famili
         };
         command = command.arg(arg.help(help));
     }
-    for key in families {
+    for key in wildcard_keys {
         command = command.arg(Arg::new(key.clone()).long(key.clone()).hide(true));
     }
     for own in own {

@@ -1,21 +1,21 @@
 //! The table of settings.
 //!
-//! | key | what it does |
+//! | key | meaning |
 //! | --- | --- |
-//! | `reconcilermgr.*` | the program: addresses, leader election, which cluster |
-//! | `enabled`, `controllers` | which controllers run: `[ats]`, or `"*,-dummy"`; names of controllers or of their resources |
-//! | `resource-filter.<resource>` | which objects a controller looks at: `default/a*`, `~^team-[0-9]+/`, `labels: app=web`; see [`filter`](crate::controller::KeyFilter) |
-//! | `dependencies.<controller>` | what a controller waits for: `redis:6379`, or the name of another controller |
-//! | `workers`, `queueConfig.*`, `reconcileConfig.*` | how controllers work |
-//! | `informerConfig.*` | how informers work |
-//! | `log.*` | what is logged, and how |
+//! | `reconcilermgr.*` | the program: addresses, leader election, connection to the API server |
+//! | `enabled`, `controllers` | the controllers that run: `[ats]`, or `"*,-dummy"`; names of controllers or of their resources |
+//! | `resource-filter.<resource>` | the objects that a controller handles: `default/a*`, `~^team-[0-9]+/`, `labels: app=web`; see [`KeyFilter`](crate::controller::KeyFilter) |
+//! | `dependencies.<controller>` | what a controller waits for before its start: `redis:6379`, or the name of another controller |
+//! | `workers`, `queueConfig.*`, `reconcileConfig.*` | defaults for controllers |
+//! | `informerConfig.*` | defaults for informers |
+//! | `log.*` | the log |
 //!
-//! From the environment come `INFORMER_CACHE_SIZE` (an informer with more objects than that is not healthy, and the program
-//! does not start: memory does not grow without end), `LIST_TIMEOUT` (a list that brings nothing new for so long is asked for
-//! again) and `ENABLE_INCREMENTAL_SYNC` (the first objects come one by one with the watch instead of as a list).
+//! Environment variables: `INFORMER_CACHE_SIZE` (an informer with more objects becomes unhealthy, and the program does not
+//! start; this bounds the memory), `LIST_TIMEOUT` (a list request without progress for this long is retried) and
+//! `ENABLE_INCREMENTAL_SYNC` (initial objects are streamed by the watch instead of listed).
 //!
-//! In a file, dots are levels. Settings that would have no effect are not taken: of the API extension server
-//! (`apiextmgr.*`, `reconcilermgr.apiserver-enabled: true`) unless the program has one and names its settings.
+//! In a file, dots are levels. Settings that would have no effect are rejected: those of the API extension server
+//! (`apiextmgr.*`, `reconcilermgr.apiserver-enabled: true`) are valid only in programs that declare them.
 
 use std::path::PathBuf;
 
@@ -28,19 +28,19 @@ use crate::{
     manager::{selection::ControllerSelection, start_condition::StartCondition},
 };
 
-/// One setting.
+/// An entry of the table of settings.
 pub(in crate::manager) struct Setting {
-    /// Its name in the file, with dots. A `<name>` at the end stands for any.
+    /// The key in the file, with dots for levels. A trailing `<name>` is a wildcard.
     pub(super) key: &'static str,
-    /// Its flag, without the dashes, beside `--` and the key.
+    /// The name of the flag, an alternative to `--` and the key.
     pub(super) flag: &'static str,
-    /// Its variable in the environment.
+    /// The environment variable.
     pub(super) env: Option<&'static str>,
-    /// What it is for.
+    /// The help text.
     pub(super) help: &'static str,
-    /// What the value looks like; empty for a switch.
+    /// The placeholder for the value in the help; empty for booleans.
     pub(super) value: &'static str,
-    /// Takes the value; the second argument is what stands for `<name>`.
+    /// Validates and stores the value; the second argument is the runnable of the key that matches the wildcard.
     pub(super) set: fn(&mut Config, &str, &str) -> Result<(), String>,
 }
 
@@ -67,24 +67,24 @@ impl Setting {
         self
     }
 
-    /// The setting of a key, and what stands for `<name>` in it.
+    /// Finds the setting of a key, and the runnable of the key that matches its wildcard.
     pub(super) fn find(key: &str) -> Option<(&'static Setting, &str)> {
-        KEYS.iter().find_map(|setting| match setting.family() {
+        KEYS.iter().find_map(|setting| match setting.key_prefix() {
             None => (setting.key == key).then_some((setting, "")),
-            Some(family) => {
-                let name = key.strip_prefix(family).filter(|name| !name.is_empty())?;
+            Some(prefix) => {
+                let name = key.strip_prefix(prefix).filter(|name| !name.is_empty())?;
                 Some((setting, name))
             }
         })
     }
 
-    /// What comes before `<name>`.
-    pub(super) fn family(&self) -> Option<&'static str> {
-        self.key.split_once('<').map(|(family, _)| family)
+    /// The runnable of the key before its wildcard; none without wildcard.
+    pub(super) fn key_prefix(&self) -> Option<&'static str> {
+        self.key.split_once('<').map(|(prefix, _)| prefix)
     }
 
-    /// Another key of the same setting.
-    pub(super) fn twin(&self) -> Option<&'static str> {
+    /// The other key of a setting with two keys.
+    pub(super) fn alias(&self) -> Option<&'static str> {
         match self.key {
             "workers" => Some("reconcilermgr.concurrence"),
             "reconcilermgr.concurrence" => Some("workers"),
@@ -109,14 +109,14 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.master",
         "master",
         "URL",
-        "Address of the API server, instead of the one in the kubeconfig",
+        "Path to a kubeconfig; default: like kubectl, or the service account of the pod",
         |c, _, v| {
             let is_url = v
                 .parse::<http::Uri>()
                 .is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
             if !is_url && !v.is_empty() {
                 return Err(format!(
-                    "{v:?} is not an address: want http://HOST:PORT or https://HOST:PORT"
+                    "{v:?} is not a URL: expected http://HOST:PORT or https://HOST:PORT"
                 ));
             }
             c.cluster.master = Some(v.to_owned()).filter(|v| !v.is_empty());
@@ -127,7 +127,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.context",
         "context",
         "NAME",
-        "ManagerContext of the kubeconfig",
+        "Context of the kubeconfig; default: the current context",
         |c, _, v| {
             c.cluster.context = Some(v.to_owned()).filter(|v| !v.is_empty());
             Ok(())
@@ -137,7 +137,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.metrics-bind-address",
         "metrics-bind-address",
         "ADDRESS",
-        "Serve /metrics here; default: nowhere",
+        "Address that serves /metrics; default: none",
         |c, _, v| {
             c.metrics_address = address(v)?;
             Ok(())
@@ -147,7 +147,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.health-probe-bind-address",
         "health-probe-bind-address",
         "ADDRESS",
-        "Serve /healthz and /readyz here; default: nowhere",
+        "Address that serves /healthz and /readyz; default: none",
         |c, _, v| {
             c.health_address = address(v)?;
             Ok(())
@@ -157,7 +157,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.profiling",
         "profiling",
         "",
-        "Serve /debug/pprof with health, to callers on this machine",
+        "Serve /debug/pprof on the health address, to local callers only",
         |c, _, v| {
             c.profiling = switch(v)?;
             if c.profiling && !cfg!(feature = "pprof") {
@@ -170,7 +170,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.graceful-shutdown-timeout",
         "graceful-shutdown-timeout",
         "DURATION",
-        "How long a stop may take; default: 30s",
+        "Time for a graceful shutdown; default: 30s",
         |c, _, v| {
             c.grace = parse_duration(v).map_err(|bad| bad.to_string())?;
             Ok(())
@@ -180,7 +180,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.concurrence",
         "concurrence",
         "N",
-        "The same as workers",
+        "Alias of workers",
         |c, _, v| {
             c.controller.workers = number(v, 1)?;
             Ok(())
@@ -190,7 +190,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.portable",
         "portable",
         "",
-        "Leave out what needs a whole cluster",
+        "Disable controllers that need a complete cluster",
         |c, _, v| {
             c.portable = switch(v)?;
             Ok(())
@@ -212,7 +212,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.leader-elect",
         "leader-elect",
         "",
-        "Run controllers only while this process is the leader",
+        "Enable leader election: run controllers only while this process is the leader",
         |c, _, v| {
             c.leader.elect = switch(v)?;
             Ok(())
@@ -222,7 +222,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.leader-elect-lease-duration",
         "leader-elect-lease-duration",
         "DURATION",
-        "When others may take over after the last renewal; default: 15s",
+        "Time after the last renewal when another process may become leader; default: 15s",
         |c, _, v| {
             c.leader.duration = some_time(v)?;
             if c.leader.duration.subsec_nanos() > 0 {
@@ -235,7 +235,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.leader-elect-renew-deadline",
         "leader-elect-renew-deadline",
         "DURATION",
-        "When a leader that cannot renew stops; default: 10s",
+        "Time after which a leader that cannot renew its lease stops leading; default: 10s",
         |c, _, v| {
             c.leader.renew_deadline = some_time(v)?;
             Ok(())
@@ -245,7 +245,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.leader-elect-retry-period",
         "leader-elect-retry-period",
         "DURATION",
-        "How often the lease is renewed or looked at; default: 2s",
+        "Interval between renewals, or attempts to acquire the lease; default: 2s",
         |c, _, v| {
             c.leader.retry = some_time(v)?;
             Ok(())
@@ -255,7 +255,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.leader-elect-resource-name",
         "leader-elect-resource-name",
         "NAME",
-        "Name of the lease; default: that of the program",
+        "Name of the lease; default: name of the program",
         |c, _, v| {
             c.leader.name = Some(v.to_owned()).filter(|v| !v.is_empty());
             Ok(())
@@ -265,7 +265,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.leader-elect-resource-namespace",
         "leader-elect-resource-namespace",
         "NAME",
-        "Namespace of the lease; default: that of the credentials",
+        "Namespace of the lease; default: namespace of the client",
         |c, _, v| {
             c.leader.namespace = Some(v.to_owned()).filter(|v| !v.is_empty());
             Ok(())
@@ -295,7 +295,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "resource-filter.<resource>",
         "",
         "FILTER",
-        "Look only at these objects: glob on NAMESPACE/NAME, ~REGEX, !NOT, `labels: SELECTOR`, with ; between them",
+        "Handle only matching objects: glob on NAMESPACE/NAME, ~REGEX, !NEGATION, `labels: SELECTOR`, separated by ;",
         |c, name, v| {
             v.parse::<KeyFilter>().map_err(|bad| bad.to_string())?;
             c.filters.insert(name.to_owned(), v.to_owned());
@@ -306,10 +306,13 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "dependencies.<controller>",
         "",
         "LIST",
-        "Start the controller when these answer: HOST:PORT, or names of controllers",
+        "Start the controller only when these are ready: HOST:PORT, or names of controllers",
         |c, name, v| {
-            let gates: Result<_, _> = names(v).iter().map(|gate| StartCondition::parse(gate)).collect();
-            c.dependencies.insert(name.to_owned(), gates?);
+            let conditions: Result<_, _> = names(v)
+                .iter()
+                .map(|condition| StartCondition::parse(condition))
+                .collect();
+            c.dependencies.insert(name.to_owned(), conditions?);
             Ok(())
         },
     ),
@@ -317,7 +320,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "workers",
         "workers",
         "N",
-        "How many objects a controller works on at once; default: 4 or the cores",
+        "Number of workers per controller; default: number of CPUs, at most 4",
         |c, _, v| {
             c.controller.workers = number(v, 1)?;
             Ok(())
@@ -327,7 +330,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "queueConfig.maxRetries",
         "max-retries",
         "N",
-        "Drop a key after so many retries; default: never",
+        "Number of retries after which a key is dropped; default: unlimited",
         |c, _, v| {
             c.controller.max_retries = Some(number(v, 0)?);
             Ok(())
@@ -337,7 +340,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "queueConfig.baseDelay",
         "base-delay",
         "DURATION",
-        "How long a key waits after its first failure; default: 5ms",
+        "Backoff after the first failure of a key; default: 5ms",
         |c, _, v| {
             c.controller.base_delay = some_time(v)?;
             Ok(())
@@ -347,7 +350,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "queueConfig.maxDelay",
         "max-delay",
         "DURATION",
-        "How long a key waits at most; default: 1000s",
+        "Maximal backoff of a key; default: 1000s",
         |c, _, v| {
             c.controller.max_delay = some_time(v)?;
             Ok(())
@@ -357,11 +360,11 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "queueConfig.rateLimiterQPS",
         "rate-limiter-qps",
         "N",
-        "How many keys per second a controller works on; default: no limit but 10 retries",
+        "Rate limit of a controller in keys per second; default: 10 for retries, else unlimited",
         |c, _, v| {
             let qps: f64 = v.parse().map_err(|_| format!("{v:?} is not a number"))?;
             if !(qps.is_finite() && qps > 0.0) {
-                return Err("must be more than nothing".to_owned());
+                return Err("must be greater than 0".to_owned());
             }
             c.controller.qps = Some(qps);
             Ok(())
@@ -371,7 +374,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcileConfig.timeout",
         "reconcile-timeout",
         "DURATION",
-        "How long one reconcile may take; default: no limit",
+        "Timeout of one reconcile; default: none",
         |c, _, v| {
             c.controller.timeout = time_or_none(v)?;
             Ok(())
@@ -381,7 +384,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcileConfig.resyncPeriod",
         "resync-period",
         "DURATION",
-        "Look at all objects again so often; default: never",
+        "Resync period of informers; default: none",
         |c, _, v| {
             c.informer.resync = time_or_none(v)?;
             Ok(())
@@ -391,7 +394,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcileConfig.maxConcurrent",
         "max-concurrent",
         "N",
-        "How many reconciles of a controller run at once at most: no controller gets more workers",
+        "Upper limit of workers per controller; default: none",
         |c, _, v| {
             c.controller.max_concurrent = Some(number(v, 1)?);
             Ok(())
@@ -401,7 +404,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "informerConfig.cacheSize",
         "informer-cache-size",
         "N",
-        "How many objects an informer keeps at most; default: no limit",
+        "Maximal number of objects per informer; default: unlimited",
         |c, _, v| {
             c.informer.cache_size = Some(number(v, 1)?);
             Ok(())
@@ -412,7 +415,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "informerConfig.listTimeout",
         "list-timeout",
         "DURATION",
-        "How long a list may take",
+        "Timeout of a list request without progress",
         |c, _, v| {
             c.informer.list_timeout = Some(some_time(v)?);
             Ok(())
@@ -423,7 +426,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "informerConfig.incrementalSync",
         "enable-incremental-sync",
         "",
-        "Take the first objects as events of the watch where the server can; default: false",
+        "Stream initial objects with the watch if the server supports it; default: false",
         |c, _, v| {
             c.informer.incremental_sync = switch(v)?;
             Ok(())
@@ -434,7 +437,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "informerConfig.syncTimeout",
         "sync-timeout",
         "DURATION",
-        "Give up if the first lists take longer; default: 2m",
+        "Timeout for the initial sync of all informers; default: 2m",
         |c, _, v| {
             c.informer.sync_timeout = some_time(v)?;
             Ok(())
@@ -444,7 +447,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "log.level",
         "log-level",
         "LEVEL",
-        "error, warn, info, debug or trace; default: info",
+        "Log level: error, warn, info, debug or trace; default: info",
         |c, _, v| {
             c.log.level = level(v)?;
             Ok(())
@@ -454,7 +457,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "log.development",
         "",
         "",
-        "The same as level debug with callers",
+        "Log at level debug, with callers",
         |c, _, v| {
             if switch(v)? {
                 c.log.level = tracing::Level::DEBUG;
@@ -467,7 +470,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "log.format",
         "log-format",
         "FORMAT",
-        "console or json; default: console",
+        "Format of log lines: console or json; default: console",
         |c, _, v| {
             c.log.format = match v {
                 "console" => LogFormat::Console,
@@ -477,24 +480,18 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
             Ok(())
         },
     ),
-    setting(
-        "log.name",
-        "",
-        "NAME",
-        "A name that every line carries",
-        |c, _, v| {
-            c.log.name = Some(v.to_owned()).filter(|v| !v.is_empty());
-            Ok(())
-        },
-    ),
+    setting("log.name", "", "NAME", "Logger name in every line", |c, _, v| {
+        c.log.name = Some(v.to_owned()).filter(|v| !v.is_empty());
+        Ok(())
+    }),
     setting(
         "log.enable-color",
         "",
         "",
-        "Lines have no colours: only false is taken",
+        "Not supported: only false is accepted",
         |_, _, v| {
             if switch(v)? {
-                return Err("lines have no colours".to_owned());
+                return Err("colored output is not supported".to_owned());
             }
             Ok(())
         },
@@ -503,7 +500,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "log.disable-caller",
         "",
         "",
-        "Do not say which line of code wrote a line; default: true",
+        "Omit file and line of the call; default: true",
         |c, _, v| {
             c.log.caller = !switch(v)?;
             Ok(())
@@ -513,7 +510,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "log.disable-stacktrace",
         "",
         "",
-        "Log panics without their stack; default: false",
+        "Log panics without a backtrace; default: false",
         |c, _, v| {
             c.log.stacktrace = !switch(v)?;
             Ok(())
@@ -523,10 +520,10 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "log.output-paths",
         "",
         "PATH",
-        "stdout, stderr or a file; default: stderr",
+        "Output of the log: stdout, stderr or the path of a file; default: stderr",
         |c, _, v| {
             let [output] = &names(v)[..] else {
-                return Err("want one path".to_owned());
+                return Err("expected exactly one path".to_owned());
             };
             output.clone_into(&mut c.log.output);
             Ok(())
@@ -536,12 +533,12 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "log.error-output-paths",
         "",
         "PATH",
-        "Where what goes wrong with logging is told: only stderr is taken",
+        "Output of errors of the log itself: only stderr is accepted",
         |_, _, v| {
             if v == "stderr" {
                 return Ok(());
             }
-            Err("only stderr is taken".to_owned())
+            Err("only stderr is accepted".to_owned())
         },
     ),
 ];

@@ -1,10 +1,10 @@
-//! What a program is told: by flags, by the environment, by a file.
+//! The configuration of a program: flags, environment variables, and a YAML file.
 //!
-//! Promises:
-//! - Every setting is one line of one table ([`keys`]): its name in the file, its flag, its meaning, its rule. What the table
-//!   does not have is an error, not a warning.
-//! - A flag goes before the environment, the environment before the file, the file before the default.
-//! - All that is wrong is told at once, with file, line and key, before anything connects to anything.
+//! Guarantees:
+//! - Every setting is one entry of one table ([`keys`]): its key in the file, its flag, its help, its validation. A key that is
+//!   not in the table is an error.
+//! - A flag overrides the environment, which overrides the file, which overrides the default.
+//! - All errors are reported at once, with file, line and key, before the first connection.
 
 mod file;
 mod flags;
@@ -26,95 +26,94 @@ pub(super) use self::{
 };
 use super::{selection::ControllerSelection, start_condition::StartCondition};
 
-/// What a program is told.
+/// The configuration of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// How the cluster is reached.
+    /// The connection to the API server.
     pub cluster: ClusterConfig,
-    /// Where figures are served; nowhere by default.
+    /// The address that serves metrics. Default: none.
     pub metrics_address: Option<String>,
-    /// Where health is served; nowhere by default.
+    /// The address that serves health checks. Default: none.
     pub health_address: Option<String>,
-    /// Whether profiles may be taken. Default: no.
+    /// Whether to serve profiles. Default: no.
     pub profiling: bool,
-    /// How long a stop may take. Default: 30 s.
+    /// The time for a graceful shutdown. Default: 30 s.
     pub grace: Duration,
-    /// Which controllers run. Default: all.
+    /// The controllers that run. Default: all.
     pub selection: ControllerSelection,
-    /// Whether controllers of resources that need a whole cluster are left out. Default: no.
+    /// Whether to disable controllers of resources that need a complete cluster. Default: no.
     pub portable: bool,
-    /// Which objects of a resource are looked at, by resource. Default: all.
+    /// Object filters by resource. Default: all objects.
     pub filters: BTreeMap<String, String>,
-    /// What a controller waits for, by name or resource.
+    /// Start conditions by name of a controller or resource.
     pub dependencies: BTreeMap<String, Vec<StartCondition>>,
-    /// How controllers work.
+    /// Defaults for controllers.
     pub controller: ControllerConfig,
-    /// How informers work.
+    /// Defaults for informers.
     pub informer: InformerConfig,
-    /// Whether and how a leader is elected.
+    /// Leader election.
     pub leader: LeaderConfig,
-    /// What is logged, and how.
+    /// The log.
     pub log: LogConfig,
-    /// The settings of the program itself, by key; see [`App::setting`](super::App::setting).
+    /// The program's own settings by key; see [`App::setting`](super::App::setting).
     pub own: BTreeMap<String, String>,
 }
 
-/// How the cluster is reached.
+/// The connection to the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterConfig {
-    /// A file of credentials. Default: what the environment says; the service account within a cluster.
+    /// Path to a kubeconfig. Default: `KUBECONFIG`, `~/.kube/config`, or the service account of the pod.
     pub kubeconfig: Option<PathBuf>,
-    /// The address of the API server, instead of the one in the file.
+    /// The URL of the API server, which overrides the one in the kubeconfig.
     pub master: Option<String>,
-    /// Which context of the file. Default: its current one.
+    /// The context of the kubeconfig. Default: its current context.
     pub context: Option<String>,
 }
 
-/// How controllers work, as far as they do not say otherwise.
+/// Defaults for controllers, which each controller can override.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControllerConfig {
-    /// How many objects one controller works on at once. Default: 4, or as many as the machine has cores if that is less.
+    /// The number of workers per controller. Default: the number of CPUs, at most 4.
     pub workers: usize,
-    /// How long one reconcile may take. Default: as long as it likes.
+    /// The timeout of one reconcile. Default: none.
     pub timeout: Option<Duration>,
-    /// After how many retries a key is dropped. Default: never, which is what level-driven controllers want.
+    /// The number of retries after which a key is dropped. Default: unlimited, as level-triggered controllers need.
     pub max_retries: Option<u32>,
-    /// How long a key waits after its first failure. Default: 5 ms.
+    /// The backoff after the first failure of a key. Default: 5 ms.
     pub base_delay: Duration,
-    /// How long a key waits at most. Default: 1000 s.
+    /// The maximal backoff of a key. Default: 1000 s.
     pub max_delay: Duration,
-    /// How many reconciles of one controller run at once at most, whatever it asks for. Default: no limit.
+    /// The upper limit of workers per controller. Default: none.
     pub max_concurrent: Option<usize>,
-    /// How many keys per second, if limited. Default: retries only, 10 per second after 100 at once.
+    /// The rate limit of a controller in keys per second. Default: retries only, 10 per second with a burst of 100.
     pub qps: Option<f64>,
 }
 
-/// How informers work, as far as they do not say otherwise.
+/// Defaults for informers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InformerConfig {
-    /// How often all objects are looked at again. Default: never.
+    /// The resync period. Default: none.
     pub resync: Option<Duration>,
-    /// How many objects one informer keeps at most. Default: no limit.
+    /// The maximal number of objects per informer. Default: unlimited.
     pub cache_size: Option<usize>,
-    /// How long a list may take. Default: the informer's own.
+    /// The timeout of a list request. Default: that of the informer.
     pub list_timeout: Option<Duration>,
-    /// Whether the first objects come one by one, as events of the watch, where the server can do that. Default: no, as a
-    /// list.
+    /// Whether the initial objects are streamed by the watch (`sendInitialEvents`) if the server supports it. Default: no.
     pub incremental_sync: bool,
-    /// How long the first lists may take in all before the program gives up. Default: 2 minutes.
+    /// The timeout for the initial sync of all caches. Default: 2 minutes.
     pub sync_timeout: Duration,
 }
 
-/// Whether and how a leader is elected.
+/// Leader election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderConfig {
-    /// Whether. Default: no; then this process leads.
+    /// Whether leader election is enabled. Default: no; the process then runs leader-only runnables unconditionally.
     pub elect: bool,
-    /// The name of the lease. Default: that of the program.
+    /// The name of the lease. Default: the name of the program.
     pub name: Option<String>,
-    /// Its namespace. Default: that of the client.
+    /// The namespace of the lease. Default: the namespace of the client.
     pub namespace: Option<String>,
-    /// See [`lease::Options`](crate::leader_election::LeaderElectionConfig). Default: 15 s.
+    /// See [`LeaderElectionConfig`](crate::leader_election::LeaderElectionConfig). Default: 15 s.
     pub duration: Duration,
     /// Default: 10 s.
     pub renew_deadline: Duration,
@@ -122,53 +121,53 @@ pub struct LeaderConfig {
     pub retry: Duration,
 }
 
-/// What is logged, and how.
+/// The log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// The least important messages that are shown. Default: info.
+    /// The log level. Default: info.
     pub level: tracing::Level,
-    /// Lines for humans or JSON. Default: for humans.
+    /// The format of log lines. Default: console.
     pub format: LogFormat,
-    /// A name that every line carries.
+    /// A logger name that is runnable of every line.
     pub name: Option<String>,
-    /// Whether lines say which line of code wrote them. Default: no.
+    /// Whether lines contain file and line of the call. Default: no.
     pub caller: bool,
-    /// Whether a panic is logged with its stack. Default: yes.
+    /// Whether panics are logged with a backtrace. Default: yes.
     pub stacktrace: bool,
-    /// Where lines go: `stdout`, `stderr` or a file. Default: `stderr`.
+    /// The output: `stdout`, `stderr` or the path of a file. Default: `stderr`.
     pub output: String,
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For humans.
+    /// Plain text.
     Console,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// All that is wrong with what a program was told.
+/// All errors in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// One line each.
+    /// The messages.
     pub errors: Vec<String>,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum ValueSource {
     File { path: String, line: u64 },
     Env(&'static str),
     Flag(String),
 }
 
-/// A value that was given for a key, before anybody looked at it.
+/// The value of a key before validation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConfigValue {
     pub(super) key: String,
     pub(super) value: String,
-    pub(super) origin: Origin,
+    pub(super) source: ValueSource,
 }
 
 // --- Config ---
@@ -224,12 +223,12 @@ impl Default for Config {
 }
 
 impl Config {
-    /// A setting of the program itself; empty if the program never named it.
+    /// The value of one of the program's own settings; empty if the program does not declare it.
     pub fn controller_setting(&self, key: &str) -> &str {
         self.own.get(key).map_or("", String::as_str)
     }
 
-    /// A setting of the program itself that is a time, such as `30s`; nothing if it is empty.
+    /// The value of one of the program's own settings as a duration, e.g. `30s`; none if it is empty.
     pub fn controller_duration(&self, key: &str) -> Result<Option<Duration>, ConfigError> {
         let text = Some(self.controller_setting(key)).filter(|text| !text.is_empty());
         let read = text.map(values::parse_duration).transpose();
@@ -238,7 +237,7 @@ impl Config {
         })
     }
 
-    /// A setting of the program itself that is `true` or `false`, which it is if it is empty.
+    /// The value of one of the program's own settings as `true` or `false`; false if it is empty.
     pub fn controller_switch(&self, key: &str) -> Result<bool, ConfigError> {
         match self.controller_setting(key) {
             "" => Ok(false),
@@ -248,14 +247,14 @@ impl Config {
         }
     }
 
-    /// Reads a configuration from the text of a file; `name` is how errors call it.
+    /// Parses a configuration file. `name` identifies the file in errors.
     pub fn from_yaml(name: &str, text: &str) -> Result<Self, ConfigError> {
         let given = file::read(name, text)?;
-        Config::from_given(&given, &[])
+        Config::from_values(&given, &[])
     }
 
-    /// What was given, the least important first, with the program's own settings beside those of the table.
-    pub(super) fn from_given(given: &[ConfigValue], own: &[ControllerSetting]) -> Result<Self, ConfigError> {
+    /// Builds a configuration from values in ascending precedence, including the program's own settings.
+    pub(super) fn from_values(given: &[ConfigValue], own: &[ControllerSetting]) -> Result<Self, ConfigError> {
         let mut config = Config::default();
         let mut errors = Vec::new();
         for setting in own {
@@ -263,7 +262,7 @@ impl Config {
                 .own
                 .insert(setting.key.to_owned(), setting.default.to_owned());
         }
-        let mut told: BTreeMap<&'static str, &ConfigValue> = BTreeMap::new();
+        let mut values: BTreeMap<&'static str, &ConfigValue> = BTreeMap::new();
         for given in given {
             if let Some(own) = own.iter().find(|own| own.key == given.key) {
                 config.own.insert(own.key.to_owned(), given.value.clone());
@@ -272,23 +271,25 @@ impl Config {
             match Setting::find(&given.key) {
                 None => errors.push(format!("{given}: {}", unknown(&given.key, own))),
                 Some((setting, rest)) => {
-                    if let Some(twin) = setting.twin().and_then(|twin| told.get(twin)) {
-                        // Two names of one setting: the more important place wins, but one place has to say one thing.
-                        if twin.origin.place() == given.origin.place() && twin.value != given.value {
+                    if let Some(alias) = setting.alias().and_then(|alias| values.get(alias)) {
+                        // Two keys of one setting: a source of higher precedence wins, but one source must not contradict itself.
+                        if alias.source.precedence() == given.source.precedence()
+                            && alias.value != given.value
+                        {
                             errors.push(format!(
-                                "{given}: {twin} is the same setting, and says {:?}",
-                                twin.value
+                                "{given}: contradicts {alias}, which is the same setting with the value {:?}",
+                                alias.value
                             ));
                         }
                     }
-                    told.insert(setting.key, given);
+                    values.insert(setting.key, given);
                     if let Err(why) = (setting.set)(&mut config, rest, &given.value) {
                         errors.push(format!("{given}: {why}"));
                     }
                 }
             }
         }
-        errors.extend(contradictions(&config, &told));
+        errors.extend(contradictions(&config, &values));
         if errors.is_empty() {
             Ok(config)
         } else {
@@ -297,23 +298,24 @@ impl Config {
     }
 }
 
-/// A setting of the program itself.
+/// A setting that the program itself declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerSetting {
-    /// Its key in the file, with dots; and, behind `--`, its flag.
+    /// The key in the file, with dots for levels, and the name of the flag.
     pub key: &'static str,
-    /// What it is for.
+    /// The help text.
     pub help: &'static str,
-    /// Its value if nobody says otherwise.
+    /// The default value.
     pub default: &'static str,
 }
 
-/// Values that are fine one by one and make no sense together.
-fn contradictions(config: &Config, told: &BTreeMap<&'static str, &ConfigValue>) -> Vec<String> {
+/// Finds values that are valid alone but contradict each other.
+fn contradictions(config: &Config, values: &BTreeMap<&'static str, &ConfigValue>) -> Vec<String> {
     let mut errors = Vec::new();
     let mut both = |first: &'static str, second: &'static str, why: &str| {
         let name = |key: &'static str| {
-            told.get(key)
+            values
+                .get(key)
                 .map_or_else(|| format!("{key} (default)"), ToString::to_string)
         };
         errors.push(format!("{} and {}: {why}", name(first), name(second)));
@@ -323,11 +325,11 @@ fn contradictions(config: &Config, told: &BTreeMap<&'static str, &ConfigValue>) 
         both(
             "queueConfig.baseDelay",
             "queueConfig.maxDelay",
-            "the first delay is longer than the longest",
+            "the base delay must not exceed the maximal delay",
         );
     }
     for key in ["workers", "reconcilermgr.concurrence"] {
-        if told.contains_key(key)
+        if values.contains_key(key)
             && controller
                 .max_concurrent
                 .is_some_and(|max| max < controller.workers)
@@ -335,16 +337,12 @@ fn contradictions(config: &Config, told: &BTreeMap<&'static str, &ConfigValue>) 
             both(
                 key,
                 "reconcileConfig.maxConcurrent",
-                "there are more workers than may run at once",
+                "the number of workers must not exceed the maximal concurrency",
             );
         }
     }
-    if told.contains_key("enabled") && told.contains_key("controllers") {
-        both(
-            "enabled",
-            "controllers",
-            "both say which controllers run; use one",
-        );
+    if values.contains_key("enabled") && values.contains_key("controllers") {
+        both("enabled", "controllers", "both select controllers; use only one");
     }
     let leader = &config.leader;
     if leader.renew_deadline >= leader.duration {
@@ -367,16 +365,16 @@ fn contradictions(config: &Config, told: &BTreeMap<&'static str, &ConfigValue>) 
         "reconcilermgr.leader-elect-resource-name",
         "reconcilermgr.leader-elect-resource-namespace",
     ] {
-        if told.contains_key(key) && !leader.elect {
+        if values.contains_key(key) && !leader.elect {
             both(
                 key,
                 "reconcilermgr.leader-elect",
-                "there is no lease without leader election",
+                "requires leader election to be enabled",
             );
         }
     }
     if config.profiling && config.health_address.is_none() {
-        let why = "profiles are served with health, which is not served";
+        let why = "profiling requires a health address, which serves the profiles";
         both(
             "reconcilermgr.profiling",
             "reconcilermgr.health-probe-bind-address",
@@ -386,7 +384,7 @@ fn contradictions(config: &Config, told: &BTreeMap<&'static str, &ConfigValue>) 
     errors
 }
 
-/// Why a key is not known, with the one that may have been meant.
+/// The error for an unknown key, with a suggestion.
 fn unknown(key: &str, own: &[ControllerSetting]) -> String {
     if key.starts_with("apiextmgr.") {
         return "this program has no API extension server".to_owned();
@@ -396,12 +394,12 @@ fn unknown(key: &str, own: &[ControllerSetting]) -> String {
         .map(|setting| setting.key)
         .chain(own.iter().map(|own| own.key));
     match closest_match(key, known) {
-        Some(known) => format!("no such key; is it {known}?"),
-        None => "no such key".to_owned(),
+        Some(known) => format!("unknown key; did you mean {known}?"),
+        None => "unknown key".to_owned(),
     }
 }
 
-/// The name that may have been meant: the one with the fewest other letters, if they are few.
+/// The known word closest to a misspelt one, by edit distance; none if all differ by more than three edits.
 pub fn closest_match<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let nearest = known.map(|known| (distance(word, known), known)).min();
     nearest
@@ -409,7 +407,7 @@ pub fn closest_match<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Op
         .map(|(_, known)| known)
 }
 
-/// How many letters have to be changed to make the one of the other.
+/// The Levenshtein distance, ignoring case.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -429,20 +427,20 @@ fn distance(from: &str, to: &str) -> usize {
 
 impl fmt::Display for ConfigValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.origin {
-            Origin::File { path, line } => write!(f, "{path}:{line}: {}", self.key),
-            Origin::Env(name) => write!(f, "{name} (environment)"),
-            Origin::Flag(flag) => f.write_str(flag),
+        match &self.source {
+            ValueSource::File { path, line } => write!(f, "{path}:{line}: {}", self.key),
+            ValueSource::Env(name) => write!(f, "{name} (environment)"),
+            ValueSource::Flag(flag) => f.write_str(flag),
         }
     }
 }
 
-impl Origin {
-    fn place(&self) -> u8 {
+impl ValueSource {
+    fn precedence(&self) -> u8 {
         match self {
-            Origin::File { .. } => 0,
-            Origin::Env(_) => 1,
-            Origin::Flag(_) => 2,
+            ValueSource::File { .. } => 0,
+            ValueSource::Env(_) => 1,
+            ValueSource::Flag(_) => 2,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What settings promise.
+//! Tests of the configuration.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -10,7 +10,7 @@ use super::{
 
 const OWN: &[ControllerSetting] = &[ControllerSetting {
     key: "redis.image",
-    help: "Which image",
+    help: "The image",
     default: "redis:8",
 }];
 
@@ -19,8 +19,8 @@ fn errors(text: &str) -> Vec<String> {
     Config::from_yaml("app.yaml", text).map_or_else(|bad| bad.errors, |_| Vec::new())
 }
 
-/// What a command line comes to.
-fn told(args: &[&str], env: &[(&str, &str)]) -> Result<Config, String> {
+/// Parses a command line.
+fn parse(args: &[&str], env: &[(&str, &str)]) -> Result<Config, String> {
     let args: Vec<OsString> = ["app"].iter().chain(args).map(OsString::from).collect();
     let env = |name: &str| {
         let found = env.iter().find(|(known, _)| *known == name);
@@ -28,14 +28,14 @@ fn told(args: &[&str], env: &[(&str, &str)]) -> Result<Config, String> {
     };
     match read("app", "about", OWN, args, env) {
         Ok(CommandLine::Run(config)) => Ok(*config),
-        Ok(_) => panic!("it was told to run"),
+        Ok(_) => panic!("expected CommandLine::Run"),
         Err(CommandLineError::Line(error)) => Err(error.to_string()),
         Err(error) => Err(error.to_string()),
     }
 }
 
 #[test]
-fn a_file_says_everything() {
+fn file_sets_all_settings() {
     let text = "
 reconcilermgr:
   kubeconfig: /etc/kube.conf
@@ -88,18 +88,21 @@ log: {level: debug, format: json, name: hub, disable-caller: false, output-paths
 }
 
 #[test]
-fn what_is_wrong_is_told_with_file_line_and_key() {
+fn errors_name_file_line_and_key() {
     for (text, want) in [
         ("workers: x", "app.yaml:1: workers: \"x\" is not a whole number"),
         ("workers: 0", "app.yaml:1: workers: must be at least 1"),
         (
             "\nqueueConfig:\n  baseDelay: 5",
-            "app.yaml:3: queueConfig.baseDelay: \"5\" is not a duration: want a number with a unit, such as 5s, 100ms or 1m30s",
+            "app.yaml:3: queueConfig.baseDelay: \"5\" is not a duration: expected a number with a unit, such as 5s, 100ms or 1m30s",
         ),
-        ("worker: 3", "app.yaml:1: worker: no such key; is it workers?"),
+        (
+            "worker: 3",
+            "app.yaml:1: worker: unknown key; did you mean workers?",
+        ),
         (
             "reconcilermgr:\n  frobnicate: 3",
-            "app.yaml:2: reconcilermgr.frobnicate: no such key",
+            "app.yaml:2: reconcilermgr.frobnicate: unknown key",
         ),
         (
             "reconcilermgr:\n  leader-elect: maybe",
@@ -107,11 +110,11 @@ fn what_is_wrong_is_told_with_file_line_and_key() {
         ),
         (
             "reconcilermgr: {metrics-bind-address: nowhere}",
-            "app.yaml:1: reconcilermgr.metrics-bind-address: \"nowhere\" is not an address: want HOST:PORT or :PORT, or 0 for none",
+            "app.yaml:1: reconcilermgr.metrics-bind-address: \"nowhere\" is not an address: expected HOST:PORT or :PORT, or 0 for none",
         ),
         (
             "reconcilermgr: {master: 10.0.0.1}",
-            "app.yaml:1: reconcilermgr.master: \"10.0.0.1\" is not an address: want http://HOST:PORT or https://HOST:PORT",
+            "app.yaml:1: reconcilermgr.master: \"10.0.0.1\" is not a URL: expected http://HOST:PORT or https://HOST:PORT",
         ),
         (
             "reconcilermgr: {apiserver-enabled: true}",
@@ -127,37 +130,37 @@ fn what_is_wrong_is_told_with_file_line_and_key() {
         ),
         (
             "log: {level: loud}",
-            "app.yaml:1: log.level: \"loud\" is not a level: want error, warn, info, debug, trace or a number",
+            "app.yaml:1: log.level: \"loud\" is not a log level: expected error, warn, info, debug, trace or a number",
         ),
         (
             "dependencies: {at: ':80'}",
-            "app.yaml:1: dependencies.at: \":80\" is not HOST:PORT nor the name of a controller",
+            "app.yaml:1: dependencies.at: \":80\" is neither HOST:PORT nor the name of a controller",
         ),
         (
             "controllers: 'a,-a'",
-            "app.yaml:1: controllers: a is both wanted and not wanted",
+            "app.yaml:1: controllers: a is both enabled and disabled",
         ),
         (
             "queueConfig:\n  baseDelay: 5s\n  maxDelay: 1s",
-            "app.yaml:2: queueConfig.baseDelay and app.yaml:3: queueConfig.maxDelay: the first delay is longer than the longest",
+            "app.yaml:2: queueConfig.baseDelay and app.yaml:3: queueConfig.maxDelay: the base delay must not exceed the maximal delay",
         ),
         (
             "enabled: [a]\ncontrollers: '*'",
-            "app.yaml:1: enabled and app.yaml:2: controllers: both say which controllers run; use one",
+            "app.yaml:1: enabled and app.yaml:2: controllers: both select controllers; use only one",
         ),
         (
             "workers: 3\nreconcilermgr: {concurrence: 4}",
-            "app.yaml:2: reconcilermgr.concurrence: app.yaml:1: workers is the same setting, and says \"3\"",
+            "app.yaml:2: reconcilermgr.concurrence: contradicts app.yaml:1: workers, which is the same setting with the value \"3\"",
         ),
         (
             "workers: 3\nreconcileConfig: {maxConcurrent: 2}",
-            "app.yaml:1: workers and app.yaml:2: reconcileConfig.maxConcurrent: there are more workers than may run at once",
+            "app.yaml:1: workers and app.yaml:2: reconcileConfig.maxConcurrent: the number of workers must not exceed the maximal concurrency",
         ),
         (
             "reconcilermgr: {leader-elect-renew-deadline: 20s}",
             "app.yaml:1: reconcilermgr.leader-elect-renew-deadline and reconcilermgr.leader-elect-lease-duration (default): the renew deadline must be shorter than the lease duration",
         ),
-        ("[a, b]", "app.yaml: want keys and values"),
+        ("[a, b]", "app.yaml: expected a map of keys and values"),
     ] {
         assert_eq!(errors(text), [want], "{text}");
     }
@@ -176,14 +179,14 @@ fn what_is_wrong_is_told_with_file_line_and_key() {
         broken.len() == 1 && broken[0].starts_with("app.yaml:"),
         "{broken:?}"
     );
-    // Everything at once.
+    // All errors are reported at once.
     assert_eq!(errors("workers: x\nlog: {format: xml}\nnonsense: 1").len(), 3);
 }
 
 #[test]
-fn a_flag_goes_before_the_environment_before_the_file_before_the_default() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("app.yaml");
+fn flag_overrides_environment_overrides_file_overrides_default() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.yaml");
     std::fs::write(
         &path,
         "informerConfig: {listTimeout: 1s}\nworkers: 7\nredis: {image: 'redis:7'}\n",
@@ -196,13 +199,13 @@ fn a_flag_goes_before_the_environment_before_the_file_before_the_default() {
         ("ENABLE_INCREMENTAL_SYNC", "true"),
     ];
     let seconds = |config: Config| config.informer.list_timeout.unwrap().as_secs();
-    assert_eq!(seconds(told(&["-c", path], &[]).unwrap()), 1);
-    assert_eq!(seconds(told(&["-c", path], &env).unwrap()), 2);
+    assert_eq!(seconds(parse(&["-c", path], &[]).unwrap()), 1);
+    assert_eq!(seconds(parse(&["-c", path], &env).unwrap()), 2);
     assert_eq!(
-        seconds(told(&["-c", path, "--list-timeout", "3s"], &env).unwrap()),
+        seconds(parse(&["-c", path, "--list-timeout", "3s"], &env).unwrap()),
         3
     );
-    let config = told(&["--config", path, "--concurrence=9"], &env).unwrap();
+    let config = parse(&["--config", path, "--concurrence=9"], &env).unwrap();
     assert_eq!(
         (config.controller.workers, config.informer.cache_size),
         (9, Some(5))
@@ -210,27 +213,27 @@ fn a_flag_goes_before_the_environment_before_the_file_before_the_default() {
     assert!(config.informer.incremental_sync);
     assert_eq!(config.controller_setting("redis.image"), "redis:7");
     assert_eq!(
-        told(&["--redis.image=redis:6"], &[])
+        parse(&["--redis.image=redis:6"], &[])
             .unwrap()
             .controller_setting("redis.image"),
         "redis:6"
     );
     assert_eq!(
-        told(&[], &[]).unwrap().controller_setting("redis.image"),
+        parse(&[], &[]).unwrap().controller_setting("redis.image"),
         "redis:8"
     );
-    let error = told(&[], &[("LIST_TIMEOUT", "soon")]).unwrap_err();
+    let error = parse(&[], &[("LIST_TIMEOUT", "soon")]).unwrap_err();
     assert!(
         error.starts_with("LIST_TIMEOUT (environment): \"soon\" is not a duration"),
         "{error}"
     );
-    let error = told(&["-c", "/nowhere/app.yaml"], &[]).unwrap_err();
+    let error = parse(&["-c", "/nowhere/app.yaml"], &[]).unwrap_err();
     assert!(error.starts_with("/nowhere/app.yaml: No such file"), "{error}");
 }
 
 #[test]
-fn every_setting_is_a_flag_by_its_key_too() {
-    let config = told(
+fn every_setting_has_a_flag_with_its_key() {
+    let config = parse(
         &[
             "--kubeconfig=/etc/kube.conf",
             "--queueConfig.maxRetries=3",
@@ -260,11 +263,11 @@ fn every_setting_is_a_flag_by_its_key_too() {
         (&["-v=4"], "DEBUG"),
         (&["-v5"], "TRACE"),
     ] {
-        assert_eq!(told(args, &[]).unwrap().log.level.to_string(), level, "{args:?}");
+        assert_eq!(parse(args, &[]).unwrap().log.level.to_string(), level, "{args:?}");
     }
-    let error = told(&["--workers=x"], &[]).unwrap_err();
+    let error = parse(&["--workers=x"], &[]).unwrap_err();
     assert_eq!(error, "--workers: \"x\" is not a whole number");
-    let error = told(&["--wrokers=3"], &[]).unwrap_err();
+    let error = parse(&["--wrokers=3"], &[]).unwrap_err();
     assert!(
         error.contains("--wrokers") && error.contains("--workers"),
         "{error}"
@@ -272,7 +275,7 @@ fn every_setting_is_a_flag_by_its_key_too() {
 }
 
 #[test]
-fn no_two_settings_have_the_same_name() {
+fn setting_names_are_unique() {
     let mut names: Vec<_> = KEYS
         .iter()
         .flat_map(|setting| [setting.key, setting.flag])
@@ -280,7 +283,7 @@ fn no_two_settings_have_the_same_name() {
         .collect();
     names.sort_unstable();
     let all = names.len();
-    // One whose flag is its key has one name.
+    // A setting whose flag equals its key has only one name.
     let same = KEYS.iter().filter(|setting| setting.key == setting.flag).count();
     names.dedup();
     assert_eq!(names.len(), all - same);

@@ -1,20 +1,20 @@
-//! Texts that are values.
+//! Parsers for values of settings.
 
 use std::{fmt::Display, str::FromStr, time::Duration};
 
-/// A text that is not a length of time.
+/// A text that is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a duration: want a number with a unit, such as 5s, 100ms or 1m30s")]
+#[error("{0:?} is not a duration: expected a number with a unit, such as 5s, 100ms or 1m30s")]
 pub struct ParseDurationError(String);
 
-/// Reads a length of time: `5s`, `1m30s`, `100ms`, `1.5h`, numbers with units as Go writes them. `0` needs no unit.
+/// Parses a duration in Go's syntax, such as `5s`, `1m30s`, `100ms` or `1.5h`. `0` needs no unit.
 ///
 /// ```
 /// use std::time::Duration;
 /// use kubecontroller::manager::config::parse_duration;
 ///
-/// assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
-/// assert!(duration("90").is_err());
+/// assert_eq!(parse_duration("1m30s"), Ok(Duration::from_secs(90)));
+/// assert!(parse_duration("90").is_err());
 /// ```
 pub fn parse_duration(text: &str) -> Result<Duration, ParseDurationError> {
     let bad = || ParseDurationError(text.to_owned());
@@ -50,22 +50,22 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseDurationError> {
     Duration::try_from_secs_f64(seconds).map_err(|_| bad())
 }
 
-/// The same, where there must be some of it.
+/// Parses a duration greater than zero.
 pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text).map_err(|bad| bad.to_string())?;
     if time.is_zero() {
-        return Err("must be more than nothing".to_owned());
+        return Err("must be greater than 0".to_owned());
     }
     Ok(time)
 }
 
-/// The same, where `0` means none.
+/// Parses a duration; `0` means none.
 pub(super) fn time_or_none(text: &str) -> Result<Option<Duration>, String> {
     let time = parse_duration(text).map_err(|bad| bad.to_string())?;
     Ok(Some(time).filter(|time| !time.is_zero()))
 }
 
-/// A number from `least` on.
+/// Parses a number that is at least `least`.
 pub(super) fn number<N: Copy + FromStr + PartialOrd + Display>(text: &str, least: N) -> Result<N, String> {
     let number = text
         .parse()
@@ -76,18 +76,18 @@ pub(super) fn number<N: Copy + FromStr + PartialOrd + Display>(text: &str, least
     Ok(number)
 }
 
-/// `true` or `false`.
+/// Parses `true` or `false`.
 pub(super) fn switch(text: &str) -> Result<bool, String> {
     text.parse()
         .map_err(|_| format!("{text:?} is neither true nor false"))
 }
 
-/// An address to listen on; none if it is empty or `0`.
+/// Parses a listen address; none if it is empty or `0`.
 pub(super) fn address(text: &str) -> Result<Option<String>, String> {
     if text.is_empty() || text == "0" {
         return Ok(None);
     }
-    let bad = || format!("{text:?} is not an address: want HOST:PORT or :PORT, or 0 for none");
+    let bad = || format!("{text:?} is not an address: expected HOST:PORT or :PORT, or 0 for none");
     let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
     port.parse::<u16>().map_err(|_| bad())?;
     if host.contains(':') && !host.starts_with('[') {
@@ -97,17 +97,17 @@ pub(super) fn address(text: &str) -> Result<Option<String>, String> {
     Ok(Some(format!("{host}:{port}")))
 }
 
-/// Names with commas between them.
+/// Parses a comma-separated list of names.
 pub(super) fn names(text: &str) -> Vec<String> {
     let names = text.split(',').map(str::trim);
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// A level by name, or by a number as `-v` takes them: more is chattier.
+/// Parses a log level: a name, or a number as `-v` takes it, where larger is more verbose.
 pub(in crate::manager) fn level(text: &str) -> Result<tracing::Level, String> {
     let number = match text.parse::<u8>() {
         Ok(number) => Some(number),
-        // `-vv` is `-v` with the value `v`.
+        // clap passes `-vv` as `-v` with the value `v`.
         Err(_) if !text.is_empty() && text.bytes().all(|byte| byte == b'v') => Some(5),
         Err(_) => None,
     };
@@ -122,7 +122,7 @@ pub(in crate::manager) fn level(text: &str) -> Result<tracing::Level, String> {
             "debug" => Ok(tracing::Level::DEBUG),
             "trace" => Ok(tracing::Level::TRACE),
             _ => Err(format!(
-                "{text:?} is not a level: want error, warn, info, debug, trace or a number"
+                "{text:?} is not a log level: expected error, warn, info, debug, trace or a number"
             )),
         },
     }

@@ -1,13 +1,13 @@
-//! What probes and scrapers ask.
+//! Endpoints for probes, metrics and debugging.
 //!
-//! | page | answer |
+//! | path | response |
 //! | --- | --- |
-//! | `/healthz`, `/livez` | 200 `ok`; 503 `stopping` once a stop began, or what a check says |
-//! | `/readyz` | 200 `ok`; 503 `not synced` until all informers are, or what a check says |
-//! | either with `?verbose` | each check by name |
-//! | `/metrics` | the figures, on their own address or the same |
-//! | `/debug/log-level` | GET: the level; PUT with a level as the body: another level. For callers on this machine |
-//! | `/debug/pprof/profile?seconds=N` | where it was enabled: a profile of the processor, for `go tool pprof`. For callers on this machine |
+//! | `/healthz`, `/livez` | 200 `ok`; 503 with `stopping` during the shutdown, or with the error of a check |
+//! | `/readyz` | 200 `ok`; 503 with `not synced` until all informers are synced, or with the error of a check |
+//! | the above with `?verbose` | the result of each check |
+//! | `/metrics` | metrics, on their own address or on the same |
+//! | `/debug/log-level` | GET returns the log level; PUT changes it to the one in the body. Local callers only |
+//! | `/debug/pprof/profile?seconds=N` | a CPU profile for `go tool pprof`, if profiling is enabled. Local callers only |
 
 #[cfg(feature = "pprof")]
 mod profile;
@@ -36,49 +36,49 @@ use tracing::debug;
 use super::{Config, ManagerContext, ManagerError, Stop, log};
 use crate::metrics;
 
-/// A question that is answered with a reason why not.
-type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+/// A health check; the error is the reason of its failure.
+type CheckFn = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// Whether the program is alive and ready. Clones are the same.
+/// Health and readiness checks. Clones share their state.
 #[derive(Clone, Default)]
 pub struct HealthChecks {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<HealthState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct HealthState {
     stop: Option<Stop>,
     /// Whether the informers of each manager are synced.
     synced: BTreeMap<String, bool>,
-    alive: Vec<(String, Check)>,
-    ready: Vec<(String, Check)>,
+    alive: Vec<(String, CheckFn)>,
+    ready: Vec<(String, CheckFn)>,
 }
 
-/// What an address serves.
+/// The endpoints of an address.
 #[derive(Clone)]
-pub(super) struct Pages {
+pub(super) struct Endpoints {
     context: ManagerContext,
     health: bool,
     metrics: bool,
     profiling: bool,
 }
 
-/// Something that listens.
-pub(super) struct Server {
+/// A bound HTTP server.
+pub(super) struct HealthServer {
     listener: TcpListener,
     address: SocketAddr,
-    pages: Pages,
+    endpoints: Endpoints,
 }
 
-/// A level, or a profile's length, is not longer than that.
-const LONGEST_BODY: usize = 64;
-/// Whoever does not even finish his question is not waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The maximal size of a request body, which is a log level.
+const MAX_BODY_BYTES: usize = 64;
+/// The time for a client to send the headers of its request.
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 // --- HealthChecks ---
 
 impl HealthChecks {
-    /// With a check of one's own for `/healthz`. It must not wait.
+    /// Adds a check to `/healthz`. It must not block.
     pub fn add_healthz_check(
         &self,
         name: &str,
@@ -87,7 +87,7 @@ impl HealthChecks {
         self.state().alive.push((name.to_owned(), Arc::new(check)));
     }
 
-    /// With a check of one's own for `/readyz`. It must not wait.
+    /// Adds a check to `/readyz`. It must not block.
     pub fn add_readyz_check(
         &self,
         name: &str,
@@ -96,14 +96,14 @@ impl HealthChecks {
         self.state().ready.push((name.to_owned(), Arc::new(check)));
     }
 
-    /// Why the program is not alive, if it is not.
+    /// The first failure of the `/healthz` checks.
     pub fn healthz(&self) -> Result<(), String> {
-        first(&self.alive_checks())
+        first_failure(&self.alive_checks())
     }
 
-    /// Why the program is not ready, if it is not.
+    /// The first failure of the `/readyz` checks.
     pub fn readyz(&self) -> Result<(), String> {
-        first(&self.ready_checks())
+        first_failure(&self.ready_checks())
     }
 
     pub(super) fn begin<'n>(&self, stop: &Stop, managers: impl Iterator<Item = &'n str>) {
@@ -118,75 +118,77 @@ impl HealthChecks {
         self.state().synced.insert(manager.to_owned(), true);
     }
 
-    fn running(&self) -> (String, Check) {
+    fn running(&self) -> (String, CheckFn) {
         let stop = self.state().stop.clone();
         let is_stopping = stop.is_some_and(|stop| stop.is_stopped());
-        let answer = if is_stopping {
+        let result = if is_stopping {
             Err("stopping".to_owned())
         } else {
             Ok(())
         };
-        ("running".to_owned(), Arc::new(move || answer.clone()))
+        ("running".to_owned(), Arc::new(move || result.clone()))
     }
 
-    fn alive_checks(&self) -> Vec<(String, Check)> {
+    fn alive_checks(&self) -> Vec<(String, CheckFn)> {
         let mut checks = vec![self.running()];
         checks.extend(self.state().alive.clone());
         checks
     }
 
-    fn ready_checks(&self) -> Vec<(String, Check)> {
+    fn ready_checks(&self) -> Vec<(String, CheckFn)> {
         let mut checks = vec![self.running()];
         let state = self.state();
         let is_synced = state.synced.values().all(|synced| *synced);
-        let answer = if is_synced {
+        let result = if is_synced {
             Ok(())
         } else {
             Err("not synced".to_owned())
         };
-        checks.push(("informers".to_owned(), Arc::new(move || answer.clone())));
+        checks.push(("informers".to_owned(), Arc::new(move || result.clone())));
         checks.extend(state.ready.clone());
         checks
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HealthState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn first(checks: &[(String, Check)]) -> Result<(), String> {
+fn first_failure(checks: &[(String, CheckFn)]) -> Result<(), String> {
     checks.iter().try_for_each(|(_, check)| check())
 }
 
-// --- Pages ---
+// --- Endpoints ---
 
-/// What is served where.
-pub(super) fn servers(config: &Config, context: &ManagerContext) -> Vec<(String, Pages)> {
-    let pages = |health: bool, metrics: bool| Pages {
+/// The addresses to serve, with their endpoints.
+pub(super) fn servers(config: &Config, context: &ManagerContext) -> Vec<(String, Endpoints)> {
+    let endpoints = |health: bool, metrics: bool| Endpoints {
         context: context.clone(),
         health,
         metrics,
         profiling: config.profiling,
     };
     match (&config.health_address, &config.metrics_address) {
-        (Some(health), Some(metrics)) if health == metrics => vec![(health.clone(), pages(true, true))],
+        (Some(health), Some(metrics)) if health == metrics => vec![(health.clone(), endpoints(true, true))],
         (health, metrics) => {
-            let health = health.iter().map(|address| (address.clone(), pages(true, false)));
+            let health = health
+                .iter()
+                .map(|address| (address.clone(), endpoints(true, false)));
             let metrics = metrics
                 .iter()
-                .map(|address| (address.clone(), pages(false, true)));
+                .map(|address| (address.clone(), endpoints(false, true)));
             health.chain(metrics).collect()
         }
     }
 }
 
-impl Pages {
-    /// Whether it is not for that caller.
+impl Endpoints {
+    /// Whether a caller must not read a path: the debug endpoints are for local callers.
     fn is_forbidden(path: &str, from: SocketAddr) -> bool {
         path.starts_with("/debug/") && !from.ip().to_canonical().is_loopback()
     }
 
-    async fn answer(&self, request: Request<Incoming>, from: SocketAddr) -> Response<Full<Bytes>> {
+    async fn respond(&self, request: Request<Incoming>, from: SocketAddr) -> Response<Full<Bytes>> {
         let path = request.uri().path().trim_end_matches('/').to_owned();
         let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
         let health = self.context.health();
@@ -196,27 +198,30 @@ impl Pages {
             }
             "/readyz" if self.health && is_get => checked("readyz", &request, &health.ready_checks()),
             "/metrics" if self.metrics && is_get => {
-                let figures = metrics::encode_text(&self.context.registry());
+                let text = metrics::encode_text(&self.context.registry());
                 let kind = "text/plain; version=0.0.4; charset=utf-8";
-                typed(StatusCode::OK, kind, figures)
+                typed(StatusCode::OK, kind, text)
             }
             path if Self::is_forbidden(path, from) => {
-                text(StatusCode::FORBIDDEN, "only for callers on this machine\n")
+                text(StatusCode::FORBIDDEN, "allowed for local callers only\n")
             }
             "/debug/log-level" if self.health => level(request).await,
             "/debug/pprof/profile" if self.health && self.profiling && is_get => profile(&request).await,
             "/healthz" | "/livez" | "/readyz" if self.health => {
-                text(StatusCode::METHOD_NOT_ALLOWED, "want GET\n")
+                text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET\n")
             }
-            "/metrics" if self.metrics => text(StatusCode::METHOD_NOT_ALLOWED, "want GET\n"),
+            "/metrics" if self.metrics => {
+                text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET\n")
+            }
             _ => text(StatusCode::NOT_FOUND, "not found\n"),
         }
     }
 }
 
-fn checked(page: &str, request: &Request<Incoming>, checks: &[(String, Check)]) -> Response<Full<Bytes>> {
-    let answers: Vec<_> = checks.iter().map(|(name, check)| (name, check())).collect();
-    let failure = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
+// upstream: staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go handleRootHealth; the verbose text has its form
+fn checked(page: &str, request: &Request<Incoming>, checks: &[(String, CheckFn)]) -> Response<Full<Bytes>> {
+    let results: Vec<_> = checks.iter().map(|(name, check)| (name, check())).collect();
+    let failure = results.iter().find_map(|(_, result)| result.as_ref().err());
     let code = if failure.is_some() {
         StatusCode::SERVICE_UNAVAILABLE
     } else {
@@ -229,7 +234,7 @@ fn checked(page: &str, request: &Request<Incoming>, checks: &[(String, Check)]) 
     {
         return text(code, failure.map_or("ok", String::as_str));
     }
-    let lines = answers.iter().map(|(name, answer)| match answer {
+    let lines = results.iter().map(|(name, result)| match result {
         Ok(()) => format!("[+]{name} ok\n"),
         Err(why) => format!("[-]{name} failed: {why}\n"),
     });
@@ -242,31 +247,40 @@ async fn level(request: Request<Incoming>) -> Response<Full<Bytes>> {
     match *request.method() {
         Method::GET => text(StatusCode::OK, &log::level()),
         Method::PUT => {
-            let body = Limited::new(request.into_body(), LONGEST_BODY).collect().await;
+            let body = Limited::new(request.into_body(), MAX_BODY_BYTES).collect().await;
             let Ok(body) = body.map(http_body_util::Collected::to_bytes) else {
-                return text(StatusCode::BAD_REQUEST, "want a level\n");
+                return text(StatusCode::BAD_REQUEST, "expected a log level\n");
             };
             match log::set_level(String::from_utf8_lossy(&body).trim()) {
                 Ok(level) => text(StatusCode::OK, &level),
                 Err(why) => text(StatusCode::BAD_REQUEST, &format!("{why}\n")),
             }
         }
-        _ => text(StatusCode::METHOD_NOT_ALLOWED, "want GET or PUT\n"),
+        _ => text(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method not allowed: use GET or PUT\n",
+        ),
     }
 }
 
 #[cfg(feature = "pprof")]
 async fn profile(request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    match profile::take(request.uri().query().unwrap_or_default()).await {
+    match profile::cpu_profile(request.uri().query().unwrap_or_default()).await {
         Ok(profile) => typed(StatusCode::OK, "application/octet-stream", profile),
         Err(why) => text(StatusCode::BAD_REQUEST, &format!("{why}\n")),
     }
 }
 
 #[cfg(not(feature = "pprof"))]
-#[expect(clippy::unused_async, reason = "it waits where profiles can be taken")]
+#[expect(
+    clippy::unused_async,
+    reason = "the variant with profiling awaits the profile"
+)]
 async fn profile(_: &Request<Incoming>) -> Response<Full<Bytes>> {
-    text(StatusCode::NOT_FOUND, "built without profiles\n")
+    text(
+        StatusCode::NOT_FOUND,
+        "this program was built without the feature `pprof`\n",
+    )
 }
 
 fn text(code: StatusCode, body: &str) -> Response<Full<Bytes>> {
@@ -285,21 +299,21 @@ fn typed(code: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Respon
     response
 }
 
-// --- Server ---
+// --- HealthServer ---
 
-impl Server {
-    /// Takes the address, so that a start fails that cannot have it.
-    pub(super) async fn listen(address: &str, pages: Pages) -> Result<Self, ManagerError> {
+impl HealthServer {
+    /// Binds the address, so that a conflict ends the start of the program.
+    pub(super) async fn listen(address: &str, endpoints: Endpoints) -> Result<Self, ManagerError> {
         let listener = TcpListener::bind(address).await;
         let bound = listener.and_then(|listener| Ok((listener.local_addr()?, listener)));
         let (actual, listener) = bound.map_err(|source| ManagerError::Listen {
             address: address.to_owned(),
             source,
         })?;
-        Ok(Server {
+        Ok(HealthServer {
             listener,
             address: actual,
-            pages,
+            endpoints,
         })
     }
 
@@ -307,26 +321,26 @@ impl Server {
         self.address
     }
 
-    /// Answers until it is stopped; what is being answered then is finished.
+    /// Serves requests until `stop` is triggered, and finishes those that are in progress.
     pub(super) async fn run(self, stop: Stop) {
         let mut builder = Builder::new(TokioExecutor::new());
         builder
             .http1()
             .timer(TokioTimer::new())
-            .header_read_timeout(PATIENCE);
+            .header_read_timeout(HEADER_READ_TIMEOUT);
         let graceful = GracefulShutdown::new();
         let mut connections = JoinSet::new();
         while let Some(accepted) = stop.unless_stopped(self.listener.accept()).await {
             while connections.try_join_next().is_some() {}
             let Ok((stream, from)) = accepted else {
-                // Out of file descriptors, say: that passes.
+                // E.g. out of file descriptors; the pause avoids a busy loop until some are closed.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            let pages = self.pages.clone();
+            let endpoints = self.endpoints.clone();
             let service = hyper::service::service_fn(move |request| {
-                let pages = pages.clone();
-                async move { Ok::<_, Infallible>(pages.answer(request, from).await) }
+                let endpoints = endpoints.clone();
+                async move { Ok::<_, Infallible>(endpoints.respond(request, from).await) }
             });
             let connection = builder
                 .serve_connection(TokioIo::new(stream), service)
@@ -334,7 +348,7 @@ impl Server {
             let connection = graceful.watch(connection);
             connections.spawn(async move {
                 if let Err(error) = connection.await {
-                    debug!(%from, error, "a connection ended early");
+                    debug!(%from, error, "connection ended with an error");
                 }
             });
         }

@@ -1,16 +1,16 @@
-//! Where the program spends its time, in the format that `go tool pprof` reads.
+//! CPU profiles in the format of `go tool pprof`.
 
 use std::{collections::HashMap, time::Duration};
 
 use pprof::{ProfilerGuardBuilder, Report};
 use tokio::time::sleep;
 
-/// Samples per second: not a multiple of what timers like, so that they do not beat together.
+/// Samples per second. 99 is not a multiple of common timer frequencies, which avoids sampling in lockstep with them.
 const FREQUENCY: i32 = 99;
 const SECONDS: std::ops::RangeInclusive<u64> = 1..=300;
 
-/// Looks on for as long as the query says, 30 seconds by default.
-pub(super) async fn take(query: &str) -> Result<Vec<u8>, String> {
+/// Takes a profile for the duration in the query, 30 seconds by default.
+pub(super) async fn cpu_profile(query: &str) -> Result<Vec<u8>, String> {
     let asked = query.split('&').find_map(|part| part.strip_prefix("seconds="));
     let seconds = match asked {
         None => 30,
@@ -19,39 +19,43 @@ pub(super) async fn take(query: &str) -> Result<Vec<u8>, String> {
             .map_err(|_| format!("{text:?} is not a number of seconds"))?,
     };
     if !SECONDS.contains(&seconds) {
-        return Err(format!("want {} to {} seconds", SECONDS.start(), SECONDS.end()));
+        return Err(format!(
+            "seconds must be {} to {}",
+            SECONDS.start(),
+            SECONDS.end()
+        ));
     }
-    // Unwinding from within these can deadlock.
+    // Unwinding inside these libraries can deadlock.
     let builder = ProfilerGuardBuilder::default()
         .frequency(FREQUENCY)
         .blocklist(&["libc", "libgcc", "pthread", "vdso"]);
     let guard = builder
         .build()
-        .map_err(|error| format!("cannot take a profile now: {error}"))?;
+        .map_err(|error| format!("failed to start a profile: {error}"))?;
     sleep(Duration::from_secs(seconds)).await;
     let report = guard
         .report()
         .build()
-        .map_err(|error| format!("cannot read the profile: {error}"))?;
+        .map_err(|error| format!("failed to read the profile: {error}"))?;
     Ok(encode(&report))
 }
 
-/// The samples as a message of `profile.proto`.
+/// Encodes the samples as a `profile.proto` message.
 fn encode(report: &Report) -> Vec<u8> {
-    let mut profile = Message::default();
-    let mut texts = Table::default();
-    let mut functions = Table::default();
-    let mut locations = Table::default();
+    let mut profile = ProtoMessage::default();
+    let mut texts = IndexTable::default();
+    let mut functions = IndexTable::default();
+    let mut locations = IndexTable::default();
     texts.number(String::new());
     let period = 1_000_000_000 / u64::try_from(FREQUENCY).unwrap_or(1);
     for (kind, unit) in [("samples", "count"), ("cpu", "nanoseconds")] {
-        let mut value = Message::default();
+        let mut value = ProtoMessage::default();
         value.number(1, texts.number(kind.to_owned()));
         value.number(2, texts.number(unit.to_owned()));
         profile.message(1, &value);
     }
     for (frames, count) in &report.data {
-        let mut sample = Message::default();
+        let mut sample = ProtoMessage::default();
         for symbol in frames.frames.iter().flatten() {
             let name = texts.number(symbol.name());
             let file = texts.number(symbol.filename().into_owned());
@@ -64,16 +68,16 @@ fn encode(report: &Report) -> Vec<u8> {
         profile.message(2, &sample);
     }
     for (id, (function, line)) in (1..).zip(&locations.entries) {
-        let mut place = Message::default();
-        place.number(1, *function);
-        place.number(2, u64::from(*line));
-        let mut location = Message::default();
+        let mut line_entry = ProtoMessage::default();
+        line_entry.number(1, *function);
+        line_entry.number(2, u64::from(*line));
+        let mut location = ProtoMessage::default();
         location.number(1, id);
-        location.message(4, &place);
+        location.message(4, &line_entry);
         profile.message(4, &location);
     }
     for (id, (name, file)) in (1..).zip(&functions.entries) {
-        let mut function = Message::default();
+        let mut function = ProtoMessage::default();
         for (field, value) in [(1, id), (2, *name), (3, *name), (4, *file)] {
             function.number(field, value);
         }
@@ -88,22 +92,22 @@ fn encode(report: &Report) -> Vec<u8> {
     profile.0
 }
 
-/// Things that are called by their number, each once.
-struct Table<T> {
+/// Values that are referred to by their index, each stored once.
+struct IndexTable<T> {
     entries: Vec<T>,
     numbers: HashMap<T, u64>,
 }
 
-impl<T> Default for Table<T> {
+impl<T> Default for IndexTable<T> {
     fn default() -> Self {
-        Table {
+        IndexTable {
             entries: Vec::new(),
             numbers: HashMap::new(),
         }
     }
 }
 
-impl<T: Clone + Eq + std::hash::Hash> Table<T> {
+impl<T: Clone + Eq + std::hash::Hash> IndexTable<T> {
     fn number(&mut self, entry: T) -> u64 {
         if let Some(number) = self.numbers.get(&entry) {
             return *number;
@@ -115,11 +119,11 @@ impl<T: Clone + Eq + std::hash::Hash> Table<T> {
     }
 }
 
-/// A protobuf message that is being written.
+/// An encoder for a protobuf message.
 #[derive(Default)]
-struct Message(Vec<u8>);
+struct ProtoMessage(Vec<u8>);
 
-impl Message {
+impl ProtoMessage {
     fn number(&mut self, field: u64, value: u64) {
         self.varint(field << 3);
         self.varint(value);
@@ -131,7 +135,7 @@ impl Message {
         self.0.extend_from_slice(value);
     }
 
-    fn message(&mut self, field: u64, message: &Message) {
+    fn message(&mut self, field: u64, message: &ProtoMessage) {
         self.bytes(field, &message.0);
     }
 
@@ -155,7 +159,7 @@ mod tests {
         thread,
     };
 
-    use super::take;
+    use super::cpu_profile;
 
     #[inline(never)]
     fn burn_for_the_profile(is_over: &AtomicBool) -> u64 {
@@ -167,11 +171,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_profile_names_what_is_busy() {
+    async fn profile_contains_busy_function() {
         let is_over = Arc::new(AtomicBool::new(false));
         let busy = Arc::clone(&is_over);
         let worker = thread::spawn(move || burn_for_the_profile(&busy));
-        let profile = take("seconds=1").await.unwrap();
+        let profile = cpu_profile("seconds=1").await.unwrap();
         is_over.store(true, Ordering::Relaxed);
         worker.join().unwrap();
         let text = String::from_utf8_lossy(&profile);
@@ -179,6 +183,6 @@ mod tests {
             text.contains("burn_for_the_profile") && text.contains("nanoseconds"),
             "{text}"
         );
-        assert!(take("seconds=x").await.is_err() && take("seconds=0").await.is_err());
+        assert!(cpu_profile("seconds=x").await.is_err() && cpu_profile("seconds=0").await.is_err());
     }
 }

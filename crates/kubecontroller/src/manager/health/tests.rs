@@ -1,4 +1,4 @@
-//! What probes and scrapers are told.
+//! Tests of the endpoints.
 
 use std::time::Duration;
 
@@ -11,50 +11,51 @@ use tokio::{
     time::timeout,
 };
 
-use super::{HealthChecks, ManagerError, Pages, Server};
+use super::{Endpoints, HealthChecks, HealthServer, ManagerError};
 use crate::{
     manager::{App, Config, ManagerContext, Stop, task},
     testing::{FakeApi, eventually},
 };
 
-/// An address that is free.
+/// A free local address.
 async fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap().to_string()
 }
 
-/// The status and the body of an answer.
-async fn ask(address: &str, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
+/// Sends a request and returns status and body of the response.
+async fn request(address: &str, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     let length = body.len();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.ok()?;
-    let mut answer = String::new();
-    timeout(Duration::from_mins(1), stream.read_to_string(&mut answer))
+    let mut response = String::new();
+    timeout(Duration::from_mins(1), stream.read_to_string(&mut response))
         .await
         .ok()?
         .ok()?;
-    let status = answer.split(' ').nth(1)?.parse().ok()?;
-    let (_, body) = answer.split_once("\r\n\r\n")?;
+    let status = response.split(' ').nth(1)?.parse().ok()?;
+    let (_, body) = response.split_once("\r\n\r\n")?;
     Some((status, body.to_owned()))
 }
 
 async fn get(address: &str, path: &str) -> Option<(u16, String)> {
-    ask(address, "GET", path, "").await
+    request(address, "GET", path, "").await
 }
 
-/// Waits for an answer.
-async fn answers(address: &str, path: &str, status: u16, body: &str) {
+/// Waits for a response.
+async fn eventually_responds(address: &str, path: &str, status: u16, body: &str) {
     eventually(|| async { get(address, path).await == Some((status, body.to_owned())) }).await;
 }
 
 #[tokio::test]
-async fn a_program_is_alive_then_ready_then_stopping() {
+async fn program_becomes_healthy_then_ready_then_stopping() {
     let api = FakeApi::new();
     api.faults().fail_next(1_000_000, 503);
-    let (health, metrics) = (free_address().await, free_address().await);
+    let health = free_address().await;
+    let metrics = free_address().await;
     let config = Config {
         health_address: Some(health.clone()),
         metrics_address: Some(metrics.clone()),
@@ -74,40 +75,40 @@ async fn a_program_is_alive_then_ready_then_stopping() {
                 Ok(())
             }
         }));
-        manager.health().add_readyz_check("moon", || Ok(()));
-        let moons = Gauge::<i64>::default();
-        moons.set(1);
-        manager.registry().register("moons", "How many there are", moons);
+        manager.health().add_readyz_check("cache", || Ok(()));
+        let caches = Gauge::<i64>::default();
+        caches.set(1);
+        manager.registry().register("caches", "Number of caches", caches);
         Ok(())
     });
     let mut running = JoinSet::new();
     running.spawn(app.run(config, api.client(), stop.clone()));
-    answers(&health, "/healthz", 200, "ok").await;
-    answers(&health, "/readyz", 503, "not synced").await;
-    let verbose = "[+]running ok\n[-]informers failed: not synced\n[+]moon ok\nreadyz check failed\n";
-    answers(&health, "/readyz?verbose", 503, verbose).await;
+    eventually_responds(&health, "/healthz", 200, "ok").await;
+    eventually_responds(&health, "/readyz", 503, "not synced").await;
+    let verbose = "[+]running ok\n[-]informers failed: not synced\n[+]cache ok\nreadyz check failed\n";
+    eventually_responds(&health, "/readyz?verbose", 503, verbose).await;
     api.faults().clear();
-    answers(&health, "/readyz", 200, "ok").await;
-    let (status, figures) = get(&metrics, "/metrics").await.unwrap();
+    eventually_responds(&health, "/readyz", 200, "ok").await;
+    let (status, text) = get(&metrics, "/metrics").await.unwrap();
     assert_eq!(status, 200);
     assert!(
-        figures.contains("# TYPE workqueue_depth gauge") || figures.contains("# TYPE"),
-        "{figures}"
+        text.contains("# TYPE workqueue_depth gauge") || text.contains("# TYPE"),
+        "{text}"
     );
-    // Each page has its place.
+    // Each address serves only its own endpoints.
     assert_eq!(get(&metrics, "/healthz").await.unwrap().0, 404);
     assert_eq!(get(&health, "/metrics").await.unwrap().0, 404);
     assert_eq!(get(&health, "/debug/pprof/profile").await.unwrap().0, 404);
-    assert_eq!(ask(&health, "POST", "/healthz", "").await.unwrap().0, 405);
+    assert_eq!(request(&health, "POST", "/healthz", "").await.unwrap().0, 405);
     stop.stop(Duration::from_secs(3));
-    answers(&health, "/healthz", 503, "stopping").await;
-    answers(&health, "/readyz", 503, "stopping").await;
+    eventually_responds(&health, "/healthz", 503, "stopping").await;
+    eventually_responds(&health, "/readyz", 503, "stopping").await;
     running.join_next().await.unwrap().unwrap().unwrap();
     assert_eq!(get(&health, "/healthz").await, None);
 }
 
 #[tokio::test]
-async fn one_address_can_serve_everything() {
+async fn health_and_metrics_can_share_an_address() {
     let address = free_address().await;
     let config = Config {
         health_address: Some(address.clone()),
@@ -117,17 +118,17 @@ async fn one_address_can_serve_everything() {
     let stop = Stop::new();
     let mut running = JoinSet::new();
     running.spawn(App::new("test").run(config, FakeApi::new().client(), stop.clone()));
-    answers(&address, "/readyz", 200, "ok").await;
+    eventually_responds(&address, "/readyz", 200, "ok").await;
     assert_eq!(get(&address, "/metrics").await.unwrap().0, 200);
     stop.stop(Duration::from_secs(3));
     running.join_next().await.unwrap().unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_ends_the_start() {
-    let held = TcpListener::bind("127.0.0.1:0").await.unwrap();
+async fn address_in_use_ends_the_start() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let config = Config {
-        health_address: Some(held.local_addr().unwrap().to_string()),
+        health_address: Some(listener.local_addr().unwrap().to_string()),
         ..Config::default()
     };
     let error = App::new("test")
@@ -141,7 +142,7 @@ async fn an_address_that_is_taken_ends_the_start() {
 }
 
 #[tokio::test]
-async fn checks_of_ones_own_are_asked() {
+async fn custom_checks_are_evaluated() {
     let health = HealthChecks::default();
     assert_eq!((health.healthz(), health.readyz()), (Ok(()), Ok(())));
     health.add_healthz_check("disk", || Err("full".to_owned()));
@@ -154,9 +155,9 @@ async fn checks_of_ones_own_are_asked() {
 }
 
 #[tokio::test]
-async fn debugging_is_for_callers_on_this_machine() {
+async fn debug_endpoints_are_for_local_callers() {
     let context = ManagerContext::new(Config::default(), FakeApi::new().client());
-    let pages = Pages {
+    let endpoints = Endpoints {
         context,
         health: true,
         metrics: false,
@@ -168,19 +169,24 @@ async fn debugging_is_for_callers_on_this_machine() {
         ("[::ffff:127.0.0.1]:1", true),
         ("10.0.0.1:1", false),
     ] {
-        let forbidden = Pages::is_forbidden("/debug/log-level", from.parse().unwrap());
+        let forbidden = Endpoints::is_forbidden("/debug/log-level", from.parse().unwrap());
         assert_eq!(forbidden, !is_local, "{from}");
     }
-    assert!(!Pages::is_forbidden("/healthz", "10.0.0.1:1".parse().unwrap()));
-    // Nobody's log is ours to change unless we made it.
-    let server = Server::listen("127.0.0.1:0", pages).await.unwrap();
+    assert!(!Endpoints::is_forbidden(
+        "/healthz",
+        "10.0.0.1:1".parse().unwrap()
+    ));
+    // The log of the test process was not installed by `App`, but an invalid level is rejected first.
+    let server = HealthServer::listen("127.0.0.1:0", endpoints).await.unwrap();
     let address = server.address().to_string();
     let mut running = JoinSet::new();
     let stop = Stop::new();
     running.spawn(server.run(stop.clone()));
-    let (status, body) = ask(&address, "PUT", "/debug/log-level", "loud").await.unwrap();
+    let (status, body) = request(&address, "PUT", "/debug/log-level", "loud")
+        .await
+        .unwrap();
     assert_eq!(status, StatusCode::BAD_REQUEST);
-    assert!(body.contains("is not a level"), "{body}");
+    assert!(body.contains("is not a log level"), "{body}");
     stop.stop(Duration::from_secs(3));
     running.join_next().await.unwrap().unwrap();
 }

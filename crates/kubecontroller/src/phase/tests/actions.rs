@@ -1,11 +1,11 @@
-//! Reset, revert, purge, audit, continue.
+//! Tests of the actions reset, revert, purge, audit and continue.
 
 use kube::ResourceExt;
 use serde_json::json;
 
 use super::*;
 
-async fn failed(log: &Log, environment: &MachineEnvironment) -> (Machine<Migration>, Migration) {
+async fn failed(log: &CallLog, environment: &MachineEnvironment) -> (StateMachine<Migration>, Migration) {
     let bad = serial([script(log, "ok", [done]), script(log, "bad", [fatal, done])]);
     let machine = two(script(log, "check", [done]), bad).build().unwrap();
     let mut object = migration();
@@ -15,8 +15,9 @@ async fn failed(log: &Log, environment: &MachineEnvironment) -> (Machine<Migrati
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reset_leads_back_to_the_failure_and_keeps_what_succeeded() {
-    let (log, environment) = (Log::default(), environment());
+async fn reset_returns_to_failed_phase_and_keeps_successes() {
+    let log = CallLog::default();
+    let environment = environment();
     let (machine, mut object) = failed(&log, &environment).await;
     let kept = state(&object, &["Run", "ok"]);
     let mut cleared = Vec::new();
@@ -25,21 +26,23 @@ async fn a_reset_leads_back_to_the_failure_and_keeps_what_succeeded() {
         .unwrap();
     assert_eq!(cleared, ["Run/bad", "Run"]);
     assert_eq!((object.phase(), reason_of(&object).as_str()), ("Run", ""));
-    assert_eq!(state(&object, &["Run", "bad"]), State::default());
+    assert_eq!(state(&object, &["Run", "bad"]), HandlerState::default());
     assert_eq!(state(&object, &["Run", "ok"]), kept);
     drive(&machine, &environment, &mut object).await;
     assert_eq!(
         (object.phase(), log.all().join(" ").as_str()),
         ("Succeeded", "check ok bad bad")
     );
-    // Only what failed can be reset.
-    let refused = machine.reset(&mut object, |_, _| {}).unwrap_err();
-    assert_eq!(refused, ActionRejection::NotFailed("Succeeded".to_owned()));
+    // A succeeded object cannot be reset.
+    let rejection = machine.reset(&mut object, |_, _| {}).unwrap_err();
+    assert_eq!(rejection, ActionRejection::NotFailed("Succeeded".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reset_hands_failed_objects_over_again_and_no_others() {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn reset_retries_only_failed_objects() {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     object.spec.tables = ["1", "2"]
         .map(|id| Table {
             id: id.to_owned(),
@@ -47,7 +50,7 @@ async fn a_reset_hands_failed_objects_over_again_and_no_others() {
         })
         .into();
     let seen = log.clone();
-    let work = move |_: Context<Migration>, batch: Vec<ObjectState>| {
+    let work = move |_: HandlerContext<Migration>, batch: Vec<ObjectState>| {
         let first = seen.all().is_empty();
         seen.add(batch.iter().map(|object| object.id.as_str()).collect::<String>());
         let broken = move |object: ObjectState| {
@@ -71,8 +74,9 @@ async fn a_reset_hands_failed_objects_over_again_and_no_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_action_does_its_work_and_no_other() {
-    let (log, environment) = (Log::default(), environment());
+async fn actions_change_only_what_they_name() {
+    let log = CallLog::default();
+    let environment = environment();
     let (machine, object) = failed(&log, &environment).await;
     let act = |name: &str, arguments: serde_json::Value| {
         let mut object = object.clone();
@@ -87,7 +91,7 @@ async fn each_action_does_its_work_and_no_other() {
             .act(&mut object, &action, environment.now())
             .map(|()| object)
     };
-    let known = |object: &Migration| object.phases().unwrap().state.keys().cloned().collect::<Vec<_>>();
+    let states_of = |object: &Migration| object.phases().unwrap().state.keys().cloned().collect::<Vec<_>>();
     for (name, arguments, phase, paused, states, annotations) in [
         ("pause", json!({}), "Failed", true, vec!["Precheck", "Run"], 2),
         ("resume", json!({}), "Failed", false, vec!["Precheck", "Run"], 2),
@@ -106,7 +110,7 @@ async fn each_action_does_its_work_and_no_other() {
     ] {
         let after = act(name, arguments).unwrap();
         assert_eq!(
-            (after.phase(), after.paused(), known(&after)),
+            (after.phase(), after.paused(), states_of(&after)),
             (phase, paused, states.into_iter().map(str::to_owned).collect()),
             "{name}"
         );
@@ -115,7 +119,7 @@ async fn each_action_does_its_work_and_no_other() {
     }
     let purged = act("purge", json!({})).unwrap();
     assert_eq!(reason_of(&purged), "bad: broken");
-    for (name, arguments, why) in [
+    for (name, arguments, rejection) in [
         (
             "revert",
             json!({ "to": "Failed" }),
@@ -124,24 +128,24 @@ async fn each_action_does_its_work_and_no_other() {
         (
             "audit",
             json!({ "result": "Passed" }),
-            ActionRejection::NotWaiting("Failed".to_owned()),
+            ActionRejection::NoApprovalPending("Failed".to_owned()),
         ),
     ] {
-        assert_eq!(act(name, arguments).unwrap_err(), why);
+        assert_eq!(act(name, arguments).unwrap_err(), rejection);
     }
     assert!(matches!(
         act("explode", json!({})),
-        Err(ActionRejection::Unknown(_))
+        Err(ActionRejection::InvalidAction(_))
     ));
     assert!(matches!(
         act("audit", json!({ "result": "Maybe" })),
-        Err(ActionRejection::Unknown(_))
+        Err(ActionRejection::InvalidAction(_))
     ));
     let mut running = migration();
-    let refused = machine
+    let rejection = machine
         .act(&mut running, &Action::Purge, environment.now())
         .unwrap_err();
-    assert_eq!(refused, ActionRejection::NotEnded(String::new()));
+    assert_eq!(rejection, ActionRejection::NotTerminal(String::new()));
     for name in Action::NAMES {
         assert!(
             Action::named(name, Some(&json!({ "result": "Passed" }))).is_ok(),

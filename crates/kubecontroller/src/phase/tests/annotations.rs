@@ -1,12 +1,14 @@
-//! Pause, annotations, approval.
+//! Tests of pause, annotations and approval.
 
 use kube::ResourceExt;
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_paused_object_is_left_alone_until_it_is_resumed() {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn paused_object_is_not_processed() {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     let machine = one(script(&log, "work", [done]));
     object.set_pause(true);
     let before = serde_json::to_value(&object).unwrap();
@@ -24,7 +26,7 @@ async fn a_paused_object_is_left_alone_until_it_is_resumed() {
 }
 
 #[test]
-fn the_pause_may_be_anywhere_in_the_object() {
+fn pause_field_can_be_in_the_spec() {
     #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
     #[kube(
         group = "example.org",
@@ -44,22 +46,26 @@ fn the_pause_may_be_anywhere_in_the_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_done_before_the_time_an_annotation_names() {
-    for mark in ["no-reconciling-before", "example.org/no-reconciling-before"] {
-        let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn not_before_annotation_delays_processing() {
+    for annotation in ["no-reconciling-before", "example.org/no-reconciling-before"] {
+        let log = CallLog::default();
+        let environment = environment();
+        let mut object = migration();
         let machine = one(script(&log, "work", [done]));
         let time = (environment.now() + seconds(90)).as_second().to_string();
-        object.annotations_mut().insert(mark.to_owned(), time);
+        object.annotations_mut().insert(annotation.to_owned(), time);
         let NextPass::After(wait) = pass(&machine, &environment, &mut object).await.then else {
-            panic!("it waits")
+            panic!("the machine does not wait")
         };
         assert!(wait > seconds(88) && wait <= seconds(90) && object.status.is_none());
         tokio::time::sleep(wait).await;
         drive(&machine, &environment, &mut object).await;
         assert_eq!(object.phase(), "Succeeded");
     }
-    // What cannot be read holds nothing up.
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+    // A value that cannot be parsed is ignored.
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     object
         .annotations_mut()
         .insert("no-reconciling-before".to_owned(), "tomorrow".to_owned());
@@ -68,14 +74,16 @@ async fn nothing_is_done_before_the_time_an_annotation_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_barrier_keeps_a_phase_from_beginning() {
+async fn barrier_annotation_blocks_start_of_phase() {
     for (barrier, stops) in [
         ("move:Run", true),
         ("other:Run", false),
         ("a:b, *:Run", true),
         ("move", false),
     ] {
-        let (log, environment, mut object) = (Log::default(), environment(), migration());
+        let log = CallLog::default();
+        let environment = environment();
+        let mut object = migration();
         let machine = two(
             script(&log, "check", [done]),
             script(&log, "move", [not_yet, done]),
@@ -93,7 +101,7 @@ async fn a_barrier_keeps_a_phase_from_beginning() {
                 .act(&mut object, &Action::Continue, environment.now())
                 .unwrap();
             pass(&machine, &environment, &mut object).await;
-            // Once begun, a phase is not stopped.
+            // A phase that has started is not blocked.
             object
                 .annotations_mut()
                 .insert("reconciling-barrier".to_owned(), barrier.to_owned());
@@ -104,7 +112,7 @@ async fn a_barrier_keeps_a_phase_from_beginning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_phase_that_needs_approval_waits_for_it() {
+async fn phase_that_needs_approval_waits() {
     let audit = |result, message: &str| Action::Audit {
         result,
         by: "ann".to_owned(),
@@ -120,21 +128,23 @@ async fn a_phase_that_needs_approval_waits_for_it() {
         ),
         (audit(Approval::Pending, ""), "Run", "", 0),
     ] {
-        let (log, environment, mut object) = (Log::default(), environment(), migration());
+        let log = CallLog::default();
+        let environment = environment();
+        let mut object = migration();
         let machine = one_with(
             Phase::run(script(&log, "work", [done]))
                 .needs_approval()
                 .timeout(seconds(5)),
         );
-        let told = pass(&machine, &environment, &mut object).await;
+        let first = pass(&machine, &environment, &mut object).await;
         assert_eq!(
-            (told.then, told.notices[0].reason),
+            (first.then, first.events[0].reason),
             (NextPass::Stop, reason::APPROVAL)
         );
         assert_eq!(object.phases().unwrap().audit["Run"].result, Approval::Pending);
-        // The time of the phase does not run while it waits, and nobody is told twice.
+        // The timeout does not run while the phase waits, and the event is not repeated.
         tokio::time::sleep(seconds(60)).await;
-        assert!(pass(&machine, &environment, &mut object).await.notices.is_empty());
+        assert!(pass(&machine, &environment, &mut object).await.events.is_empty());
         machine.act(&mut object, &decision, environment.now()).unwrap();
         drive(&machine, &environment, &mut object).await;
         assert_eq!(

@@ -1,28 +1,28 @@
-//! Functions, composites, objects.
+//! Tests of functions, composites and handlers of objects.
 
 use super::*;
 
 fn sleeps(
-    log: &Log,
+    log: &CallLog,
     name: &'static str,
     time: u64,
-    answer: fn() -> StepResult<Migration>,
-) -> Handler<Migration> {
+    result: fn() -> StepResult<Migration>,
+) -> PhaseHandler<Migration> {
     let log = log.clone();
-    let run = move |_: Context<Migration>| {
+    let run = move |_: HandlerContext<Migration>| {
         let log = log.clone();
         async move {
             log.add(format!("{name} begins"));
             tokio::time::sleep(seconds(time)).await;
             log.add(format!("{name} ends"));
-            answer()
+            result()
         }
     };
     function(run).named(name)
 }
 
-fn notes(name: &'static str) -> Handler<Migration> {
-    let run = move |context: Context<Migration>| async move {
+fn notes(name: &'static str) -> PhaseHandler<Migration> {
+    let run = move |context: HandlerContext<Migration>| async move {
         let before = context
             .resource()
             .status
@@ -37,11 +37,12 @@ fn notes(name: &'static str) -> Handler<Migration> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_is_not_done_is_entered_again_with_its_last_state() {
-    let (environment, mut object) = (environment(), migration());
-    let seen = Log::default();
+async fn unfinished_handler_runs_again_with_last_state() {
+    let environment = environment();
+    let mut object = migration();
+    let seen = CallLog::default();
     let log = seen.clone();
-    let run = move |context: Context<Migration>| {
+    let run = move |context: HandlerContext<Migration>| {
         log.add(format!(
             "{} {}",
             context.last().start_time.is_some(),
@@ -67,8 +68,10 @@ async fn a_handler_that_is_not_done_is_entered_again_with_its_last_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn serial_children_stop_at_a_failure_and_done_ones_are_not_run_again() {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn serial_children_stop_at_failure_and_finished_ones_do_not_run_again() {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     let children = [
         script(&log, "a", [done]),
         script(&log, "b", [not_yet, retry, done]),
@@ -80,7 +83,7 @@ async fn serial_children_stop_at_a_failure_and_done_ones_are_not_run_again() {
     assert_eq!(log.all(), ["a", "b"]);
     assert_eq!(state(&object, &["Run", "a"]).result(), HandlerResult::Succeeded);
     assert_eq!(state(&object, &["Run", "b"]).result(), HandlerResult::Doing);
-    assert_eq!(state(&object, &["Run", "c"]), State::default());
+    assert_eq!(state(&object, &["Run", "c"]), HandlerState::default());
     pass(&machine, &environment, &mut object).await;
     let failed = state(&object, &["Run"]);
     assert!(failed.failed && !failed.fatal && !failed.done && failed.error.is_none());
@@ -97,8 +100,10 @@ async fn serial_children_stop_at_a_failure_and_done_ones_are_not_run_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parallel_children_run_at_once() {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn parallel_children_run_concurrently() {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     let machine = one(parallel(["a", "b", "c"].map(|name| sleeps(&log, name, 1, done))));
     let began = Instant::now();
     pass(&machine, &environment, &mut object).await;
@@ -107,45 +112,49 @@ async fn parallel_children_run_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_error_cancels_the_other_parallel_children_and_all_are_waited_for() {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
-    let polite = {
+async fn first_error_cancels_parallel_siblings_and_awaits_them() {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
+    let graceful = {
         let log = log.clone();
-        let run = move |context: Context<Migration>| {
+        let run = move |context: HandlerContext<Migration>| {
             let log = log.clone();
             async move {
                 context.cancelled().await;
                 tokio::time::sleep(seconds(2)).await;
-                log.add("tidied up");
+                log.add("cleaned up");
                 Err(PhaseError::cancelled())
             }
         };
-        function(run).named("polite").grace(seconds(3))
+        function(run).named("graceful").grace(seconds(3))
     };
     let quick = sleeps(&log, "quick", 1, done);
     let nested = serial([sleeps(&log, "slow", 100, done)]).named("nested");
-    let machine = one(parallel([quick, sleeps(&log, "bad", 1, retry), nested, polite]));
+    let machine = one(parallel([quick, sleeps(&log, "bad", 1, retry), nested, graceful]));
     let began = Instant::now();
     pass(&machine, &environment, &mut object).await;
     assert_eq!(began.elapsed(), seconds(3));
-    assert_eq!((log.count("slow ends"), log.count("tidied up")), (0, 1));
+    assert_eq!((log.count("slow ends"), log.count("cleaned up")), (0, 1));
     for (child, result) in [
         ("quick", HandlerResult::Succeeded),
         ("nested", HandlerResult::Doing),
-        ("polite", HandlerResult::Doing),
+        ("graceful", HandlerResult::Doing),
     ] {
         let state = state(&object, &["Run", child]);
         assert_eq!((state.result(), state.failed), (result, false), "{child}");
     }
     assert_eq!(reason_of(&object), "bad: later");
-    // The next try runs those that are not done, and only those.
+    // The next try runs only unfinished children.
     pass(&machine, &environment, &mut object).await;
     assert_eq!((log.count("quick begins"), log.count("slow begins")), (1, 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_of_children_are_told_together_and_the_state_mirrors_the_tree() {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn reason_joins_errors_of_children_and_state_mirrors_tree() {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     let inner = parallel([script(&log, "c", [fatal]), script(&log, "d", [retry])]).named("inner");
     let machine = one(serial([
         script(&log, "a", [done]),
@@ -158,7 +167,7 @@ async fn errors_of_children_are_told_together_and_the_state_mirrors_the_tree() {
         ("Failed", "c: broken; d: later")
     );
     assert_eq!(machine.failed_reason(&object).as_deref(), Some("broken"));
-    let names = |state: &State| state.state.keys().cloned().collect::<Vec<_>>();
+    let names = |state: &HandlerState| state.state.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&state(&object, &["Run"])), ["a", "e", "inner"]);
     assert_eq!(names(&state(&object, &["Run", "inner"])), ["c", "d"]);
     assert_eq!(names(&state(&object, &["Run", "e"])), ["f"]);
@@ -166,12 +175,12 @@ async fn errors_of_children_are_told_together_and_the_state_mirrors_the_tree() {
     assert!(inner.fatal && inner.error.is_none());
     assert!(
         !state(&object, &["Run", "inner", "d"]).fatal,
-        "one that may be tried again stays so"
+        "a retriable failure stays retriable"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_composite_without_children_fails_for_good() {
+async fn composite_without_children_fails_fatally() {
     for (handler, want) in [
         (serial([]), "Composite handler Run has no children"),
         (
@@ -179,21 +188,23 @@ async fn a_composite_without_children_fails_for_good() {
             "hollow: Composite handler hollow has no children",
         ),
     ] {
-        let (environment, mut object) = (environment(), migration());
+        let environment = environment();
+        let mut object = migration();
         drive(&one(handler), &environment, &mut object).await;
         assert_eq!((object.phase(), reason_of(&object).as_str()), ("Failed", want));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn children_in_a_row_see_the_changes_of_those_before_and_parallel_ones_lose_none() {
-    let (environment, mut object) = (environment(), migration());
+async fn children_see_changes_of_predecessors_and_no_change_is_lost() {
+    let environment = environment();
+    let mut object = migration();
     let both = parallel([serial([notes("b"), notes("c")]).named("bc"), notes("d")]).named("both");
     drive(&one(serial([notes("a"), both])), &environment, &mut object).await;
     let want = ["a saw 0", "b saw 1", "c saw 2", "d saw 1"];
     assert_eq!(object.status.as_ref().unwrap().notes, want);
-    // A change cannot reach what the machine keeps.
-    let wild = function(|_: Context<Migration>| async {
+    // A change cannot modify the machine's own part of the status.
+    let wild = function(|_: HandlerContext<Migration>| async {
         Ok(Step::done().change(|object: &mut Migration| object.status = None))
     });
     let machine = two(serial([notes("a")]), wild).build().unwrap();
@@ -212,10 +223,10 @@ fn table(id: &str, shard: Option<&str>) -> Table {
     }
 }
 
-fn work_through(log: &Log, size: usize, work: fn(ObjectState) -> ObjectState) -> Machine<Migration> {
+fn work_through(log: &CallLog, size: usize, work: fn(ObjectState) -> ObjectState) -> StateMachine<Migration> {
     let log = log.clone();
     let list = paths(ObjectPaths::new("spec.tables[*]", "id").group("shard"));
-    let work = move |_: Context<Migration>, batch: Vec<ObjectState>| {
+    let work = move |_: HandlerContext<Migration>, batch: Vec<ObjectState>| {
         let ids: Vec<&str> = batch.iter().map(|object| object.id.as_str()).collect();
         log.add(ids.join(","));
         async move { Ok(Step::objects(batch.into_iter().map(work))) }
@@ -224,15 +235,17 @@ fn work_through(log: &Log, size: usize, work: fn(ObjectState) -> ObjectState) ->
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_are_handed_over_in_batches_or_by_group() {
+async fn objects_are_batched_by_size_or_group() {
     let environment = environment();
-    let (plain, shard) = (None, Some("s"));
+    let plain = None;
+    let shard = Some("s");
     for (size, shards, want) in [
         (2, [plain; 5], vec!["1,2", "3,4", "5"]),
         (0, [plain; 5], vec!["1,2,3,4,5"]),
         (2, [plain, shard, plain, shard, shard], vec!["1,3", "2,4,5"]),
     ] {
-        let (log, mut object) = (Log::default(), migration());
+        let log = CallLog::default();
+        let mut object = migration();
         object.spec.tables = (1..)
             .zip(shards)
             .map(|(id, shard)| table(&id.to_string(), shard))
@@ -244,10 +257,10 @@ async fn objects_are_handed_over_in_batches_or_by_group() {
         let first = &state(&object, &["Run"]).objects[0];
         assert!(first.done && first.start_time.is_some() && first.end_time.is_some());
     }
-    // Without objects there is nothing to do.
+    // Without objects the handler is done at once.
     let mut object = migration();
     drive(
-        &work_through(&Log::default(), 2, ObjectState::finished),
+        &work_through(&CallLog::default(), 2, ObjectState::finished),
         &environment,
         &mut object,
     )
@@ -256,7 +269,7 @@ async fn objects_are_handed_over_in_batches_or_by_group() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn warnings_and_errors_of_objects_are_those_of_their_handler() {
+async fn handler_reports_warnings_and_errors_of_objects() {
     fn warned(object: ObjectState) -> ObjectState {
         let odd = object.id == "2";
         let object = object.finished();
@@ -264,38 +277,40 @@ async fn warnings_and_errors_of_objects_are_those_of_their_handler() {
     }
     fn failed(object: ObjectState) -> ObjectState {
         if object.id == "1" {
-            object.failed("gone")
+            object.failed("lost")
         } else {
             warned(object)
         }
     }
-    let (log, environment) = (Log::default(), environment());
-    for (work, phase, result, told) in [
+    let log = CallLog::default();
+    let environment = environment();
+    for (work, phase, result, message) in [
         (
             warned as fn(_) -> _,
             "Succeeded",
             HandlerResult::Warning,
             "2: slow",
         ),
-        (failed as fn(_) -> _, "Failed", HandlerResult::Failed, "1: gone"),
+        (failed as fn(_) -> _, "Failed", HandlerResult::Failed, "1: lost"),
     ] {
         let mut object = migration();
         object.spec.tables = ["1", "2", "3"].map(|id| table(id, None)).into();
         drive(&work_through(&log, 1, work), &environment, &mut object).await;
         let state = state(&object, &["Run"]);
         assert_eq!((object.phase(), state.result()), (phase, result));
-        assert_eq!(state.error.or(state.warning).as_deref(), Some(told));
+        assert_eq!(state.error.or(state.warning).as_deref(), Some(message));
     }
-    // All were worked on although the first failed.
+    // All objects were processed although the first failed.
     assert_eq!(log.all().len(), 6);
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_are_told_apart_by_their_ids() {
-    let (environment, mut object) = (environment(), migration());
+async fn objects_need_unique_nonempty_ids() {
+    let environment = environment();
+    let mut object = migration();
     object.spec.tables = vec![table("1", None), table("1", None)];
     drive(
-        &work_through(&Log::default(), 0, ObjectState::finished),
+        &work_through(&CallLog::default(), 0, ObjectState::finished),
         &environment,
         &mut object,
     )
@@ -304,7 +319,7 @@ async fn objects_are_told_apart_by_their_ids() {
     object = migration();
     object.spec.tables = vec![table("", None)];
     drive(
-        &work_through(&Log::default(), 0, ObjectState::finished),
+        &work_through(&CallLog::default(), 0, ObjectState::finished),
         &environment,
         &mut object,
     )

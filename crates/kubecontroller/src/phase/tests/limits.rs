@@ -1,10 +1,12 @@
-//! Failures: fatal or not, how often, how long, and panics.
+//! Tests of errors, backoff, timeouts, tries and panics.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_may_pass_is_tried_again_and_a_fatal_one_is_not() {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn retriable_failure_is_retried_and_fatal_one_is_not() {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     let machine = one(script(&log, "work", [retry, fatal]));
     pass(&machine, &environment, &mut object).await;
     let failed = state(&object, &["Run"]);
@@ -15,7 +17,7 @@ async fn a_failure_that_may_pass_is_tried_again_and_a_fatal_one_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_that_do_not_say_so_are_fatal_unless_they_come_from_the_network_or_a_busy_server() {
+async fn unclassified_errors_are_fatal_except_network_and_server_errors() {
     fn api(code: u16) -> PhaseError {
         let status = kube::core::Status {
             code,
@@ -40,13 +42,15 @@ async fn errors_that_do_not_say_so_are_fatal_unless_they_come_from_the_network_o
         (api(429), false),
         (api(503), false),
     ] {
-        assert_eq!(error.looks_fatal(), fatal, "{error:?}");
+        assert_eq!(error.is_fatal_by_default(), fatal, "{error:?}");
     }
     assert_eq!(api(404).to_string(), "no");
-    // A machine may have another opinion.
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+    // `is_fatal` of the builder overrides the default.
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     let parse: fn() -> StepResult<Migration> = || Ok("x".parse::<u32>().map(|_| Step::done())?);
-    let machine = Machine::builder("move")
+    let machine = StateMachine::builder("move")
         .phase(
             "Run",
             Phase::run(script(&log, "work", [parse, done]))
@@ -61,19 +65,24 @@ async fn errors_that_do_not_say_so_are_fatal_unless_they_come_from_the_network_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn passes_are_apart_by_the_defer_and_failures_by_more_and_more() {
-    let (log, environment) = (Log::default(), environment());
-    let wait = |answers: [fn() -> _; 6], backoff, defer| {
-        let machine = two(script(&log, "work", answers), script(&log, "move", [done]));
+async fn passes_wait_for_defer_interval_and_failures_back_off() {
+    let log = CallLog::default();
+    let environment = environment();
+    let wait = |results: [fn() -> _; 6], backoff, defer| {
+        let machine = two(script(&log, "work", results), script(&log, "move", [done]));
         machine.backoff(backoff).defer(seconds(defer)).build().unwrap()
     };
-    let longest = Backoff {
+    let longest = PhaseBackoff {
         longest: seconds(30),
-        ..Backoff::default()
+        ..PhaseBackoff::default()
     };
     for (machine, want) in [
         (
-            wait([not_yet, not_yet, done, done, done, done], Backoff::default(), 5),
+            wait(
+                [not_yet, not_yet, done, done, done, done],
+                PhaseBackoff::default(),
+                5,
+            ),
             vec![5, 5, 5],
         ),
         (
@@ -85,7 +94,7 @@ async fn passes_are_apart_by_the_defer_and_failures_by_more_and_more() {
             vec![1, 2, 1, 1, 2, 1],
         ),
         (
-            wait([retry, retry, retry, done, done, done], Backoff::fixed(), 5),
+            wait([retry, retry, retry, done, done, done], PhaseBackoff::fixed(), 5),
             vec![5, 5, 5, 5],
         ),
     ] {
@@ -93,7 +102,7 @@ async fn passes_are_apart_by_the_defer_and_failures_by_more_and_more() {
         let waits = drive(&machine, &environment, &mut object).await;
         assert_eq!(waits, want.into_iter().map(seconds).collect::<Vec<_>>());
     }
-    // A handler that knows better is asked.
+    // A delay returned by the handler overrides the defer interval.
     let later: fn() -> StepResult<Migration> = || Ok(Step::not_yet().after(seconds(77)));
     let mut object = migration();
     let machine = one(serial([script(&log, "later", [later])]));
@@ -101,7 +110,7 @@ async fn passes_are_apart_by_the_defer_and_failures_by_more_and_more() {
         pass(&machine, &environment, &mut object).await.then,
         NextPass::After(seconds(77))
     );
-    // One that did not say is not kept waiting by one that did.
+    // A child without a delay is not kept waiting by a sibling with one.
     let mut object = migration();
     let machine = one(parallel([
         script(&log, "later", [later]),
@@ -114,12 +123,13 @@ async fn passes_are_apart_by_the_defer_and_failures_by_more_and_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_phase_fails_when_its_time_is_over_whether_its_handler_hangs_waits_or_fails() {
-    let (log, environment) = (Log::default(), environment());
-    let hangs = function(|_: Context<Migration>| std::future::pending()).named("hangs");
+async fn phase_times_out_while_handler_hangs_waits_or_fails() {
+    let log = CallLog::default();
+    let environment = environment();
+    let hangs = function(|_: HandlerContext<Migration>| std::future::pending()).named("hangs");
     let deep = serial([
         script(&log, "first", [done]),
-        function(|_: Context<Migration>| std::future::pending()).named("second"),
+        function(|_: HandlerContext<Migration>| std::future::pending()).named("second"),
     ]);
     for handler in [
         hangs,
@@ -128,24 +138,27 @@ async fn a_phase_fails_when_its_time_is_over_whether_its_handler_hangs_waits_or_
         script(&log, "fails", [retry]),
     ] {
         let machine = one_with(Phase::run(handler).timeout(seconds(5)).defer(seconds(3)));
-        let (mut object, began) = (migration(), Instant::now());
+        let mut object = migration();
+        let began = Instant::now();
         drive(&machine, &environment, &mut object).await;
         assert_eq!(began.elapsed(), seconds(5));
         let why = "phase Run timed out after 5s";
         assert_eq!((object.phase(), reason_of(&object).as_str()), ("Failed", why));
         assert_eq!(machine.failed_reason(&object).as_deref(), Some(why));
-        // After a reset the time begins anew.
+        // A reset restarts the timeout.
         machine.reset(&mut object, |_, _| {}).unwrap();
         let began = Instant::now();
         drive(&machine, &environment, &mut object).await;
         assert_eq!(began.elapsed(), seconds(5));
     }
-    assert_eq!(log.count("first"), 1, "what succeeded is kept");
+    assert_eq!(log.count("first"), 1, "successes are kept");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_of_a_phase_runs_while_the_program_does_not() {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn timeout_runs_while_program_is_down() {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     let machine = one_with(Phase::run(script(&log, "work", [not_yet])).timeout(seconds(5)));
     machine.begin(&mut object, environment.now());
     assert!(
@@ -158,8 +171,10 @@ async fn the_time_of_a_phase_runs_while_the_program_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_phase_with_a_limit_of_three_is_tried_three_times() {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn tries_limit_consecutive_failures() {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     let machine = one_with(Phase::run(serial([script(&log, "work", [retry])])).tries(3));
     drive(&machine, &environment, &mut object).await;
     assert_eq!(log.all().len(), 3);
@@ -167,8 +182,9 @@ async fn a_phase_with_a_limit_of_three_is_tried_three_times() {
         (object.phase(), reason_of(&object).as_str()),
         ("Failed", "gave up after 3 tries: work: later")
     );
-    // Only failures in a row count.
-    let (log, mut object) = (Log::default(), migration());
+    // A run that does not fail resets the count.
+    let log = CallLog::default();
+    let mut object = migration();
     let machine =
         one_with(Phase::run(script(&log, "work", [retry, retry, not_yet, retry, retry, done])).tries(3));
     drive(&machine, &environment, &mut object).await;
@@ -176,11 +192,13 @@ async fn a_phase_with_a_limit_of_three_is_tried_three_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_a_failure_of_the_handler_and_no_more() {
-    let (log, environment) = (Log::default(), environment());
+async fn panic_fails_the_handler() {
+    let log = CallLog::default();
+    let environment = environment();
     let before: fn() -> StepResult<Migration> = || panic!("at {}", 7);
     let in_change: fn() -> StepResult<Migration> = || Ok(Step::done().change(|_| panic!("in change")));
-    let sync = function(|_: Context<Migration>| -> std::future::Ready<_> { panic!("at 7") }).named("bad");
+    let sync =
+        function(|_: HandlerContext<Migration>| -> std::future::Ready<_> { panic!("at 7") }).named("bad");
     for (bad, why) in [
         (script(&log, "bad", [before]), "bad: handler bad panicked: at 7"),
         (sync, "bad: handler bad panicked: at 7"),
@@ -196,13 +214,15 @@ async fn a_panic_is_a_failure_of_the_handler_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_phase_without_an_error_phase_is_tried_for_ever() {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn phase_without_error_phase_is_retried_forever() {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     let phase = Phase::run(serial([
         script(&log, "a", [done]),
         script(&log, "b", [fatal, fatal, done]),
     ]));
-    let machine = Machine::builder("at")
+    let machine = StateMachine::builder("at")
         .phase("Run", phase.then("Done"))
         .succeeded("Done")
         .build()
@@ -216,8 +236,10 @@ async fn a_phase_without_an_error_phase_is_tried_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn users_are_told_of_changes_warnings_and_failures() {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn events_report_transitions_warnings_and_failures() {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     let warned: fn() -> StepResult<Migration> = || Ok(Step::done().warning("old version"));
     let machine = two(
         script(&log, "check", [warned]),
@@ -225,22 +247,22 @@ async fn users_are_told_of_changes_warnings_and_failures() {
     )
     .build()
     .unwrap();
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     while !machine.is_terminal(&object) {
-        told.extend(
+        events.extend(
             pass(&machine, &environment, &mut object)
                 .await
-                .notices
+                .events
                 .into_iter()
-                .map(|notice| (notice.reason, notice.note)),
+                .map(|event| (event.reason, event.note)),
         );
     }
-    let told: Vec<_> = told
+    let events: Vec<_> = events
         .iter()
         .map(|(reason, note)| (*reason, note.as_str()))
         .collect();
     assert_eq!(
-        told,
+        events,
         [
             (reason::WARNED, "phase Precheck: old version"),
             (reason::CHANGED, "Precheck -> Run"),

@@ -1,4 +1,4 @@
-//! What the machine promises, claim by claim.
+//! Tests of state machines.
 
 mod actions;
 mod annotations;
@@ -54,11 +54,11 @@ pub(super) struct MigrationStatus {
 
 phased!(Migration);
 
-/// What handlers did, in order.
+/// What the handlers did, in order.
 #[derive(Clone, Default)]
-pub(super) struct Log(Arc<Mutex<Vec<String>>>);
+pub(super) struct CallLog(Arc<Mutex<Vec<String>>>);
 
-impl Log {
+impl CallLog {
     pub(super) fn add(&self, what: impl Into<String>) {
         self.0.lock().unwrap().push(what.into());
     }
@@ -72,13 +72,14 @@ impl Log {
     }
 }
 
-/// A clock that goes with tokio's, which the tests pause.
+/// A clock that follows tokio's, which the tests pause.
 pub(super) fn clock() -> Clock {
-    let (start, began) = (Timestamp::from_second(1_800_000_000).unwrap(), Instant::now());
+    let start = Timestamp::from_second(1_800_000_000).unwrap();
+    let began = Instant::now();
     Clock::new(move || start + began.elapsed())
 }
 
-/// A environment whose server knows nothing.
+/// An environment whose server answers every request with 404.
 pub(super) fn environment() -> MachineEnvironment {
     let nothing = tower::service_fn(|_: http::Request<Body>| async {
         Ok::<_, Infallible>(http::Response::builder().status(404).body(Body::empty()).unwrap())
@@ -96,29 +97,30 @@ pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A handler that answers the given things, one per run, the last of them for ever.
+/// A handler that returns the given results, one per run; the last one repeats.
 pub(super) fn script<const N: usize>(
-    log: &Log,
+    log: &CallLog,
     name: &'static str,
-    answers: [fn() -> StepResult<Migration>; N],
-) -> Handler<Migration> {
-    let (log, at) = (log.clone(), Arc::new(Mutex::new(0)));
-    let run = move |_: Context<Migration>| {
+    results: [fn() -> StepResult<Migration>; N],
+) -> PhaseHandler<Migration> {
+    let log = log.clone();
+    let at = Arc::new(Mutex::new(0));
+    let run = move |_: HandlerContext<Migration>| {
         log.add(name);
         let mut at = at.lock().unwrap();
-        let answer = answers[*at];
+        let result = results[*at];
         *at = (*at + 1).min(N - 1);
-        async move { answer() }
+        async move { result() }
     };
     function(run).named(name)
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "this is what handlers answer")]
+#[expect(clippy::unnecessary_wraps, reason = "handlers return a StepResult")]
 pub(super) fn done() -> StepResult<Migration> {
     Ok(Step::done())
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "this is what handlers answer")]
+#[expect(clippy::unnecessary_wraps, reason = "handlers return a StepResult")]
 pub(super) fn not_yet() -> StepResult<Migration> {
     Ok(Step::not_yet())
 }
@@ -131,9 +133,12 @@ pub(super) fn fatal() -> StepResult<Migration> {
     Err(PhaseError::fatal("broken"))
 }
 
-/// Precheck, run, and an end for each outcome.
-pub(super) fn two(precheck: Handler<Migration>, run: Handler<Migration>) -> Builder<Migration> {
-    Machine::builder("move")
+/// A machine with the phases `Precheck` and `Run`, and an error phase for each.
+pub(super) fn two(
+    precheck: PhaseHandler<Migration>,
+    run: PhaseHandler<Migration>,
+) -> StateMachineBuilder<Migration> {
+    StateMachine::builder("move")
         .phase("Precheck", Phase::run(precheck).then("Run").on_error("PreFailed"))
         .phase("Run", Phase::run(run).then("Succeeded").on_error("Failed"))
         .succeeded("Succeeded")
@@ -141,30 +146,30 @@ pub(super) fn two(precheck: Handler<Migration>, run: Handler<Migration>) -> Buil
         .failed("Failed")
 }
 
-/// One phase with that handler.
-pub(super) fn one(handler: Handler<Migration>) -> Machine<Migration> {
+/// A machine with one phase.
+pub(super) fn one(handler: PhaseHandler<Migration>) -> StateMachine<Migration> {
     one_with(Phase::run(handler))
 }
 
-pub(super) fn one_with(phase: Phase<Migration>) -> Machine<Migration> {
-    let machine = Machine::builder("move").phase("Run", phase.then("Succeeded").on_error("Failed"));
+pub(super) fn one_with(phase: Phase<Migration>) -> StateMachine<Migration> {
+    let machine = StateMachine::builder("move").phase("Run", phase.then("Succeeded").on_error("Failed"));
     machine.succeeded("Succeeded").failed("Failed").build_unchecked()
 }
 
 pub(super) async fn pass(
-    machine: &Machine<Migration>,
+    machine: &StateMachine<Migration>,
     environment: &MachineEnvironment,
     object: &mut Migration,
-) -> Pass<Migration> {
+) -> PassResult<Migration> {
     let pass = machine.pass(environment, object).await.unwrap();
-    // What is not in the JSON is not remembered.
+    // The round trip through JSON proves that all state is in the object.
     *object = serde_json::from_value(serde_json::to_value(&pass.object).unwrap()).unwrap();
     pass
 }
 
-/// Passes until there is nothing more to do, waiting as the machine asks; the waits.
+/// Runs passes, with the requested waits, until the machine stops; returns the waits.
 pub(super) async fn drive(
-    machine: &Machine<Migration>,
+    machine: &StateMachine<Migration>,
     environment: &MachineEnvironment,
     object: &mut Migration,
 ) -> Vec<Duration> {
@@ -177,7 +182,7 @@ pub(super) async fn drive(
     waits
 }
 
-pub(super) fn state(object: &Migration, path: &[&str]) -> State {
+pub(super) fn state(object: &Migration, path: &[&str]) -> HandlerState {
     let mut state = object.phases().unwrap().state[path[0]].clone();
     for name in &path[1..] {
         state = state.state[*name].clone();

@@ -1,4 +1,4 @@
-//! Whatever handlers answer, what the machine keeps makes sense.
+//! Property test: the state stays consistent whatever the handlers return.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[derive(Clone, Copy, Debug)]
-enum Says {
+enum ScriptedResult {
     Done,
     NotYet,
     Retry,
@@ -17,35 +17,38 @@ enum Says {
 }
 
 #[derive(Clone, Debug)]
-enum Tree {
-    Leaf(Vec<Says>),
-    Serial(Vec<Tree>),
-    Parallel(Vec<Tree>),
+enum HandlerTree {
+    Leaf(Vec<ScriptedResult>),
+    Serial(Vec<HandlerTree>),
+    Parallel(Vec<HandlerTree>),
 }
 
 const PHASES: [&str; 3] = ["A", "B", "C"];
 
-fn says() -> impl Strategy<Value = Says> {
+fn scripted_result() -> impl Strategy<Value = ScriptedResult> {
     prop_oneof![
-        4 => Just(Says::Done),
-        2 => Just(Says::NotYet),
-        2 => Just(Says::Retry),
-        1 => Just(Says::Fatal),
-        1 => Just(Says::Panic),
-        1 => (0..3_usize).prop_map(Says::Jump),
+        4 => Just(ScriptedResult::Done),
+        2 => Just(ScriptedResult::NotYet),
+        2 => Just(ScriptedResult::Retry),
+        1 => Just(ScriptedResult::Fatal),
+        1 => Just(ScriptedResult::Panic),
+        1 => (0..3_usize).prop_map(ScriptedResult::Jump),
     ]
 }
 
-fn tree() -> impl Strategy<Value = Tree> {
-    let leaf = prop::collection::vec(says(), 0..4).prop_map(Tree::Leaf);
+fn tree() -> impl Strategy<Value = HandlerTree> {
+    let leaf = prop::collection::vec(scripted_result(), 0..4).prop_map(HandlerTree::Leaf);
     leaf.prop_recursive(3, 12, 4, |inner| {
         let some = prop::collection::vec(inner, 0..4);
-        prop_oneof![some.clone().prop_map(Tree::Serial), some.prop_map(Tree::Parallel)]
+        prop_oneof![
+            some.clone().prop_map(HandlerTree::Serial),
+            some.prop_map(HandlerTree::Parallel)
+        ]
     })
 }
 
-fn handler(tree: &Tree, path: &str, log: &Log) -> Handler<Migration> {
-    let below = |children: &[Tree]| {
+fn handler(tree: &HandlerTree, path: &str, log: &CallLog) -> PhaseHandler<Migration> {
+    let below = |children: &[HandlerTree]| {
         let named = children.iter().enumerate().map(|(at, child)| {
             let name = at.to_string();
             handler(child, &format!("{path}/{name}"), log).named(name)
@@ -53,23 +56,28 @@ fn handler(tree: &Tree, path: &str, log: &Log) -> Handler<Migration> {
         named.collect::<Vec<_>>()
     };
     match tree {
-        Tree::Serial(children) => serial(below(children)),
-        Tree::Parallel(children) => parallel(below(children)),
-        Tree::Leaf(says) => {
-            let (log, path) = (log.clone(), path.to_owned());
-            let says = Mutex::new(VecDeque::from(says.clone()));
-            function(move |_: Context<Migration>| {
+        HandlerTree::Serial(children) => serial(below(children)),
+        HandlerTree::Parallel(children) => parallel(below(children)),
+        HandlerTree::Leaf(results) => {
+            let log = log.clone();
+            let path = path.to_owned();
+            let results = Mutex::new(VecDeque::from(results.clone()));
+            function(move |_: HandlerContext<Migration>| {
                 log.add(path.clone());
-                let says = says.lock().unwrap().pop_front().unwrap_or(Says::Done);
+                let result = results
+                    .lock()
+                    .unwrap()
+                    .pop_front()
+                    .unwrap_or(ScriptedResult::Done);
                 async move {
                     tokio::task::yield_now().await;
-                    match says {
-                        Says::Done => done(),
-                        Says::NotYet => not_yet(),
-                        Says::Retry => retry(),
-                        Says::Fatal => fatal(),
-                        Says::Panic => panic!("quietly"),
-                        Says::Jump(to) => Ok(Step::done().next(PHASES[to])),
+                    match result {
+                        ScriptedResult::Done => done(),
+                        ScriptedResult::NotYet => not_yet(),
+                        ScriptedResult::Retry => retry(),
+                        ScriptedResult::Fatal => fatal(),
+                        ScriptedResult::Panic => panic!("quietly"),
+                        ScriptedResult::Jump(to) => Ok(Step::done().next(PHASES[to])),
                     }
                 }
             })
@@ -77,17 +85,17 @@ fn handler(tree: &Tree, path: &str, log: &Log) -> Handler<Migration> {
     }
 }
 
-/// The leaves that have ended, by path.
-fn ended(tree: &Tree, state: &State, path: &str) -> Vec<String> {
+/// The paths of the finished leaves.
+fn ended(tree: &HandlerTree, state: &HandlerState, path: &str) -> Vec<String> {
     match tree {
-        Tree::Leaf(_) => {
+        HandlerTree::Leaf(_) => {
             if state.done {
                 vec![path.to_owned()]
             } else {
                 Vec::new()
             }
         }
-        Tree::Serial(children) | Tree::Parallel(children) => {
+        HandlerTree::Serial(children) | HandlerTree::Parallel(children) => {
             let below = children
                 .iter()
                 .enumerate()
@@ -99,15 +107,17 @@ fn ended(tree: &Tree, state: &State, path: &str) -> Vec<String> {
     }
 }
 
-fn sound(tree: &Tree, state: &State) {
+fn assert_consistent(tree: &HandlerTree, state: &HandlerState) {
     assert!(
         !state.done || state.start_time.is_some() && state.end_time >= state.start_time,
         "{state:?}"
     );
     assert_eq!(state.fatal, state.done && state.failed, "{state:?}");
     let children = match tree {
-        Tree::Leaf(_) => return assert!(state.state.is_empty() && state.failed == state.error.is_some()),
-        Tree::Serial(children) | Tree::Parallel(children) => children,
+        HandlerTree::Leaf(_) => {
+            return assert!(state.state.is_empty() && state.failed == state.error.is_some());
+        }
+        HandlerTree::Serial(children) | HandlerTree::Parallel(children) => children,
     };
     let names: Vec<String> = state.state.keys().cloned().collect();
     assert_eq!(
@@ -115,12 +125,12 @@ fn sound(tree: &Tree, state: &State) {
         (0..children.len()).map(|at| at.to_string()).collect::<Vec<_>>(),
         "mirrors the tree"
     );
-    let states: Vec<&State> = state.state.values().collect();
+    let states: Vec<&HandlerState> = state.state.values().collect();
     if state.start_time.is_none() {
         return assert!(states.iter().all(|child| child.start_time.is_none()));
     }
     for (child, state) in children.iter().zip(&states) {
-        sound(child, state);
+        assert_consistent(child, state);
     }
     if states.is_empty() {
         return assert!(state.fatal && state.error.is_some());
@@ -130,7 +140,7 @@ fn sound(tree: &Tree, state: &State) {
         state.done,
         states.iter().all(|child| child.done) || states.iter().any(|child| child.fatal)
     );
-    if matches!(tree, Tree::Serial(_)) {
+    if matches!(tree, HandlerTree::Serial(_)) {
         let stop = states
             .iter()
             .position(|child| !child.done || child.failed)
@@ -140,16 +150,18 @@ fn sound(tree: &Tree, state: &State) {
                 .iter()
                 .skip(stop + 1)
                 .all(|child| child.start_time.is_none()),
-            "begun after a stop: {state:?}"
+            "a child started after a failed predecessor: {state:?}"
         );
     }
 }
 
-async fn check(trees: &[Tree]) {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn check(trees: &[HandlerTree]) {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     let ends = ["B", "C", "Succeeded"];
     let errors = ["FailedA", "FailedB", "FailedC"];
-    let mut builder = Machine::builder("move").succeeded("Succeeded");
+    let mut builder = StateMachine::builder("move").succeeded("Succeeded");
     for (at, tree) in trees.iter().enumerate() {
         let phase = Phase::run(handler(tree, PHASES[at], &log))
             .then(ends[at])
@@ -171,15 +183,15 @@ async fn check(trees: &[Tree]) {
             assert_eq!((result.then, log.all().len()), (NextPass::Stop, ran));
             return;
         };
-        // Phases move along transitions, or as the handler of the phase says.
+        // An object follows the transitions, or the choice of its phase's handler.
         let to = object.phase();
-        let jumps = matches!(&trees[at], Tree::Leaf(says) if says.iter().any(|say| matches!(say, Says::Jump(to_) if PHASES[*to_] == to)));
+        let jumps = matches!(&trees[at], HandlerTree::Leaf(results) if results.iter().any(|result| matches!(result, ScriptedResult::Jump(to_) if PHASES[*to_] == to)));
         assert!(
             to == from || to == ends[at] || to == errors[at] || jumps,
             "{from} -> {to}"
         );
         assert_eq!(result.then == NextPass::Stop, machine.is_terminal(&object));
-        // Of a phase that jumped to itself nothing is known yet.
+        // A phase that jumped to itself has no state yet.
         let Some(state) = object.phases().unwrap().state.get(&from) else {
             continue;
         };
@@ -188,15 +200,15 @@ async fn check(trees: &[Tree]) {
             .as_ref()
             .is_some_and(|error| error.starts_with("gave up"));
         if !given_up {
-            sound(&trees[at], state);
+            assert_consistent(&trees[at], state);
         }
-        assert!(to == from || state.done, "left undone: {state:?}");
-        let known = before
+        assert!(to == from || state.done, "left an unfinished phase: {state:?}");
+        let state_before = before
             .phases()
             .and_then(|status| status.state.get(&from))
             .cloned()
             .unwrap_or_default();
-        for path in ended(&trees[at], &known, &from) {
+        for path in ended(&trees[at], &state_before, &from) {
             assert!(!log.all()[ran..].contains(&path), "{path} was done and ran again");
         }
         if machine.is_failed(&object) {
@@ -210,7 +222,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_answer_of_a_handler_makes_a_machine_forget_itself(trees in prop::collection::vec(tree(), 3)) {
+    fn state_stays_consistent_whatever_handlers_return(trees in prop::collection::vec(tree(), 3)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(check(&trees));
     }

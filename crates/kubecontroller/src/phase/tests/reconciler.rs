@@ -1,4 +1,4 @@
-//! Machines and servers: what is written, what is not, and who else writes.
+//! Tests of the reconciler against a fake API server with concurrent writers.
 
 use kube::{
     Api, ResourceExt,
@@ -18,20 +18,20 @@ use crate::{
     testing::{FakeApi, Fault, RequestMatcher, eventually},
 };
 
-struct Served {
+struct TestMachine {
     api: FakeApi,
     reconciler: PhaseReconciler<Migration>,
     key: Key,
 }
 
-impl Served {
-    fn new(machine: Machine<Migration>) -> Self {
+impl TestMachine {
+    fn new(machine: StateMachine<Migration>) -> Self {
         let api = FakeApi::with_clock(clock());
         api.put(&migration());
         let environment = MachineEnvironment::new(api.client())
             .clock(clock())
             .with(api.clone());
-        Served {
+        TestMachine {
             api,
             reconciler: PhaseReconciler::new(machine, environment),
             key: Key::new("default", "m"),
@@ -56,7 +56,7 @@ impl Served {
         panic!("no end: {:?}", self.object());
     }
 
-    /// What others write into the status.
+    /// Patches the status as another client.
     async fn patch_status(&self, status: Value) {
         patch_status(&self.api, status).await;
     }
@@ -71,15 +71,17 @@ async fn patch_status(api: &FakeApi, status: Value) {
         .unwrap();
 }
 
-/// A handler during whose run somebody else writes.
-fn while_it_runs<F, Fut>(log: &Log, write: F) -> Handler<Migration>
+/// A handler during whose first run another client writes.
+fn while_it_runs<F, Fut>(log: &CallLog, write: F) -> PhaseHandler<Migration>
 where
     F: Fn(FakeApi) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = ()> + Send,
 {
-    let (log, write) = (log.clone(), Arc::new(write));
-    let run = move |context: Context<Migration>| {
-        let (log, write) = (log.clone(), Arc::clone(&write));
+    let log = log.clone();
+    let write = Arc::new(write);
+    let run = move |context: HandlerContext<Migration>| {
+        let log = log.clone();
+        let write = Arc::clone(&write);
         async move {
             log.add("work");
             if log.count("work") == 1 {
@@ -98,18 +100,18 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_phase_is_in_the_status_and_in_a_label_from_the_beginning() {
-    let log = Log::default();
+async fn phase_is_written_to_status_and_label_before_handler_runs() {
+    let log = CallLog::default();
     let seen = log.clone();
-    let look = function(move |context: Context<Migration>| {
+    let look = function(move |context: HandlerContext<Migration>| {
         let seen = seen.clone();
         async move {
-            let there: Migration = context.settings::<FakeApi>()?.get("default", "m").unwrap();
-            seen.add(there.phase());
+            let stored: Migration = context.settings::<FakeApi>()?.get("default", "m").unwrap();
+            seen.add(stored.phase());
             done()
         }
     });
-    let served = Served::new(
+    let served = TestMachine::new(
         two(look.named("look"), script(&log, "move", [not_yet, done]))
             .build()
             .unwrap(),
@@ -130,9 +132,9 @@ async fn the_phase_is_in_the_status_and_in_a_label_from_the_beginning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pass_that_changes_nothing_writes_nothing() {
-    let log = Log::default();
-    let served = Served::new(one(script(&log, "work", [not_yet])));
+async fn pass_without_changes_writes_nothing() {
+    let log = CallLog::default();
+    let served = TestMachine::new(one(script(&log, "work", [not_yet])));
     served.pass().await;
     let version = served.object().resource_version();
     for _ in 0..5 {
@@ -143,8 +145,8 @@ async fn a_pass_that_changes_nothing_writes_nothing() {
         (log.all().len(), served.object().resource_version()),
         (6, version)
     );
-    // Nor does one over an object that has ended, or is paused.
-    let ended = Served::new(one(script(&log, "work", [done])));
+    // The same holds for terminal and paused objects.
+    let ended = TestMachine::new(one(script(&log, "work", [done])));
     ended.drive().await;
     ended
         .api
@@ -155,8 +157,8 @@ async fn a_pass_that_changes_nothing_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_write_during_a_pass_is_not_lost() {
-    let log = Log::default();
+async fn concurrent_writes_to_other_fields_are_kept() {
+    let log = CallLog::default();
     let others = |api: FakeApi| async move {
         api.edit::<Migration>("default", "m", |object| {
             object.spec.source = "new".to_owned();
@@ -164,7 +166,7 @@ async fn what_others_write_during_a_pass_is_not_lost() {
         });
         patch_status(&api, json!({ "foreign": { "x": 1 }, "pause": true })).await;
     };
-    let served = Served::new(one(while_it_runs(&log, others)));
+    let served = TestMachine::new(one(while_it_runs(&log, others)));
     served.drive().await;
     let object = served.object();
     assert_eq!((object.phase(), log.all().len()), ("Succeeded", 1));
@@ -185,10 +187,10 @@ async fn what_others_write_during_a_pass_is_not_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pass_that_was_overtaken_in_its_own_fields_is_repeated_upon_what_others_wrote() {
-    let log = Log::default();
+async fn conflicting_write_repeats_the_pass() {
+    let log = CallLog::default();
     let others = |api: FakeApi| async move { patch_status(&api, json!({ "notes": ["theirs"] })).await };
-    let served = Served::new(one(while_it_runs(&log, others)));
+    let served = TestMachine::new(one(while_it_runs(&log, others)));
     assert_eq!(served.pass().await, NextPass::After(Duration::ZERO));
     assert_eq!(served.object().status.unwrap().notes, ["theirs"]);
     served.drive().await;
@@ -198,9 +200,9 @@ async fn a_pass_that_was_overtaken_in_its_own_fields_is_repeated_upon_what_other
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_who_write_at_once_lose_nothing() {
-    let log = Log::default();
-    let served = Arc::new(Served::new(one(script(
+async fn many_concurrent_writers_lose_nothing() {
+    let log = CallLog::default();
+    let served = Arc::new(TestMachine::new(one(script(
         &log,
         "work",
         [not_yet, retry, not_yet, retry, done],
@@ -218,14 +220,14 @@ async fn many_who_write_at_once_lose_nothing() {
     tokio::join!(served.drive(), others);
     let object = served.object();
     assert_eq!((object.phase(), object.spec.source.as_str()), ("Succeeded", "49"));
-    assert_eq!(log.all().len(), 5, "none of its passes was lost");
+    assert_eq!(log.all().len(), 5, "no result of a pass was lost");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_cannot_be_written_is_kept_and_written_later() {
-    for fault in [Fault::Status(503), Fault::Broken, Fault::Lost] {
-        let log = Log::default();
-        let served = Served::new(
+async fn result_that_cannot_be_written_is_written_later() {
+    for fault in [Fault::Status(503), Fault::ConnectionReset, Fault::LostResponse] {
+        let log = CallLog::default();
+        let served = TestMachine::new(
             two(script(&log, "check", [done]), script(&log, "move", [done]))
                 .build()
                 .unwrap(),
@@ -238,7 +240,7 @@ async fn a_result_that_cannot_be_written_is_kept_and_written_later() {
         assert_eq!(
             served.pass().await,
             NextPass::After(seconds(5)),
-            "no failure: it comes again"
+            "a failed write is retried, not returned as an error"
         );
         served.drive().await;
         assert_eq!(
@@ -250,16 +252,21 @@ async fn a_result_that_cannot_be_written_is_kept_and_written_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whichever_write_fails_no_handler_that_ended_runs_again() {
-    for fault in [Fault::Status(503), Fault::Status(409), Fault::Broken, Fault::Lost] {
+async fn finished_handler_does_not_run_again_whichever_write_fails() {
+    for fault in [
+        Fault::Status(503),
+        Fault::Status(409),
+        Fault::ConnectionReset,
+        Fault::LostResponse,
+    ] {
         for at in 0..9 {
-            let log = Log::default();
+            let log = CallLog::default();
             let check = script(&log, "check", [retry, done]);
             let machine = two(
                 serial([script(&log, "first", [done]), check]),
                 script(&log, "move", [not_yet, done]),
             );
-            let served = Served::new(machine.cleanup(script(&log, "tidy", [done])).build().unwrap());
+            let served = TestMachine::new(machine.cleanup(script(&log, "clean", [done])).build().unwrap());
             served
                 .api
                 .faults()
@@ -291,8 +298,8 @@ async fn whichever_write_fails_no_handler_that_ended_runs_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_behind_makes_no_handler_run_twice() {
-    let log = Log::default();
+async fn stale_store_does_not_repeat_handlers() {
+    let log = CallLog::default();
     let machine = || {
         two(script(&log, "check", [done]), script(&log, "move", [done]))
             .build()
@@ -312,16 +319,16 @@ async fn a_store_that_is_behind_makes_no_handler_run_twice() {
     }
     assert_eq!(log.all(), ["check", "move"]);
     assert_eq!(api.get::<Migration>("default", "m").unwrap().phase(), "Succeeded");
-    // What the store does not have is gone.
+    // An object that is not in the store is deleted.
     store.remove(&key);
     assert_eq!(reconciler.pass(&key).await.unwrap(), NextPass::Stop);
     assert!(reconciler.remembers_nothing());
 }
 
 #[tokio::test(start_paused = true)]
-async fn its_own_writes_do_not_make_a_pass_come_early_and_those_of_others_do() {
-    let log = Log::default();
-    let served = Served::new(one(script(&log, "work", [not_yet])));
+async fn own_writes_keep_the_defer_interval_and_foreign_writes_end_it() {
+    let log = CallLog::default();
+    let served = TestMachine::new(one(script(&log, "work", [not_yet])));
     served.pass().await;
     tokio::time::sleep(seconds(2)).await;
     assert_eq!(
@@ -337,7 +344,7 @@ async fn its_own_writes_do_not_make_a_pass_come_early_and_those_of_others_do() {
     );
 }
 
-fn with_cleanup(log: &Log, cleanup: Handler<Migration>) -> Machine<Migration> {
+fn with_cleanup(log: &CallLog, cleanup: PhaseHandler<Migration>) -> StateMachine<Migration> {
     two(script(log, "check", [done]), script(log, "move", [done]))
         .cleanup(cleanup)
         .build()
@@ -345,21 +352,24 @@ fn with_cleanup(log: &Log, cleanup: Handler<Migration>) -> Machine<Migration> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_ended_is_left_alone_until_it_is_deleted_and_then_cleaned_up() {
-    let log = Log::default();
-    let tidy = serial([
+async fn terminal_object_is_ignored_until_its_deletion_triggers_cleanup() {
+    let log = CallLog::default();
+    let clean = serial([
         script(&log, "first", [done]),
         script(&log, "second", [not_yet, retry, fatal, done]),
     ]);
-    let served = Served::new(with_cleanup(&log, tidy));
+    let served = TestMachine::new(with_cleanup(&log, clean));
     let machine = Arc::clone(served.reconciler.machine());
     served.pass().await;
     assert_eq!(served.object().finalizers(), ["example.org/ongoing"]);
     served.drive().await;
-    assert!(!machine.wants(&served.object()), "an edit of it is not looked at");
+    assert!(
+        !machine.needs_work(&served.object()),
+        "edits of terminal objects are ignored"
+    );
     let migrations: Api<Migration> = Api::namespaced(served.api.client(), "default");
     migrations.delete("m", &DeleteParams::default()).await.unwrap();
-    assert!(machine.wants(&served.object()));
+    assert!(machine.needs_work(&served.object()));
     served.drive().await;
     assert!(served.api.get::<Migration>("default", "m").is_none());
     assert_eq!(
@@ -369,22 +379,22 @@ async fn an_object_that_ended_is_left_alone_until_it_is_deleted_and_then_cleaned
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_is_deleted_halfway_or_paused_is_cleaned_up_and_nothing_else() {
-    let log = Log::default();
-    let served = Served::new(with_cleanup(&log, script(&log, "tidy", [done])));
+async fn deleted_object_is_cleaned_up_in_any_phase_even_if_paused() {
+    let log = CallLog::default();
+    let served = TestMachine::new(with_cleanup(&log, script(&log, "clean", [done])));
     served.pass().await;
     served.patch_status(json!({ "pause": true })).await;
     let migrations: Api<Migration> = Api::namespaced(served.api.client(), "default");
     migrations.delete("m", &DeleteParams::default()).await.unwrap();
     served.drive().await;
-    assert_eq!(log.all(), ["check", "tidy"]);
+    assert_eq!(log.all(), ["check", "clean"]);
     assert!(served.api.get::<Migration>("default", "m").is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_must_wait_is_not_touched() {
-    let log = Log::default();
-    let served = Served::new(with_cleanup(&log, script(&log, "tidy", [done])));
+async fn blocked_object_is_not_written() {
+    let log = CallLog::default();
+    let served = TestMachine::new(with_cleanup(&log, script(&log, "clean", [done])));
     let time = (clock().now() + seconds(60)).as_second();
     served.api.edit::<Migration>("default", "m", |object| {
         object
@@ -399,10 +409,11 @@ async fn an_object_that_must_wait_is_not_touched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn actions_are_done_to_objects_of_a_server_although_others_write() {
-    let log = Log::default();
-    let served = Served::new(one(script(&log, "work", [fatal, done])));
-    let (machine, key) = (Arc::clone(served.reconciler.machine()), &served.key);
+async fn act_on_retries_after_conflicts() {
+    let log = CallLog::default();
+    let served = TestMachine::new(one(script(&log, "work", [fatal, done])));
+    let machine = Arc::clone(served.reconciler.machine());
+    let key = &served.key;
     served.api.edit::<Migration>("default", "m", |object| {
         object
             .annotations_mut()
@@ -417,9 +428,9 @@ async fn actions_are_done_to_objects_of_a_server_although_others_write() {
         .unwrap();
     served.drive().await;
     assert_eq!(served.object().phase(), "Failed");
-    // The first write is slow, and overtaken.
+    // The first write is delayed and conflicts.
     let slow = RequestMatcher::writes().user_agent("someone").times(1);
-    served.api.faults().on(slow, Fault::Late(seconds(2)));
+    served.api.faults().on(slow, Fault::Delay(seconds(2)));
     let others = async {
         tokio::time::sleep(seconds(1)).await;
         served.patch_status(json!({ "foreign": 1 })).await;
@@ -428,41 +439,42 @@ async fn actions_are_done_to_objects_of_a_server_although_others_write() {
     assert_eq!(reset.unwrap().phase(), "Run");
     served.drive().await;
     assert_eq!((served.object().phase(), log.all().len()), ("Succeeded", 2));
-    let refused = machine
+    let rejection = machine
         .act_on(&environment, key, &Action::Reset)
         .await
         .unwrap_err();
     assert!(matches!(
-        refused,
-        ActionError::ActionRejection(ActionRejection::NotFailed(_))
+        rejection,
+        ActionError::Rejected(ActionRejection::NotFailed(_))
     ));
     let missing = machine
         .act_on(&environment, &Key::new("default", "no"), &Action::Reset)
         .await
         .unwrap_err();
-    assert!(matches!(missing, ActionError::Missing(_)));
+    assert!(matches!(missing, ActionError::NotFound(_)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_drives_objects_from_creation_to_deletion() {
-    let (log, told) = (Log::default(), Log::default());
+async fn controller_processes_object_from_creation_to_deletion() {
+    let log = CallLog::default();
+    let events = CallLog::default();
     let api = FakeApi::with_clock(clock());
     let informers = SharedInformerFactory::new(api.client());
     let migrations = informers.typed::<Migration>(InformerScope::default());
     let mut registry = Registry::default();
     let event_sink = {
-        let told = told.clone();
-        move |about: &k8s_openapi::api::core::v1::ObjectReference, notice: &PhaseEvent| {
-            told.add(format!(
+        let events = events.clone();
+        move |about: &k8s_openapi::api::core::v1::ObjectReference, event: &PhaseEvent| {
+            events.add(format!(
                 "{} {} {}",
                 about.name.clone().unwrap_or_default(),
-                notice.reason,
-                notice.note
+                event.reason,
+                event.note
             ));
         }
     };
     let machine = two(script(&log, "check", [retry, done]), script(&log, "move", [done]))
-        .cleanup(script(&log, "tidy", [done]))
+        .cleanup(script(&log, "clean", [done]))
         .build()
         .unwrap();
     assert_eq!(machine.resource(), "migrations");
@@ -474,7 +486,7 @@ async fn a_controller_drives_objects_from_creation_to_deletion() {
         .event_sink(event_sink)
         .metrics(&Metrics::new(&mut registry));
     let controller = Controller::new("migrations")
-        .for_where(&migrations, reconciler.interest())
+        .for_where(&migrations, reconciler.predicate())
         .reconciler(reconciler);
     let stop = Stop::new();
     informers.start();
@@ -498,11 +510,11 @@ async fn a_controller_drives_objects_from_creation_to_deletion() {
             }
         };
         eventually(phase("Succeeded")).await;
-        // Three passes, two defers between them.
+        // Three passes with two defer intervals between them.
         let took = began.elapsed();
         assert!(took >= seconds(10) && took < seconds(11), "{took:?}");
         assert_eq!(log.all(), ["check", "check", "move"]);
-        // An edit of what has ended is not looked at; its deletion is.
+        // An edit of a terminal object is ignored; its deletion is not.
         let writes = api.writes().len();
         api.edit::<Migration>("default", "m", |object| object.spec.source = "edited".to_owned());
         tokio::time::sleep(seconds(30)).await;
@@ -510,14 +522,14 @@ async fn a_controller_drives_objects_from_creation_to_deletion() {
         let migrations: Api<Migration> = Api::namespaced(api.client(), "default");
         migrations.delete("m", &DeleteParams::default()).await.unwrap();
         eventually(|| async { api.get::<Migration>("default", "m").is_none() }).await;
-        assert_eq!(log.all(), ["check", "check", "move", "tidy"]);
+        assert_eq!(log.all(), ["check", "check", "move", "clean"]);
         stop.stop(seconds(5));
     };
     let (ran, ()) = tokio::join!(controller.run(stop.clone()), work);
     ran.unwrap();
     informers.stop().await;
     assert_eq!(
-        told.all(),
+        events.all(),
         [
             "m PhaseRetry phase Precheck: try 1 failed, again in 5s: later",
             "m PhaseChanged Precheck -> Run",

@@ -1,12 +1,14 @@
-//! Phases, transitions, and what can be wrong with them.
+//! Tests of phases, transitions and their validation.
 
 use kube::CustomResourceExt;
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn an_object_goes_from_the_initial_phase_to_the_end_by_the_transitions() {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn object_follows_transitions_to_terminal_phase() {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     let machine = two(script(&log, "check", [done]), script(&log, "move", [done]))
         .build()
         .unwrap();
@@ -19,14 +21,15 @@ async fn an_object_goes_from_the_initial_phase_to_the_end_by_the_transitions() {
     assert_eq!(object.phase(), "Succeeded");
     assert!(machine.is_terminal(&object) && !machine.is_failed(&object));
     assert_eq!(log.all(), ["check", "move"]);
-    // Nothing is done at the end.
+    // A terminal phase runs no handler.
     let after = machine.pass(&environment, &object).await.unwrap();
     assert_eq!((after.then, log.all().len()), (NextPass::Stop, 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_leads_to_the_error_phase_of_the_phase_it_happened_in() {
-    let (log, environment) = (Log::default(), environment());
+async fn failure_moves_object_to_error_phase() {
+    let log = CallLog::default();
+    let environment = environment();
     for (check, run, end) in [
         (fatal as fn() -> _, done as fn() -> _, "PreFailed"),
         (done, fatal, "Failed"),
@@ -43,8 +46,9 @@ async fn a_failure_leads_to_the_error_phase_of_the_phase_it_happened_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_phase_without_a_handler_fails_for_good() {
-    let (environment, mut object) = (environment(), migration());
+async fn phase_without_handler_fails_fatally() {
+    let environment = environment();
+    let mut object = migration();
     let machine = one_with(Phase::default());
     drive(&machine, &environment, &mut object).await;
     assert_eq!(
@@ -53,7 +57,7 @@ async fn a_phase_without_a_handler_fails_for_good() {
     );
     let state = state(&object, &["Run"]);
     assert!(state.done && state.failed && state.fatal);
-    // So does one that only a former version of the program knew.
+    // The same holds for a phase that an earlier version of the program declared.
     let mut object = migration();
     object.phases_mut().phase = "Ghost".to_owned();
     drive(&machine, &environment, &mut object).await;
@@ -66,28 +70,30 @@ async fn a_phase_without_a_handler_fails_for_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_are_given_what_the_world_and_the_preparation_know() {
+async fn handlers_find_values_of_environment_and_prepare() {
     struct Bucket(&'static str);
     struct Target(String);
-    async fn work(context: Context<Migration>) -> StepResult<Migration> {
-        let (bucket, target) = (context.settings::<Bucket>()?, context.settings::<Target>()?);
+    async fn work(context: HandlerContext<Migration>) -> StepResult<Migration> {
+        let bucket = context.settings::<Bucket>()?;
+        let target = context.settings::<Target>()?;
         let note = format!("{} {} {}", bucket.0, target.0, context.phase());
         Ok(Step::done().change(move |object: &mut Migration| {
             object.status.get_or_insert_default().notes.push(note.clone());
         }))
     }
-    let prepare = |context: Context<Migration>| async move {
+    let prepare = |context: HandlerContext<Migration>| async move {
         let target = Target(format!("to-{}", context.resource().spec.source));
         Ok(context.with(target))
     };
     let build = || {
-        Machine::builder("move").phase(
+        StateMachine::builder("move").phase(
             "Run",
             Phase::run(function(work)).then("Succeeded").on_error("Failed"),
         )
     };
     let build = || build().succeeded("Succeeded").failed("Failed");
-    let (environment, mut object) = (environment().with(Bucket("b")), migration());
+    let environment = environment().with(Bucket("b"));
+    let mut object = migration();
     object.spec.source = "redis".to_owned();
     drive(
         &build().prepare(prepare).build().unwrap(),
@@ -96,11 +102,11 @@ async fn handlers_are_given_what_the_world_and_the_preparation_know() {
     )
     .await;
     assert_eq!(object.status.as_ref().unwrap().notes, ["b to-redis Run"]);
-    // What was not given is named.
+    // The error names the missing type.
     let mut object = migration();
     drive(&build().build().unwrap(), &environment, &mut object).await;
     assert!(reason_of(&object).contains("Target"), "{}", reason_of(&object));
-    // A preparation that fails leaves the object alone.
+    // A failed preparation leaves the object unchanged.
     let bad = build()
         .prepare(|_| async { Err(PhaseError::retry("no network")) })
         .build()
@@ -115,24 +121,25 @@ async fn handlers_are_given_what_the_world_and_the_preparation_know() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_is_done_may_choose_the_next_phase() {
-    let (log, environment) = (Log::default(), environment());
+async fn finished_handler_may_choose_next_phase() {
+    let log = CallLog::default();
+    let environment = environment();
     let to_end: fn() -> StepResult<Migration> = || Ok(Step::done().next("Succeeded"));
-    let undone: fn() -> StepResult<Migration> = || Ok(Step::not_yet().next("Succeeded"));
-    let nowhere: fn() -> StepResult<Migration> = || Ok(Step::done().next("Mars"));
-    for (answers, phase, runs) in [
+    let not_done: fn() -> StepResult<Migration> = || Ok(Step::not_yet().next("Succeeded"));
+    let undeclared: fn() -> StepResult<Migration> = || Ok(Step::done().next("Mars"));
+    for (results, phase, runs) in [
         ([to_end], "Succeeded", 0),
-        ([undone], "Precheck", 0),
-        ([nowhere], "PreFailed", 0),
+        ([not_done], "Precheck", 0),
+        ([undeclared], "PreFailed", 0),
     ] {
-        let machine = two(script(&log, "check", answers), script(&log, "move", [done]))
+        let machine = two(script(&log, "check", results), script(&log, "move", [done]))
             .build()
             .unwrap();
         let mut object = migration();
         pass(&machine, &environment, &mut object).await;
         assert_eq!((object.phase(), log.count("move")), (phase, runs));
     }
-    // A child's wish is not heard.
+    // The choice of a child is ignored.
     let machine = two(
         serial([script(&log, "check", [to_end])]),
         script(&log, "move", [done]),
@@ -145,8 +152,10 @@ async fn a_handler_that_is_done_may_choose_the_next_phase() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_phase_that_is_entered_again_begins_afresh() {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn reentered_phase_starts_with_empty_state() {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     let back: fn() -> StepResult<Migration> = || Ok(Step::done().next("Precheck"));
     let check = serial([script(&log, "a", [done]), script(&log, "b", [done])]);
     let machine = two(check, script(&log, "move", [back, done])).build().unwrap();
@@ -156,11 +165,11 @@ async fn a_phase_that_is_entered_again_begins_afresh() {
 }
 
 #[test]
-fn all_mistakes_of_a_declaration_are_named_at_once() {
-    let log = Log::default();
+fn build_reports_all_errors_at_once() {
+    let log = CallLog::default();
     let ok = || script(&log, "x", [done]);
-    let nameless = || function(|_: Context<Migration>| async { done() });
-    let builder = Machine::<Migration>::builder("move")
+    let nameless = || function(|_: HandlerContext<Migration>| async { done() });
+    let builder = StateMachine::<Migration>::builder("move")
         .initial("Nope")
         .phase("A", Phase::run(serial([])).then("B").on_error("Failed"))
         .phase(
@@ -177,24 +186,24 @@ fn all_mistakes_of_a_declaration_are_named_at_once() {
     let errors = builder.build().unwrap_err();
     for want in [
         r#"phase "A" is declared twice"#,
-        r#"terminal phase "A" has a handler or transitions"#,
+        r#"terminal phase "A" must not have a handler or transitions"#,
         r#"the initial phase "Nope" is not declared"#,
         r#"the composite handler of "A" has no children"#,
         r#"two children of the handler of "B" are named "x""#,
         r#"a child of the handler of "B" has no name"#,
         r#"phase "B" leads to "Mars" (then), which is not declared"#,
         r#"phase "C" has no handler"#,
-        r#"phase "C" leads nowhere"#,
-        r#"phase "C" has no tries"#,
-        r#"phase "C" has no time"#,
-        r#"phase "C" has a time-out but no error phase"#,
-        r#""no label!" is no name for a phase"#,
+        r#"phase "C" has no next phase"#,
+        r#"phase "C" allows zero tries"#,
+        r#"phase "C" has a timeout of zero"#,
+        r#"phase "C" has a timeout but no error phase"#,
+        r#""no label!" is not a valid phase name"#,
         r#"phase "no label!" is its own error phase"#,
-        r#"share the error phase "Failed", which makes it unresettable"#,
+        r#"share the error phase "Failed""#,
         r#"phase "Failed" cannot be reached from "Nope""#,
     ] {
         assert!(
-            errors.list().iter().any(|error| error.contains(want)),
+            errors.messages().iter().any(|error| error.contains(want)),
             "{want}\n{errors}"
         );
     }
@@ -202,12 +211,12 @@ fn all_mistakes_of_a_declaration_are_named_at_once() {
 }
 
 #[test]
-fn a_handler_is_named_as_its_function_or_its_phase() {
-    async fn collect(_: Context<Migration>) -> StepResult<Migration> {
+fn handler_is_named_after_function_or_phase() {
+    async fn collect(_: HandlerContext<Migration>) -> StepResult<Migration> {
         done()
     }
     assert_eq!(function(collect).name(), "collect");
-    let machine = one(function(|_: Context<Migration>| async { done() }));
+    let machine = one(function(|_: HandlerContext<Migration>| async { done() }));
     assert_eq!(
         machine.get("Run").unwrap().handler.as_ref().unwrap().name(),
         "Run"
@@ -215,7 +224,7 @@ fn a_handler_is_named_as_its_function_or_its_phase() {
 }
 
 #[test]
-fn the_status_is_part_of_the_schema_of_a_custom_resource() {
+fn crd_schema_contains_phase_status() {
     let definition = serde_json::to_value(Migration::crd()).unwrap();
     let status =
         &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"];
@@ -232,13 +241,13 @@ fn the_status_is_part_of_the_schema_of_a_custom_resource() {
 }
 
 #[test]
-fn a_machine_can_be_drawn() {
-    let log = Log::default();
+fn renders_mermaid_and_dot() {
+    let log = CallLog::default();
     let check = Phase::run(script(&log, "x", [done]))
         .then("Mig.rate")
         .on_error("PreFailed")
         .jumps_to("Success");
-    let machine = Machine::<Migration>::builder("move")
+    let machine = StateMachine::<Migration>::builder("move")
         .phase("Init", check)
         .phase(
             "Mig.rate",

@@ -1,4 +1,4 @@
-//! What users see.
+//! Tests of views.
 
 use serde_json::{Value, json};
 
@@ -34,23 +34,28 @@ fn without_times(value: &mut Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_view_shows_the_path_and_a_checklist_with_times() {
-    let (log, environment, mut object) = (Log::default(), environment(), migration());
+async fn view_shows_path_and_checklist_with_times() {
+    let log = CallLog::default();
+    let environment = environment();
+    let mut object = migration();
     let checks = serial([
         script(&log, "disk", [done]).desc("disk is large enough"),
         parallel([script(&log, "net", [fatal, done])]).named("links"),
         script(&log, "last", [done]),
     ]);
-    let machine = two(script(&log, "check", [done]).desc("looks around"), checks)
-        .build()
-        .unwrap();
+    let machine = two(
+        script(&log, "check", [done]).desc("checks the environment"),
+        checks,
+    )
+    .build()
+    .unwrap();
     drive(&machine, &environment, &mut object).await;
     let mut view = json!(machine.view(&object));
     assert_eq!(times(&view), 6, "{view}");
     without_times(&mut view);
     let want = json!({
         "phasesSummary": [
-            { "phase": "Precheck", "desc": "looks around", "result": "Succeeded" },
+            { "phase": "Precheck", "desc": "checks the environment", "result": "Succeeded" },
             { "phase": "Run", "desc": "", "result": "Failed" },
             { "phase": "Done", "desc": "", "result": "Pending" },
         ],
@@ -74,24 +79,25 @@ async fn the_view_shows_the_path_and_a_checklist_with_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_are_shown_each_or_as_a_bar() {
+async fn view_shows_objects_as_list_or_progress() {
     let environment = environment();
     let list = || {
-        |_: Context<Migration>| async {
+        |_: HandlerContext<Migration>| async {
             Ok(["a", "b", "c"]
                 .map(|id| ObjectState::new(id).named(format!("table {id}")))
                 .into())
         }
     };
     let work = || {
-        |_: Context<Migration>, batch: Vec<ObjectState>| async move {
+        |_: HandlerContext<Migration>, batch: Vec<ObjectState>| async move {
             Ok(Step::objects(
                 batch.into_iter().map(|object| object.finished().warned("slow")),
             ))
         }
     };
-    let view = async |handler: Handler<Migration>| {
-        let (machine, mut object) = (one(handler.batch(1)), migration());
+    let view = async |handler: PhaseHandler<Migration>| {
+        let machine = one(handler.batch(1));
+        let mut object = migration();
         let blank = json!(machine.detail(&object, "Run"));
         pass(&machine, &environment, &mut object).await;
         (blank, json!(machine.view(&object).phase_detail))
@@ -110,16 +116,16 @@ async fn objects_are_shown_each_or_as_a_bar() {
     );
     let (_, seen) = view(objects(list(), work()).details(|_, object| json!(object.done))).await;
     assert_eq!(seen["data"], json!({ "a": true, "b": false, "c": false }));
-    let (_, seen) = view(objects(list(), work()).view(View::Progress)).await;
+    let (_, seen) = view(objects(list(), work()).view(HandlerView::Progress)).await;
     assert_eq!(
         seen,
         json!({ "view": "progress", "data": { "doneCount": 1, "totalCount": 3, "percent": 33 } })
     );
-    let (_, seen) = view(objects(list(), work()).progress(|_, _| Progress::new(7, 8))).await;
+    let (_, seen) = view(objects(list(), work()).progress(|_, _| HandlerProgress::new(7, 8))).await;
     assert_eq!(
         seen["data"],
         json!({ "doneCount": 7, "totalCount": 8, "percent": 87 })
     );
-    let (_, seen) = view(serial([objects(list(), work()).named("x")]).view(View::ObjectDetail)).await;
+    let (_, seen) = view(serial([objects(list(), work()).named("x")]).view(HandlerView::ObjectDetail)).await;
     assert_eq!(seen["data"].as_object().unwrap().len(), 3);
 }

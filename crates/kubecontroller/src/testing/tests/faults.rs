@@ -1,4 +1,4 @@
-//! Faults, the log of requests, and waiting.
+//! Tests of fault injection, recorded requests and waiting.
 
 use std::time::Duration;
 
@@ -15,16 +15,20 @@ use super::{
 };
 
 #[tokio::test]
-async fn writes_can_be_refused_or_lost_from_the_nth_on() {
+async fn writes_can_be_rejected_or_lost_from_the_nth_on() {
     let api = FakeApi::new();
     let create = async |name: &str| maps(&api).create(&PostParams::default(), &map(name, &[])).await;
-    api.faults().refuse_writes_after(1);
+    api.faults().reject_writes_after(1);
     create("a").await.unwrap();
     assert_eq!(code(create("b").await), 503);
     api.faults().clear();
     api.faults().lose_write_after(1);
     create("c").await.unwrap();
-    assert_eq!(code(create("d").await), 0, "done, but not answered");
+    assert_eq!(
+        code(create("d").await),
+        0,
+        "the write takes effect without a response"
+    );
     assert_eq!(code(create("e").await), 503);
     let names: Vec<_> = api
         .list::<ConfigMap>()
@@ -36,7 +40,7 @@ async fn writes_can_be_refused_or_lost_from_the_nth_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_list_is_old_when_it_arrives() {
+async fn slow_list_is_stale_when_it_arrives() {
     let api = FakeApi::new();
     api.faults().slow_list(Duration::from_secs(5));
     let (listed, ()) = tokio::join!(
@@ -61,7 +65,7 @@ async fn a_slow_list_is_old_when_it_arrives() {
 }
 
 #[tokio::test]
-async fn watches_end_tear_and_repeat_as_told() {
+async fn watches_end_repeat_and_truncate_events() {
     let api = FakeApi::new();
     let first = api.put(&map("a", &[])).metadata.resource_version.unwrap();
     for name in ["b", "c", "d"] {
@@ -83,14 +87,17 @@ async fn watches_end_tear_and_repeat_as_told() {
     api.faults().replay_events(1);
     assert_eq!(take(&mut watch().await, 2).await, "+a +b");
     api.faults().clear();
-    api.faults().tear_frames(1);
-    let torn: Vec<_> = watch().await.collect().await;
-    assert!(torn.iter().all(Result::is_err), "half an event is none: {torn:?}");
+    api.faults().truncate_frames(1);
+    let truncated: Vec<_> = watch().await.collect().await;
+    assert!(
+        truncated.iter().all(Result::is_err),
+        "half an event is not an event: {truncated:?}"
+    );
     let mut dropped = watch().await;
     assert_eq!(take(&mut dropped, 1).await, "+b");
     api.faults().drop_watches();
     assert!(dropped.next().await.is_none());
-    api.faults().refuse_watches(1);
+    api.faults().reject_watches(1);
     assert_eq!(
         code(
             maps(&api)
@@ -103,7 +110,7 @@ async fn watches_end_tear_and_repeat_as_told() {
 }
 
 #[tokio::test]
-async fn requests_are_remembered_by_who_asked() {
+async fn requests_are_recorded_with_user_agent() {
     let api = FakeApi::new();
     let maps: Api<ConfigMap> = Api::namespaced(api.client_with_user_agent("mine"), "default");
     api.faults()
@@ -120,8 +127,8 @@ async fn requests_are_remembered_by_who_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-#[should_panic(expected = "last seen: \"not yet\"")]
-async fn waiting_in_vain_says_what_was_seen() {
+#[should_panic(expected = "last observed: \"not yet\"")]
+async fn timeout_reports_last_observation() {
     let mut looks = 0;
     let found = eventually(|| {
         looks += 1;

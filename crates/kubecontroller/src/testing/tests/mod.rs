@@ -1,4 +1,4 @@
-//! What the API in memory promises.
+//! Tests of the fake API.
 
 mod faults;
 mod objects;
@@ -38,7 +38,7 @@ fn deployments(api: &FakeApi) -> Api<Deployment> {
     Api::namespaced(api.client(), "default")
 }
 
-/// The code of a refusal; 0 if the connection broke.
+/// The status code of an error; 0 if the connection broke.
 fn code<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> u16 {
     match result.unwrap_err() {
         kube::Error::Api(status) => status.code,
@@ -46,7 +46,7 @@ fn code<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> u16 {
     }
 }
 
-fn said<K: kube::ResourceExt>(event: &WatchEvent<K>) -> String {
+fn describe<K: kube::ResourceExt>(event: &WatchEvent<K>) -> String {
     match event {
         WatchEvent::Added(object) => format!("+{}", object.name_any()),
         WatchEvent::Modified(object) => format!("~{}", object.name_any()),
@@ -62,7 +62,7 @@ async fn take<K: kube::ResourceExt>(
 ) -> String {
     let events: Vec<_> = events
         .take(n)
-        .map_ok(|event| said(&event))
+        .map_ok(|event| describe(&event))
         .try_collect()
         .await
         .unwrap();

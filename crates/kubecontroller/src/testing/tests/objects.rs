@@ -1,4 +1,4 @@
-//! Objects: written, read, listed, patched and deleted.
+//! Tests of writes, reads, lists, patches and deletions.
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{super::FakeApi, code, deployment, deployments, map, maps};
 
 #[tokio::test]
-async fn an_object_is_created_once_and_read_back() {
+async fn object_is_created_once_and_read_back() {
     let api = FakeApi::new();
     let made = maps(&api)
         .create(&PostParams::default(), &map("a", &[]))
@@ -40,13 +40,16 @@ async fn an_object_is_created_once_and_read_back() {
 }
 
 #[tokio::test]
-async fn generated_names_differ() {
+async fn generated_names_are_unique() {
     let api = FakeApi::new();
-    let mut wanted = map("", &[]);
-    wanted.metadata.name = None;
-    wanted.metadata.generate_name = Some("x-".to_owned());
+    let mut generated = map("", &[]);
+    generated.metadata.name = None;
+    generated.metadata.generate_name = Some("x-".to_owned());
     for _ in 0..100 {
-        maps(&api).create(&PostParams::default(), &wanted).await.unwrap();
+        maps(&api)
+            .create(&PostParams::default(), &generated)
+            .await
+            .unwrap();
     }
     assert_eq!(api.list::<ConfigMap>().len(), 100);
     assert!(
@@ -59,7 +62,7 @@ async fn generated_names_differ() {
 }
 
 #[tokio::test]
-async fn an_old_version_cannot_be_written() {
+async fn outdated_resource_version_conflicts() {
     let api = FakeApi::new();
     let old = api.put(&map("a", &[]));
     let mut new = old.clone();
@@ -79,12 +82,12 @@ async fn an_old_version_cannot_be_written() {
         .unwrap();
     assert_eq!(
         same.metadata.resource_version, stored.metadata.resource_version,
-        "nothing changed, so no version passed"
+        "an update without changes keeps the resource version"
     );
 }
 
 #[tokio::test]
-async fn the_generation_counts_changes_of_the_spec_only() {
+async fn generation_counts_changes_of_the_spec() {
     let api = FakeApi::new();
     let mut made = deployments(&api)
         .create(&PostParams::default(), &deployment("d", 1))
@@ -97,7 +100,11 @@ async fn the_generation_counts_changes_of_the_spec_only() {
         .replace_status("d", &PostParams::default(), &made)
         .await
         .unwrap();
-    assert_eq!(after.spec.replicas, Some(1), "a status write leaves the spec");
+    assert_eq!(
+        after.spec.replicas,
+        Some(1),
+        "a status update does not change the spec"
+    );
     assert_eq!(
         (after.metadata.generation, after.status.as_ref().unwrap().replicas),
         (Some(1), Some(3))
@@ -112,24 +119,24 @@ async fn the_generation_counts_changes_of_the_spec_only() {
     assert_eq!(
         (after.metadata.generation, after.status.unwrap().replicas),
         (Some(2), Some(3)),
-        "the rest leaves the status"
+        "an update of the object does not change the status"
     );
 }
 
 #[tokio::test]
-async fn finalizers_hold_an_object_until_the_last_is_gone() {
+async fn finalizers_delay_deletion() {
     let api = FakeApi::new();
-    let mut held = map("a", &[]);
-    held.metadata.finalizers = Some(vec!["x/y".to_owned()]);
-    api.put(&held);
-    let going = maps(&api)
+    let mut object = map("a", &[]);
+    object.metadata.finalizers = Some(vec!["x/y".to_owned()]);
+    api.put(&object);
+    let terminating = maps(&api)
         .delete("a", &DeleteParams::default())
         .await
         .unwrap()
         .left()
         .unwrap();
-    assert!(going.metadata.deletion_timestamp.is_some());
-    let mut more = going.clone();
+    assert!(terminating.metadata.deletion_timestamp.is_some());
+    let mut more = terminating.clone();
     more.metadata.finalizers = Some(vec!["x/y".to_owned(), "z/z".to_owned()]);
     assert_eq!(
         code(maps(&api).replace("a", &PostParams::default(), &more).await),
@@ -144,10 +151,10 @@ async fn finalizers_hold_an_object_until_the_last_is_gone() {
 }
 
 #[tokio::test]
-async fn preconditions_guard_a_deletion() {
+async fn deletion_checks_preconditions() {
     let api = FakeApi::new();
-    let there = api.put(&map("a", &[]));
-    let asked = |uid: Option<String>, version: Option<String>| DeleteParams {
+    let stored = api.put(&map("a", &[]));
+    let preconditions = |uid: Option<String>, version: Option<String>| DeleteParams {
         preconditions: Some(Preconditions {
             uid,
             resource_version: version,
@@ -157,24 +164,28 @@ async fn preconditions_guard_a_deletion() {
     assert_eq!(
         code(
             maps(&api)
-                .delete("a", &asked(Some("other".to_owned()), None))
+                .delete("a", &preconditions(Some("other".to_owned()), None))
                 .await
         ),
         409
     );
     assert_eq!(
-        code(maps(&api).delete("a", &asked(None, Some("1".to_owned()))).await),
+        code(
+            maps(&api)
+                .delete("a", &preconditions(None, Some("1".to_owned())))
+                .await
+        ),
         409
     );
-    let right = asked(there.metadata.uid, there.metadata.resource_version);
+    let right = preconditions(stored.metadata.uid, stored.metadata.resource_version);
     assert!(
         maps(&api).delete("a", &right).await.unwrap().is_right(),
-        "of what is gone the server says a status"
+        "the response to a completed deletion is a Status"
     );
 }
 
 #[tokio::test]
-async fn a_pod_on_a_node_is_given_time_to_go() {
+async fn scheduled_pod_gets_grace_period() {
     let api = FakeApi::new();
     let pods: Api<Pod> = Api::namespaced(api.client(), "default");
     let pod = |name: &str| {
@@ -209,7 +220,7 @@ async fn a_pod_on_a_node_is_given_time_to_go() {
 }
 
 #[tokio::test]
-async fn lists_come_in_pages_of_one_moment() {
+async fn pages_of_a_list_have_one_version() {
     let api = FakeApi::new();
     for name in ["a", "b", "c", "d"] {
         api.put(&map(name, &[("even", if name > "b" { "yes" } else { "no" })]));
@@ -266,7 +277,7 @@ async fn lists_come_in_pages_of_one_moment() {
 }
 
 #[tokio::test]
-async fn patches_change_what_they_say() {
+async fn patches_are_applied() {
     let api = FakeApi::new();
     api.put(&map("a", &[("x", "1"), ("y", "2")]));
     let json = Patch::Json::<()>(serde_json::from_value(json!([{"op": "test", "path": "/metadata/labels/x", "value": "1"}, {"op": "remove", "path": "/metadata/labels/x"}])).unwrap());
@@ -278,7 +289,7 @@ async fn patches_change_what_they_say() {
     assert_eq!(
         code(maps(&api).patch("a", &PatchParams::default(), &json).await),
         422,
-        "the test no longer holds"
+        "the test operation fails"
     );
     let absent = json!([{"op": "test", "path": "/metadata/labels/x", "value": null}]);
     let absent = Patch::Json::<()>(serde_json::from_value(absent).unwrap());
@@ -323,7 +334,7 @@ async fn patches_change_what_they_say() {
 }
 
 #[tokio::test]
-async fn apply_owns_what_it_says() {
+async fn apply_owns_its_fields() {
     let api = FakeApi::new();
     let body = |labels: Value| {
         Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": labels}}))
@@ -349,7 +360,7 @@ async fn apply_owns_what_it_says() {
     assert_eq!(
         names,
         ["x", "z"],
-        "what one no longer says is gone, what two says stays"
+        "fields that one no longer applies are removed, those of two are kept"
     );
     maps(&api)
         .patch("a", &by("two").force(), &body(json!({"x": "2"})))
@@ -358,7 +369,7 @@ async fn apply_owns_what_it_says() {
 }
 
 #[tokio::test]
-async fn known_kinds_are_discovered() {
+async fn discovery_lists_known_kinds() {
     let api = FakeApi::new();
     api.register::<Deployment>(true);
     api.put(&map("a", &[]));
@@ -373,7 +384,7 @@ async fn known_kinds_are_discovered() {
 }
 
 #[tokio::test]
-async fn dependents_go_with_their_last_owner() {
+async fn dependents_are_deleted_with_their_last_owner() {
     let api = FakeApi::new();
     api.collect_garbage();
     let owner = api.put(&map("owner", &[])).metadata;

@@ -1,4 +1,4 @@
-//! Watches: what they begin with, what they show, and how they end.
+//! Tests of watches.
 
 use std::pin::pin;
 
@@ -12,7 +12,7 @@ use kube::{
 use super::{super::FakeApi, map, maps, take};
 
 #[tokio::test]
-async fn a_watch_resumes_where_it_is_told() {
+async fn watch_resumes_at_resource_version() {
     let api = FakeApi::new();
     let first = api.put(&map("a", &[])).metadata.resource_version.unwrap();
     api.put(&map("b", &[]));
@@ -30,7 +30,7 @@ async fn a_watch_resumes_where_it_is_told() {
 }
 
 #[tokio::test]
-async fn a_compaction_spares_the_watches_that_go_on() {
+async fn compaction_keeps_running_watches() {
     let api = FakeApi::new();
     let first = api.put(&map("a", &[])).metadata.resource_version.unwrap();
     let mut events = pin!(maps(&api).watch(&WatchParams::default(), &first).await.unwrap());
@@ -40,7 +40,7 @@ async fn a_compaction_spares_the_watches_that_go_on() {
 }
 
 #[tokio::test]
-async fn objects_enter_and_leave_what_a_watch_selects() {
+async fn watch_with_selector_adds_and_deletes_objects_that_change() {
     let api = FakeApi::new();
     let mut events = pin!(
         maps(&api)
@@ -58,7 +58,7 @@ async fn objects_enter_and_leave_what_a_watch_selects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_ends_with_a_bookmark() {
+async fn streamed_list_ends_with_a_bookmark() {
     let api = FakeApi::new();
     api.put(&map("a", &[]));
     api.put(&map("b", &[]));
@@ -67,12 +67,12 @@ async fn a_streamed_list_ends_with_a_bookmark() {
     assert_eq!(take(&mut events, 3).await, "+a +b =1");
     api.bookmark();
     assert_eq!(take(&mut events, 1).await, "=0");
-    // The time-out ends it, with a last bookmark.
+    // The timeout ends the watch with a last bookmark.
     assert_eq!(take(&mut events, 9).await, "=0");
 }
 
 #[tokio::test]
-async fn a_selected_metadata_watch_shows_nothing_else() {
+async fn metadata_watch_returns_partial_objects() {
     let api = FakeApi::new();
     let mut full = map("a", &[("x", "y")]);
     full.data = Some([("k".to_owned(), "v".to_owned())].into());

@@ -164,7 +164,7 @@ async fn failed_status_writes_are_retried_and_nothing_starts_twice() {
     for write in 0..12 {
         let harness = Harness::new();
         if write % 2 == 0 {
-            harness.api.faults().refuse_writes_after(write / 2);
+            harness.api.faults().reject_writes_after(write / 2);
         } else {
             harness.api.faults().lose_write_after(write / 2);
         }

@@ -1,11 +1,11 @@
-//! How objects are written back.
+//! Writes objects back to the API server.
 //!
-//! Promises: what is written is what the pass changed and nothing else, so an edit of the spec, or of parts of the status that
-//! belong to others, is never lost. A pass that changed nothing writes nothing. If somebody changed the same fields meanwhile,
-//! theirs stay: the pass is dropped and repeated upon what they wrote.
+//! Guarantees: a write contains only the fields that the pass changed, so edits of the spec, or of parts of the status that
+//! belong to other clients, are never lost. A pass that changed nothing writes nothing. If another client changed the same
+//! fields meanwhile, its values win: the pass is discarded and repeated on the newer object.
 //!
-//! It is done with a merge patch of the differences that names the version it was made for. When the server says that version
-//! is gone, the fields are compared with those of the new one.
+//! A write is a JSON merge patch of the differences that carries the resource version it was computed from. On a conflict,
+//! the patched fields are compared with those of the newer version; the patch is sent again only if they are unchanged.
 
 use kube::{
     Client, ResourceExt,
@@ -17,35 +17,35 @@ use serde_json::{Map, Value, json};
 use super::status::Phased;
 use crate::{Key, decode};
 
-/// How often a write that was overtaken by others is tried at once.
+/// How often a write is tried when each try conflicts.
 const TRIES: usize = 5;
 
-/// What came of a write.
+/// The result of a write.
 #[derive(Debug)]
 pub(super) enum WriteResult<R> {
     /// There was nothing to write.
-    Same,
-    /// The object as the server has it now.
-    Now(R),
-    /// Somebody changed the same fields; the object as the server has it now.
-    Overtaken(R),
-    /// There is no such object any more.
-    Gone,
+    Unchanged,
+    /// The object as the server returned it.
+    Written(R),
+    /// Another client changed the same fields; the object as it is on the server.
+    Conflict(R),
+    /// The object no longer exists.
+    NotFound,
 }
 
-/// The objects of a kind on a server, whether in namespaces or not.
-pub(super) struct Remote<'c> {
+/// Reads and writes one object, namespaced or cluster-scoped.
+pub(super) struct ObjectClient<'c> {
     client: &'c Client,
     name: String,
     url: String,
 }
 
-// --- Remote ---
+// --- ObjectClient ---
 
-impl<'c> Remote<'c> {
+impl<'c> ObjectClient<'c> {
     pub(super) fn new<R: Phased>(client: &'c Client, key: &Key) -> Self {
         let namespace = Some(key.namespace()).filter(|namespace| !namespace.is_empty());
-        Remote {
+        ObjectClient {
             client,
             name: key.name().to_owned(),
             url: R::url_path(&(), namespace),
@@ -58,11 +58,9 @@ impl<'c> Remote<'c> {
     }
 
     async fn patch<R: Phased>(&self, part: Option<&str>, patch: &Value) -> Result<Option<R>, kube::Error> {
-        let (all, options, patch) = (
-            Request::new(&self.url),
-            PatchParams::default(),
-            Patch::Merge(patch),
-        );
+        let all = Request::new(&self.url);
+        let options = PatchParams::default();
+        let patch = Patch::Merge(patch);
         let request = match part {
             Some(part) => all.patch_subresource(part, &self.name, &options, &patch),
             None => all.patch(&self.name, &options, &patch),
@@ -70,7 +68,7 @@ impl<'c> Remote<'c> {
         found(decode::request(self.client, request.map_err(kube::Error::BuildRequest)?).await)
     }
 
-    /// Writes what `wanted` has in its status and `base`, as the server gave it, has not.
+    /// Writes the differences between the status of `wanted` and that of `base`, which is as the server returned it.
     pub(super) async fn write_status<R: Phased>(
         &self,
         base: &R,
@@ -79,7 +77,7 @@ impl<'c> Remote<'c> {
         self.write(base, wanted, Some("status"), &["status"]).await
     }
 
-    /// Writes what `wanted` has in its spec, labels and annotations and `base` has not.
+    /// Writes the differences in spec, labels and annotations.
     pub(super) async fn write_rest<R: Phased>(
         &self,
         base: &R,
@@ -95,42 +93,43 @@ impl<'c> Remote<'c> {
         part: Option<&str>,
         fields: &[&str],
     ) -> Result<WriteResult<R>, kube::Error> {
-        let (before, after) = (tree(base, fields)?, tree(wanted, fields)?);
+        let before = tree(base, fields)?;
+        let after = tree(wanted, fields)?;
         let Some(difference) = difference(&before, &after) else {
-            return Ok(WriteResult::Same);
+            return Ok(WriteResult::Unchanged);
         };
         let mut version = base.resource_version();
         let mut tries = 0;
         loop {
             let mut patch = difference.clone();
-            // An object made by a test has no version yet; a server's always has one.
+            // Objects built by tests have no version; the patch is then unconditional.
             patch["metadata"]["resourceVersion"] = json!(version);
             match self.patch(part, &patch).await {
-                Ok(Some(now)) => return Ok(WriteResult::Now(now)),
-                Ok(None) => return Ok(WriteResult::Gone),
+                Ok(Some(now)) => return Ok(WriteResult::Written(now)),
+                Ok(None) => return Ok(WriteResult::NotFound),
                 Err(error) if is_conflict(&error) => {}
                 Err(error) => return Err(error),
             }
-            let Some(fresh) = self.get::<R>().await? else {
-                return Ok(WriteResult::Gone);
+            let Some(current) = self.get::<R>().await? else {
+                return Ok(WriteResult::NotFound);
             };
-            if fresh.uid() != base.uid() {
-                return Ok(WriteResult::Gone);
+            if current.uid() != base.uid() {
+                return Ok(WriteResult::NotFound);
             }
-            let there = tree(&fresh, fields)?;
-            // An earlier write was done, only its answer was lost.
-            if holds(&difference, &there) {
-                return Ok(WriteResult::Now(fresh));
+            let stored = tree(&current, fields)?;
+            // An earlier write succeeded, and only its response was lost.
+            if holds(&difference, &stored) {
+                return Ok(WriteResult::Written(current));
             }
             tries += 1;
-            if tries == TRIES || touched(&difference, &before, &there) {
-                return Ok(WriteResult::Overtaken(fresh));
+            if tries == TRIES || touched(&difference, &before, &stored) {
+                return Ok(WriteResult::Conflict(current));
             }
-            version = fresh.resource_version();
+            version = current.resource_version();
         }
     }
 
-    /// Sets a label, unless it is set so.
+    /// Sets a label if it has another value.
     pub(super) async fn label<R: Phased>(
         &self,
         object: &R,
@@ -138,17 +137,17 @@ impl<'c> Remote<'c> {
         value: &str,
     ) -> Result<WriteResult<R>, kube::Error> {
         if object.labels().get(label).is_some_and(|set| set == value) {
-            return Ok(WriteResult::Same);
+            return Ok(WriteResult::Unchanged);
         }
         let patch = json!({ "metadata": { "labels": { label: value } } });
         Ok(self
             .patch(None, &patch)
             .await?
-            .map_or(WriteResult::Gone, WriteResult::Now))
+            .map_or(WriteResult::NotFound, WriteResult::Written))
     }
 
-    /// Sets a finalizer, or takes it away. Finalizers are a list, which a patch replaces: it names the version it is for, and
-    /// is made anew for a newer one.
+    /// Adds or removes a finalizer. A merge patch replaces the whole list of finalizers, so the patch carries the resource
+    /// version, and is computed again after a conflict.
     pub(super) async fn finalizer<R: Phased>(
         &self,
         object: &R,
@@ -159,28 +158,28 @@ impl<'c> Remote<'c> {
         for _ in 0..TRIES {
             let mut all = object.finalizers().to_vec();
             if all.iter().any(|one| one == finalizer) == set {
-                return Ok(WriteResult::Same);
+                return Ok(WriteResult::Unchanged);
             }
             all.retain(|one| one != finalizer);
             all.extend(set.then(|| finalizer.to_owned()));
             let patch =
                 json!({ "metadata": { "finalizers": all, "resourceVersion": object.resource_version() } });
             match self.patch(None, &patch).await {
-                Ok(now) => return Ok(now.map_or(WriteResult::Gone, WriteResult::Now)),
+                Ok(now) => return Ok(now.map_or(WriteResult::NotFound, WriteResult::Written)),
                 Err(error) if is_conflict(&error) => {}
                 Err(error) => return Err(error),
             }
             match self.get::<R>().await? {
                 Some(fresh) if fresh.uid() == object.uid() => object = fresh,
-                _ => return Ok(WriteResult::Gone),
+                _ => return Ok(WriteResult::NotFound),
             }
         }
-        Ok(WriteResult::Overtaken(object))
+        Ok(WriteResult::Conflict(object))
     }
 }
 
-fn found<R>(answer: Result<R, kube::Error>) -> Result<Option<R>, kube::Error> {
-    match answer {
+fn found<R>(response: Result<R, kube::Error>) -> Result<Option<R>, kube::Error> {
+    match response {
         Ok(object) => Ok(Some(object)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),
@@ -203,7 +202,7 @@ fn tree<R: Phased>(object: &R, fields: &[&str]) -> Result<Value, kube::Error> {
     Ok(Value::Object(parts))
 }
 
-/// The merge patch that makes one tree of the other, if there is anything to change.
+/// The merge patch that turns `before` into `after`; none if they are equal.
 fn difference(before: &Value, after: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (before, after) else {
         return (before != after).then(|| after.clone());
@@ -212,19 +211,19 @@ fn difference(before: &Value, after: &Value) -> Option<Value> {
     for (name, value) in new {
         let changed = match old.get(name) {
             Some(old) => difference(old, value),
-            // An object that was not there is merged into nothing: all of it is new.
+            // The server has no such field, so the whole value is new.
             None => (!value.is_null()).then(|| value.clone()),
         };
         patch.extend(changed.map(|changed| (name.clone(), changed)));
     }
-    let gone = old
+    let removed = old
         .iter()
         .filter(|(name, value)| !new.contains_key(*name) && !value.is_null());
-    patch.extend(gone.map(|(name, _)| (name.clone(), Value::Null)));
+    patch.extend(removed.map(|(name, _)| (name.clone(), Value::Null)));
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// Whether a field of the patch is another now than the one it was made for.
+/// Whether a field of the patch changed since the patch was computed.
 fn touched(patch: &Value, before: &Value, now: &Value) -> bool {
     match patch {
         Value::Object(fields) if before.is_object() && now.is_object() => {
@@ -237,7 +236,7 @@ fn touched(patch: &Value, before: &Value, now: &Value) -> bool {
     }
 }
 
-/// Whether a tree is as the patch would make it.
+/// Whether applying the patch to `now` would change nothing.
 fn holds(patch: &Value, now: &Value) -> bool {
     match patch {
         Value::Object(fields) => fields
@@ -254,7 +253,7 @@ mod tests {
     use super::{difference, touched};
 
     #[test]
-    fn a_difference_names_what_changed_and_nothing_else() {
+    fn difference_contains_only_changed_fields() {
         let before = json!({ "a": 1, "b": { "c": [1], "d": 2 }, "e": 3, "n": null });
         let after = json!({ "a": 1, "b": { "c": [1, 2], "d": 2 }, "f": { "g": 4 } });
         assert_eq!(
@@ -265,10 +264,10 @@ mod tests {
     }
 
     #[test]
-    fn only_a_change_of_the_same_fields_is_in_the_way() {
+    fn only_changes_of_patched_fields_conflict() {
         let before = json!({ "a": { "x": 1, "y": 1 }, "b": 1 });
         let patch = json!({ "a": { "x": 2 }, "new": { "z": 1 } });
-        for (now, way) in [
+        for (now, conflicts) in [
             (json!({ "a": { "x": 1, "y": 9 }, "b": 9, "c": 9 }), false),
             (json!({ "a": { "x": 9, "y": 1 }, "b": 1 }), true),
             (json!({ "b": 1 }), true),
@@ -277,7 +276,7 @@ mod tests {
                 true,
             ),
         ] {
-            assert_eq!(touched(&patch, &before, &now), way, "{now}");
+            assert_eq!(touched(&patch, &before, &now), conflicts, "{now}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The way to the cluster.
+//! The client for the API server.
 
 use kube::{
     Client,
@@ -7,27 +7,28 @@ use kube::{
 
 use super::{ManagerError, config::ClusterConfig};
 
-/// A client as the settings say: by kubeconfig, by address, or as the surroundings suggest. Connects to nothing yet.
-pub(super) async fn client(told: &ClusterConfig) -> Result<Client, ManagerError> {
+/// Creates a client from a kubeconfig, from the address of the API server, or from the environment: the default kubeconfig
+/// or the service account of the pod. Does not connect yet.
+pub(super) async fn client(cluster: &ClusterConfig) -> Result<Client, ManagerError> {
     let options = KubeConfigOptions {
-        context: told.context.clone(),
+        context: cluster.context.clone(),
         ..KubeConfigOptions::default()
     };
     let bad = |error: &dyn std::fmt::Display| ManagerError::Client(error.to_string().into());
-    let master = match &told.master {
+    let master = match &cluster.master {
         Some(master) => Some(master.parse::<http::Uri>().map_err(|error| bad(&error))?),
         None => None,
     };
-    let mut config = match (&told.kubeconfig, &master) {
+    let mut config = match (&cluster.kubeconfig, &master) {
         (Some(path), _) => {
             let file = Kubeconfig::read_from(path).map_err(|error| bad(&error))?;
             kube::Config::from_custom_kubeconfig(file, &options)
                 .await
                 .map_err(|error| bad(&error))?
         }
-        // Only an address: nobody's credentials are sent there.
+        // With only an address, no credentials are sent: those of the default kubeconfig belong to another server.
         (None, Some(master)) => kube::Config::new(master.clone()),
-        (None, None) if told.context.is_some() => kube::Config::from_kubeconfig(&options)
+        (None, None) if cluster.context.is_some() => kube::Config::from_kubeconfig(&options)
             .await
             .map_err(|error| bad(&error))?,
         (None, None) => kube::Config::infer().await.map_err(|error| bad(&error))?,

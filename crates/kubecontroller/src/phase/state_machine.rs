@@ -1,54 +1,54 @@
-//! Machines.
+//! The state machine and its queries.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    backoff::Backoff,
-    builder::{Builder, Phase},
-    context::Context,
+    backoff::PhaseBackoff,
+    builder::{Phase, StateMachineBuilder},
+    context::HandlerContext,
     error::PhaseError,
-    handler::{BoxedFuture, Handler},
-    run::Judge,
-    state::State,
+    handler::{BoxedFuture, PhaseHandler},
+    run::IsFatal,
+    state::HandlerState,
     status::{PhaseStatus, Phased},
 };
 
-/// A state machine over the objects of a kind.
-pub struct Machine<R> {
+/// A state machine for the objects of a kind. See the [module documentation](super).
+pub struct StateMachine<R> {
     pub(super) name: String,
     pub(super) initial: String,
-    /// Those in which something is done, in the order of declaration.
+    /// The phases that have a handler, in declaration order. The terminal ones are in `succeeded` and `failed`.
     pub(super) phases: Vec<(String, Phase<R>)>,
     pub(super) succeeded: Vec<String>,
     pub(super) failed: Vec<String>,
     pub(super) defer: Duration,
-    pub(super) backoff: Backoff,
-    pub(super) judge: Judge,
+    pub(super) backoff: PhaseBackoff,
+    pub(super) is_fatal: IsFatal,
     pub(super) prepare: Option<Prepare<R>>,
-    pub(super) cleanup: Option<Handler<R>>,
+    pub(super) cleanup: Option<PhaseHandler<R>>,
 }
 
 pub(super) type Prepare<R> =
-    Arc<dyn Fn(Context<R>) -> BoxedFuture<Result<Context<R>, PhaseError>> + Send + Sync>;
+    Arc<dyn Fn(HandlerContext<R>) -> BoxedFuture<Result<HandlerContext<R>, PhaseError>> + Send + Sync>;
 
 // --- Machine ---
 
-impl<R: Phased> Machine<R> {
-    /// Begins to declare a machine. The name is that of the activity: barriers, metrics and events use it.
-    pub fn builder(name: &str) -> Builder<R> {
-        Builder::new(name)
+impl<R: Phased> StateMachine<R> {
+    /// Starts the declaration of a machine. The name is that of the activity: barriers, metrics and events use it.
+    pub fn builder(name: &str) -> StateMachineBuilder<R> {
+        StateMachineBuilder::new(name)
     }
 
     pub(super) fn empty(name: &str) -> Self {
-        Machine {
+        StateMachine {
             name: name.to_owned(),
             initial: String::new(),
             phases: Vec::new(),
             succeeded: Vec::new(),
             failed: Vec::new(),
             defer: Duration::from_secs(5),
-            backoff: Backoff::default(),
-            judge: Arc::new(PhaseError::looks_fatal),
+            backoff: PhaseBackoff::default(),
+            is_fatal: Arc::new(PhaseError::is_fatal_by_default),
             prepare: None,
             cleanup: None,
         }
@@ -59,12 +59,12 @@ impl<R: Phased> Machine<R> {
         &self.name
     }
 
-    /// What the machine is for: the plural of its kind, as configuration names it.
+    /// The plural name of the machine's kind, which is also its name in the configuration.
     pub fn resource(&self) -> String {
         R::plural(&()).into_owned()
     }
 
-    /// The phase the object is in; the initial one if it has none yet.
+    /// The phase of the object; the initial phase if the status has none.
     pub fn phase_of<'o>(&'o self, object: &'o R) -> &'o str {
         match object.phase() {
             "" => &self.initial,
@@ -72,24 +72,23 @@ impl<R: Phased> Machine<R> {
         }
     }
 
-    /// Whether nothing more is done with the object.
+    /// Whether the object is in a terminal phase.
     pub fn is_terminal(&self, object: &R) -> bool {
-        self.ends(object.phase())
+        self.is_terminal_phase(object.phase())
     }
 
-    /// Whether the object ended badly.
+    /// Whether the object is in a failed phase.
     pub fn is_failed(&self, object: &R) -> bool {
         self.failed.iter().any(|failed| failed == object.phase())
     }
 
-    /// Whether there is anything to do with the object: it has not ended, or is being deleted. The predicate for the
-    /// controller's source.
-    pub fn wants(&self, object: &R) -> bool {
+    /// Whether the object needs work: it is not in a terminal phase, or it is terminating. For use in predicates.
+    pub fn needs_work(&self, object: &R) -> bool {
         !self.is_terminal(object) || object.meta().deletion_timestamp.is_some()
     }
 
-    /// The first error there is, of the phase the object failed in or is in: of its objects, then of the handler, then of its
-    /// children in order.
+    /// The first error of the phase that the object failed in or is in. Errors of objects precede the error of the handler,
+    /// which precedes those of its children in declaration order.
     pub fn failed_reason(&self, object: &R) -> Option<String> {
         let phase = self.working_phase(object);
         let state = object.phases()?.state.get(phase)?;
@@ -100,10 +99,10 @@ impl<R: Phased> Machine<R> {
             .map(|(_, error)| error)
     }
 
-    /// The phase to look at: the one the object is in, or, when it has ended, the one that led there.
+    /// The phase of interest to users: the current one, or, in a terminal phase, the one that led there.
     pub(super) fn working_phase<'o>(&'o self, object: &'o R) -> &'o str {
         let phase = self.phase_of(object);
-        let Some(status) = object.phases().filter(|_| self.ends(phase)) else {
+        let Some(status) = object.phases().filter(|_| self.is_terminal_phase(phase)) else {
             return phase;
         };
         let ended = status.state.iter().filter(|(name, _)| self.get(name).is_some());
@@ -114,8 +113,8 @@ impl<R: Phased> Machine<R> {
         origin.or(last).unwrap_or(phase)
     }
 
-    /// Where the failure that led to the phase happened. A phase the machine does not know can have led there too, but only
-    /// if the one that should have did not fail.
+    /// The phase whose failure led to the current phase. A phase that this version of the program no longer declares is
+    /// considered only if the declared one did not fail.
     pub(super) fn origin<'o>(&'o self, status: &'o PhaseStatus) -> Option<&'o str> {
         let failed = |phase: &&str| {
             status
@@ -128,14 +127,14 @@ impl<R: Phased> Machine<R> {
             .iter()
             .find(|(_, phase)| phase.on_error.as_deref() == Some(&status.phase));
         let named = named.map(|(name, _)| name.as_str());
-        let strange = status
+        let undeclared = status
             .state
             .keys()
             .map(String::as_str)
-            .filter(|phase| !self.knows(phase));
+            .filter(|phase| !self.declares(phase));
         named
             .filter(failed)
-            .or_else(|| strange.filter(|phase| *phase != super::CLEANUP).find(failed))
+            .or_else(|| undeclared.filter(|phase| *phase != super::CLEANUP).find(failed))
             .or(named)
     }
 
@@ -145,16 +144,16 @@ impl<R: Phased> Machine<R> {
             .find_map(|(name, found)| (name == phase).then_some(found))
     }
 
-    pub(super) fn ends(&self, phase: &str) -> bool {
+    pub(super) fn is_terminal_phase(&self, phase: &str) -> bool {
         self.succeeded.iter().chain(&self.failed).any(|end| end == phase)
     }
 
-    pub(super) fn knows(&self, phase: &str) -> bool {
-        self.ends(phase) || self.get(phase).is_some()
+    pub(super) fn declares(&self, phase: &str) -> bool {
+        self.is_terminal_phase(phase) || self.get(phase).is_some()
     }
 
-    /// Where a failure in the phase leads. A phase that a former version of the program had is not declared any more: its
-    /// objects end in the first failed phase there is.
+    /// The phase that follows a failure. Objects in a phase of an earlier version of the program, which is no longer
+    /// declared, move to the first failed phase.
     pub(super) fn error_phase(&self, phase: &str) -> Option<&str> {
         match self.get(phase) {
             Some(phase) => phase.on_error.as_deref(),
@@ -162,15 +161,19 @@ impl<R: Phased> Machine<R> {
         }
     }
 
-    pub(super) fn defer_of(&self, phase: &str) -> Duration {
+    pub(super) fn defer_interval(&self, phase: &str) -> Duration {
         self.get(phase)
             .and_then(|phase| phase.defer)
             .unwrap_or(self.defer)
     }
 }
 
-/// All errors of a state, each with the path to it: objects first, then the handler's own, then those of children.
-pub(super) fn errors<R>(handler: Option<&Handler<R>>, state: &State, path: &str) -> Vec<(String, String)> {
+/// All errors in a state with their paths: first those of objects, then the handler's own, then those of its children.
+pub(super) fn errors<R>(
+    handler: Option<&PhaseHandler<R>>,
+    state: &HandlerState,
+    path: &str,
+) -> Vec<(String, String)> {
     let failed = state
         .objects
         .iter()
@@ -179,7 +182,7 @@ pub(super) fn errors<R>(handler: Option<&Handler<R>>, state: &State, path: &str)
     if found.is_empty() || !state.done {
         found.extend(state.error.iter().map(|error| (path.to_owned(), error.clone())));
     }
-    let declared = handler.map_or(&[][..], Handler::children).iter();
+    let declared = handler.map_or(&[][..], PhaseHandler::children).iter();
     let declared: Vec<_> = declared.map(|child| (child.name.as_str(), Some(child))).collect();
     let undeclared = state.state.keys().map(|name| (name.as_str(), None));
     let undeclared = undeclared.filter(|(name, _)| !declared.iter().any(|(known, _)| known == name));
@@ -191,9 +194,9 @@ pub(super) fn errors<R>(handler: Option<&Handler<R>>, state: &State, path: &str)
     found
 }
 
-impl<R> fmt::Debug for Machine<R> {
+impl<R> fmt::Debug for StateMachine<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Machine")
+        f.debug_struct("StateMachine")
             .field("name", &self.name)
             .field("initial", &self.initial)
             .field("phases", &self.phases)

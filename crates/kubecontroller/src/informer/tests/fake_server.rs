@@ -1,4 +1,4 @@
-//! A server of one kind that can be told to misbehave.
+//! A server of config maps that fails on demand.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -16,24 +16,24 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// The server. Clones are the same.
+/// The server. Clones are the same server.
 #[derive(Clone)]
-pub(super) struct World {
-    inner: Arc<Mutex<Inner>>,
-    /// DeltaStream whenever anything does.
+pub(super) struct FakeServer {
+    state: Arc<Mutex<ServerState>>,
+    /// Incremented after every change, so that watches check for it.
     changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct ServerState {
     version: u64,
     objects: BTreeMap<String, Value>,
-    log: Vec<Change>,
-    /// What came before is forgotten.
+    log: Vec<LogEntry>,
+    /// The log before this version is compacted.
     oldest: u64,
-    /// Pages that have been promised.
+    /// The remaining items of paged lists, by continue token.
     pages: HashMap<String, (u64, Vec<Value>)>,
-    /// Watches that began before the last change of this are cut.
+    /// How often all watches were cut.
     cuts: u64,
     faults: VecDeque<Fault>,
     requests: Vec<String>,
@@ -41,69 +41,69 @@ struct Inner {
 }
 
 #[derive(Clone)]
-struct Change {
+struct LogEntry {
     version: u64,
     line: String,
 }
 
-/// What goes wrong with a request.
+/// How a request fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Fault {
     #[default]
     Nothing,
     Status(u16),
-    /// The first thing a watch says is that its version is gone.
+    /// The first event of the watch is an ERROR event with code 410.
     ErrorEvent,
-    /// After so many bytes the connection breaks.
+    /// The connection is reset after this many bytes.
     Break(usize),
-    /// After so many bytes the answer ends as if it were complete.
+    /// The response ends after this many bytes as if it were complete.
     End(usize),
-    /// The answer comes in frames of this size.
+    /// The response arrives in frames of this size.
     Torn(usize),
-    /// The watch says some things again that were said before it.
+    /// The watch repeats events from before its version.
     Repeat,
     Slow(Duration),
-    /// The answer never goes on after so many bytes.
+    /// The response stalls after this many bytes.
     Hang(usize),
-    /// The page's token is not known.
+    /// The continue token is unknown.
     ForgetPages,
 }
 
-/// How long a server that has too much to do wants to be left alone.
+/// The `retryAfterSeconds` of 429 responses.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(7);
 
-type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
+type ServerResponse = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-// --- World ---
+// --- FakeServer ---
 
-impl World {
+impl FakeServer {
     pub(super) fn new() -> Self {
-        World {
-            inner: Arc::default(),
+        FakeServer {
+            state: Arc::default(),
             changes: watch::Sender::new(0),
         }
     }
 
     pub(super) fn client(&self) -> kube::Client {
-        let world = self.clone();
+        let server = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
-            let world = world.clone();
+            let server = server.clone();
             let accept = request
                 .headers()
                 .get(ACCEPT)
                 .and_then(|accept| accept.to_str().ok());
-            let asked = format!("{} {}", request.uri(), accept.unwrap_or_default());
-            async move { Ok::<_, io::Error>(world.answer(&asked).await) }
+            let request = format!("{} {}", request.uri(), accept.unwrap_or_default());
+            async move { Ok::<_, io::Error>(server.respond(&request).await) }
         });
         kube::Client::new(service, "default")
     }
 
-    /// Makes or changes an object.
+    /// Creates or updates an object.
     pub(super) fn set(&self, name: &str, value: &str) -> u64 {
-        let mut inner = self.lock();
-        inner.version += 1;
-        let version = inner.version;
-        let old = inner.objects.get(name);
+        let mut state = self.lock();
+        state.version += 1;
+        let version = state.version;
+        let old = state.objects.get(name);
         let uid = old.map_or_else(
             || json!(format!("uid-{version}")),
             |old| old["metadata"]["uid"].clone(),
@@ -113,81 +113,81 @@ impl World {
             "metadata": {"name": name, "namespace": "ns", "uid": uid, "resourceVersion": version.to_string(), "labels": {"app": value}},
             "data": {"value": value},
         });
-        inner.objects.insert(name.to_owned(), object.clone());
-        inner.record(kind, &object);
-        drop(inner);
-        self.wake();
+        state.objects.insert(name.to_owned(), object.clone());
+        state.record(kind, &object);
+        drop(state);
+        self.notify_watches();
         version
     }
 
     pub(super) fn delete(&self, name: &str) -> Option<u64> {
-        let mut inner = self.lock();
-        let mut object = inner.objects.remove(name)?;
-        inner.version += 1;
-        object["metadata"]["resourceVersion"] = inner.version.to_string().into();
-        inner.record("DELETED", &object);
-        let version = inner.version;
-        drop(inner);
-        self.wake();
+        let mut state = self.lock();
+        let mut object = state.objects.remove(name)?;
+        state.version += 1;
+        object["metadata"]["resourceVersion"] = state.version.to_string().into();
+        state.record("DELETED", &object);
+        let version = state.version;
+        drop(state);
+        self.notify_watches();
         Some(version)
     }
 
-    /// A bookmark for every watch.
+    /// Sends a bookmark to every watch.
     pub(super) fn bookmark(&self) -> u64 {
-        let mut inner = self.lock();
-        inner.version += 1;
-        let object = json!({"metadata": {"resourceVersion": inner.version.to_string()}});
-        inner.record("BOOKMARK", &object);
-        let version = inner.version;
-        drop(inner);
-        self.wake();
+        let mut state = self.lock();
+        state.version += 1;
+        let object = json!({"metadata": {"resourceVersion": state.version.to_string()}});
+        state.record("BOOKMARK", &object);
+        let version = state.version;
+        drop(state);
+        self.notify_watches();
         version
     }
 
-    /// Sends a line to every watch.
-    pub(super) fn say(&self, line: &str) {
-        let mut inner = self.lock();
-        inner.version += 1;
-        let version = inner.version;
+    /// Sends a raw line to every watch.
+    pub(super) fn send_line(&self, line: &str) {
+        let mut state = self.lock();
+        state.version += 1;
+        let version = state.version;
         let line = format!("{line}\n");
-        inner.log.push(Change { version, line });
-        drop(inner);
-        self.wake();
+        state.log.push(LogEntry { version, line });
+        drop(state);
+        self.notify_watches();
     }
 
-    /// Puts a raw object into lists.
+    /// Adds a raw object to lists, without an event.
     pub(super) fn put(&self, name: &str, object: Value) {
         self.lock().objects.insert(name.to_owned(), object);
     }
 
-    /// Breaks the connections of all watches.
+    /// Resets the connections of all watches.
     pub(super) fn cut(&self) {
         self.lock().cuts += 1;
-        self.wake();
+        self.notify_watches();
     }
 
-    /// Forgets what came before now.
-    pub(super) fn forget(&self) {
-        let mut inner = self.lock();
-        inner.oldest = inner.version;
-        inner.pages.clear();
+    /// Compacts the log: watches from earlier versions fail with 410.
+    pub(super) fn compact(&self) {
+        let mut state = self.lock();
+        state.oldest = state.version;
+        state.pages.clear();
     }
 
-    /// What goes wrong with the next requests, one each.
-    pub(super) fn faults(&self, faults: impl IntoIterator<Item = Fault>) {
+    /// Queues faults for the next requests, one for each request.
+    pub(super) fn add_faults(&self, faults: impl IntoIterator<Item = Fault>) {
         self.lock().faults.extend(faults);
     }
 
-    /// The names, with their versions.
+    /// The names of the objects, with their resource versions.
     pub(super) fn objects(&self) -> BTreeMap<String, String> {
-        let inner = self.lock();
+        let state = self.lock();
         let version = |object: &Value| {
             object["metadata"]["resourceVersion"]
                 .as_str()
                 .unwrap_or_default()
                 .to_owned()
         };
-        inner
+        state
             .objects
             .iter()
             .map(|(name, object)| (name.clone(), version(object)))
@@ -198,8 +198,8 @@ impl World {
         self.lock().requests.clone()
     }
 
-    /// How many requests had this in their address.
-    pub(super) fn asked(&self, what: &str) -> usize {
+    /// How many requests contained this text.
+    pub(super) fn count_requests(&self, what: &str) -> usize {
         self.requests()
             .iter()
             .filter(|request| request.contains(what))
@@ -210,24 +210,24 @@ impl World {
         self.lock().open_watches
     }
 
-    fn wake(&self) {
+    fn notify_watches(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap()
+    fn lock(&self) -> MutexGuard<'_, ServerState> {
+        self.state.lock().unwrap()
     }
 
-    async fn answer(&self, asked: &str) -> Answer {
-        let address = asked.split(' ').next().unwrap_or_default();
-        let query = query(address.split_once('?').unwrap_or_default().1);
+    async fn respond(&self, request: &str) -> ServerResponse {
+        let address = request.split(' ').next().unwrap_or_default();
+        let query = parse_query(address.split_once('?').unwrap_or_default().1);
         let fault = {
-            let mut inner = self.lock();
-            inner.requests.push(asked.to_owned());
-            inner.faults.pop_front().unwrap_or_default()
+            let mut state = self.lock();
+            state.requests.push(request.to_owned());
+            state.faults.pop_front().unwrap_or_default()
         };
         match fault {
-            Fault::Status(code) => return refuse(code, "as told"),
+            Fault::Status(code) => return error_response(code, "injected fault"),
             Fault::Slow(time) => tokio::time::sleep(time).await,
             Fault::ForgetPages => self.lock().pages.clear(),
             _ => {}
@@ -239,14 +239,14 @@ impl World {
         }
     }
 
-    fn list(&self, query: &HashMap<String, String>, fault: Fault) -> Answer {
-        let mut inner = self.lock();
+    fn list(&self, query: &HashMap<String, String>, fault: Fault) -> ServerResponse {
+        let mut state = self.lock();
         let (version, mut rest) = match query.get("continue") {
-            Some(token) => match inner.pages.remove(token) {
+            Some(token) => match state.pages.remove(token) {
                 Some(page) => page,
-                None => return refuse(410, "the continue token is too old"),
+                None => return error_response(410, "the continue token is too old"),
             },
-            None => (inner.version, inner.objects.values().cloned().collect()),
+            None => (state.version, state.objects.values().cloned().collect()),
         };
         let mut token = String::new();
         if let Some(limit) = query.get("limit").map(|limit| limit.parse().unwrap())
@@ -254,82 +254,84 @@ impl World {
         {
             token = format!("{version}-{}", rest.len());
             let later = rest.split_off(limit);
-            inner.pages.insert(token.clone(), (version, later));
+            state.pages.insert(token.clone(), (version, later));
         }
         let list = json!({"kind": "List", "items": rest, "metadata": {"resourceVersion": version.to_string(), "continue": token}});
-        let whole = stream::once(async move { list.to_string() });
-        ok(spoiled(whole, fault))
+        let text = stream::once(async move { list.to_string() });
+        ok_response(with_fault(text, fault))
     }
 
-    fn watch(&self, query: &HashMap<String, String>, fault: Fault) -> Answer {
-        let mut inner = self.lock();
+    fn watch(&self, query: &HashMap<String, String>, fault: Fault) -> ServerResponse {
+        let mut state = self.lock();
         let streaming = query.contains_key("sendInitialEvents");
-        let asked: u64 = query["resourceVersion"].parse().unwrap_or(0);
+        let requested: u64 = query["resourceVersion"].parse().unwrap_or(0);
         let mut first = String::new();
-        let mut position = asked;
+        let mut position = requested;
         if streaming {
-            for object in inner.objects.values() {
-                first += &line("ADDED", object);
+            for object in state.objects.values() {
+                first += &event_line("ADDED", object);
             }
             let end = json!({"metadata": {
-                "resourceVersion": inner.version.to_string(),
+                "resourceVersion": state.version.to_string(),
                 "annotations": {"k8s.io/initial-events-end": "true"},
             }});
-            first += &line("BOOKMARK", &end);
-            position = inner.version;
-        } else if asked < inner.oldest || fault == Fault::ErrorEvent {
-            first = line(
+            first += &event_line("BOOKMARK", &end);
+            position = state.version;
+        } else if requested < state.oldest || fault == Fault::ErrorEvent {
+            first = event_line(
                 "ERROR",
                 &json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}),
             );
         } else if fault == Fault::Repeat {
-            let old = inner
+            let old = state
                 .log
                 .iter()
-                .filter(|change| change.version <= asked && change.version > inner.oldest);
+                .filter(|change| change.version <= requested && change.version > state.oldest);
             first = old.map(|change| change.line.as_str()).collect();
         }
-        inner.open_watches += 1;
-        let watch = Watch {
-            world: self.clone(),
+        state.open_watches += 1;
+        let watch = ServerWatch {
+            server: self.clone(),
             changes: self.changes.subscribe(),
             position,
-            cuts: inner.cuts,
+            cuts: state.cuts,
         };
         let later = stream::unfold(
             watch,
             |mut watch| async move { Some((watch.next().await?, watch)) },
         );
-        ok(spoiled(stream::iter([first]).chain(later), fault))
+        ok_response(with_fault(stream::iter([first]).chain(later), fault))
     }
 }
 
-impl Inner {
+impl ServerState {
     fn record(&mut self, kind: &str, object: &Value) {
-        let (version, line) = (self.version, line(kind, object));
-        self.log.push(Change { version, line });
+        self.log.push(LogEntry {
+            version: self.version,
+            line: event_line(kind, object),
+        });
     }
 }
 
-/// A watch that goes on.
-struct Watch {
-    world: World,
+/// An open watch.
+struct ServerWatch {
+    server: FakeServer,
     changes: watch::Receiver<u64>,
     position: u64,
     cuts: u64,
 }
 
-impl Watch {
-    /// The next line; `None` when it is cut.
+impl ServerWatch {
+    /// The next line; `None` when the watch is cut.
     async fn next(&mut self) -> Option<String> {
         loop {
             self.changes.borrow_and_update();
             {
-                let inner = self.world.lock();
-                if inner.cuts != self.cuts {
+                let state = self.server.lock();
+                if state.cuts != self.cuts {
                     return None;
                 }
-                if let Some(change) = inner.log.iter().find(|change| change.version > self.position) {
+                if let Some(change) = state.log.iter().find(|change| change.version > self.position) {
                     self.position = change.version;
                     return Some(change.line.clone());
                 }
@@ -339,18 +341,18 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for ServerWatch {
     fn drop(&mut self) {
-        self.world.lock().open_watches -= 1;
+        self.server.lock().open_watches -= 1;
     }
 }
 
-fn line(kind: &str, object: &Value) -> String {
+fn event_line(kind: &str, object: &Value) -> String {
     format!("{}\n", json!({"type": kind, "object": object}))
 }
 
-/// An answer with its fault.
-fn spoiled(
+/// A response body with a fault in it.
+fn with_fault(
     texts: impl Stream<Item = String> + Send + 'static,
     fault: Fault,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
@@ -384,21 +386,21 @@ fn spoiled(
     within.map(Ok).chain(end)
 }
 
-fn ok(body: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Answer {
+fn ok_response(body: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> ServerResponse {
     let frames = body.map(|bytes| bytes.map(Frame::data));
     Response::new(StreamBody::new(frames).boxed_unsync())
 }
 
-fn refuse(code: u16, message: &str) -> Answer {
+fn error_response(code: u16, message: &str) -> ServerResponse {
     let seconds = if code == 429 { RETRY_AFTER.as_secs() } else { 0 };
     let details = json!({"retryAfterSeconds": seconds});
-    let status = json!({"kind": "Status", "status": "Failure", "code": code, "reason": "Told", "message": message, "details": details});
-    let mut answer = ok(stream::iter([Ok(Bytes::from(status.to_string()))]));
-    *answer.status_mut() = StatusCode::from_u16(code).unwrap();
-    answer
+    let status = json!({"kind": "Status", "status": "Failure", "code": code, "reason": "Injected", "message": message, "details": details});
+    let mut response = ok_response(stream::iter([Ok(Bytes::from(status.to_string()))]));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap();
+    response
 }
 
-fn query(text: &str) -> HashMap<String, String> {
+fn parse_query(text: &str) -> HashMap<String, String> {
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
     pairs
         .map(|(name, value)| (name.to_owned(), value.to_owned()))

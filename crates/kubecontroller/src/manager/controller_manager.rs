@@ -1,4 +1,4 @@
-//! Controllers together.
+//! The manager of controllers and other runnables.
 
 use std::{collections::BTreeSet, ops::Deref, sync::Arc};
 
@@ -16,9 +16,10 @@ use crate::{
     leader_election::{LeaderElectionConfig, LeaderElector},
 };
 
-/// Runs controllers together: informers first, then hooks, then tasks, then what only a leader does.
+/// Runs controllers and other runnables: first informers, then hooks, then runnables without leader election, then leader-only
+/// runnables.
 ///
-/// It gives its setups what they need: see [`ManagerContext`], to which it dereferences.
+/// A manager dereferences to its [`ManagerContext`], which provides client, informers, metrics and events.
 ///
 /// ```no_run
 /// # async fn example(client: kube::Client) -> Result<(), kubecontroller::manager::ManagerError> {
@@ -45,60 +46,60 @@ pub struct Manager {
     name: String,
     context: ManagerContext,
     setups: Vec<Arc<dyn ErasedSetup>>,
-    /// Those of the setups that run here.
+    /// The setups of enabled controllers.
     installed: Vec<Arc<dyn ErasedSetup>>,
-    posts: Vec<OwnedRunnable>,
-    /// What is set up at the moment.
-    installing: Option<Installing>,
+    runnables: Vec<OwnedRunnable>,
+    /// The setup that runs at the moment.
+    installing: Option<SetupInProgress>,
     errors: Vec<String>,
 }
 
-/// A post, and whose it is.
+/// A runnable and the setup that added it.
 pub(super) struct OwnedRunnable {
-    pub(super) post: SupervisedRunnable,
-    pub(super) owner: Option<Owner>,
+    pub(super) supervised: SupervisedRunnable,
+    pub(super) owner: Option<SetupOwner>,
 }
 
-/// Name and resource of a setup.
+/// The name and the resource of a setup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(super) struct SetupOwner {
     pub(super) name: String,
     pub(super) resource: String,
 }
 
-struct Installing {
-    owner: Owner,
-    /// Whether somebody asked for the filter of the resource.
+struct SetupInProgress {
+    owner: SetupOwner,
+    /// Whether the setup read the filter of its resource.
     is_filtered: bool,
 }
 
 // --- Manager ---
 
 impl Manager {
-    /// A manager on its own.
+    /// Creates the only manager of a process.
     pub fn new(config: Config, client: Client) -> Self {
         Manager::with_context("manager", ManagerContext::new(config, client))
     }
 
-    /// One of several managers of a process.
+    /// Creates one of several managers of a process.
     pub fn with_context(name: &str, context: ManagerContext) -> Self {
         Manager {
             name: name.to_owned(),
             context,
             setups: Vec::new(),
             installed: Vec::new(),
-            posts: Vec::new(),
+            runnables: Vec::new(),
             installing: None,
             errors: Vec::new(),
         }
     }
 
-    /// What it is called in the log.
+    /// The name of the manager in the log.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// With a reconciler, which is set up later, in the order in which they came.
+    /// Adds a reconciler. Setups run later, in the order in which they were added.
     pub fn with(&mut self, setup: impl Setup) -> &mut Self {
         self.with_any(Box::new(setup))
     }
@@ -108,54 +109,54 @@ impl Manager {
         self
     }
 
-    /// Adds something to run. It is supervised: if it fails or panics it is started again, and the others go on.
+    /// Adds a runnable. It is supervised: if it fails or panics, it is restarted while the others continue.
     pub fn add(&mut self, runnable: impl Runnable) -> &mut Self {
         self.add_when(runnable, Vec::new())
     }
 
-    /// The same, begun when these gates are open.
-    pub fn add_when(&mut self, runnable: impl Runnable, gates: Vec<StartCondition>) -> &mut Self {
+    /// Adds a runnable that starts when all conditions hold.
+    pub fn add_when(&mut self, runnable: impl Runnable, conditions: Vec<StartCondition>) -> &mut Self {
         let runnable: Arc<dyn Runnable> = Arc::new(runnable);
         let owner = self
             .installing
             .as_ref()
             .map(|installing| installing.owner.clone());
-        if !self.context.board().enter(Arc::clone(&runnable)) {
+        if !self.context.board().insert(Arc::clone(&runnable)) {
             self.errors
-                .push(format!("there are two runnables called {}", runnable.name()));
+                .push(format!("two runnables have the name {}", runnable.name()));
         }
-        let post = SupervisedRunnable { runnable, gates };
-        self.posts.push(OwnedRunnable { post, owner });
+        let supervised = SupervisedRunnable { runnable, conditions };
+        self.runnables.push(OwnedRunnable { supervised, owner });
         self
     }
 
-    /// A controller that works as the configuration says: workers, limits, queue, figures, and the filter of the resource
-    /// that is being set up.
+    /// Creates a controller with the configured workers, limits, queue and metrics, and with the filter of the resource whose
+    /// setup runs.
     pub fn controller(&mut self, name: &str) -> Controller {
         let config = self.context.config();
-        let told = config.controller.clone();
-        let workers = told
+        let settings = config.controller.clone();
+        let workers = settings
             .max_concurrent
-            .map_or(told.workers, |max| max.min(told.workers));
+            .map_or(settings.workers, |max| max.min(settings.workers));
         let mut controller = Controller::new(name)
             .workers(workers)
             .cache_sync_timeout(config.informer.sync_timeout)
             .metrics(self.context.metrics())
             .clock(self.context.clock())
             .queue(|mut options| {
-                options.backoff.base = told.base_delay;
-                options.backoff.max = told.max_delay;
-                options.max_retries = told.max_retries;
+                options.backoff.base = settings.base_delay;
+                options.backoff.max = settings.max_delay;
+                options.max_retries = settings.max_retries;
                 options
             });
-        if let Some(rate) = told.qps {
-            // Retries are among them, and need no limit of their own.
+        if let Some(rate) = settings.qps {
+            // The rate limits retries too, so they need no token bucket of their own.
             controller = controller.rate(rate).queue(|mut options| {
                 options.bucket = None;
                 options
             });
         }
-        if let Some(timeout) = told.timeout {
+        if let Some(timeout) = settings.timeout {
             controller = controller.timeout(timeout);
         }
         match self.filter() {
@@ -164,27 +165,27 @@ impl Manager {
         }
     }
 
-    /// The filter of the resource that is being set up, if there is one. [`Manager::controller`] takes it by itself.
+    /// The configured filter of the resource whose setup runs. [`Manager::controller`] applies it automatically.
     pub fn filter(&mut self) -> Option<KeyFilter> {
         let installing = self.installing.as_mut()?;
         installing.is_filtered = true;
         let text = self.context.config().filters.get(&installing.owner.resource)?;
-        Some(text.parse().expect("filters are checked with the configuration"))
+        Some(text.parse().expect("the configuration validates filters"))
     }
 
-    /// A recorder of events for a component.
+    /// Creates an event recorder for a component.
     pub fn recorder(&self, component: &str) -> EventRecorder {
         self.context.events().recorder(component)
     }
 
-    /// Sets up all reconcilers that are enabled, in order. The first that fails ends it.
+    /// Runs the setups of all enabled controllers, in order. Ends with the first error.
     pub async fn setup(&mut self) -> Result<(), ManagerError> {
         check_names(&[self])?;
         self.install().await
     }
 
-    /// Runs until it is stopped, or cannot go on. Start order: servers, informers until they are synced, hooks, tasks of
-    /// everyone, tasks of the leader. Stop order: the other way round, by the deadline of `stop`.
+    /// Runs until `stop` is triggered or an error ends the manager. Starts servers, informers until they are synced, hooks,
+    /// runnables without leader election, and leader-only runnables; stops them in reverse order, by the deadline of `stop`.
     pub async fn run(self, stop: Stop) -> Result<(), ManagerError> {
         let context = self.context.clone();
         process::run(&context, vec![self], Vec::new(), &stop).await
@@ -192,58 +193,59 @@ impl Manager {
 
     pub(super) async fn install(&mut self) -> Result<(), ManagerError> {
         for setup in self.setups.clone() {
-            let owner = Owner {
+            let owner = SetupOwner {
                 name: setup.name().to_owned(),
                 resource: setup.resource().to_owned(),
             };
-            if let Some(why) = self.why_not(&owner) {
+            if let Some(why) = self.disabled_reason(&owner) {
                 info!(
                     controller = owner.name,
                     resource = owner.resource,
                     why,
-                    "disabled"
+                    "controller is disabled"
                 );
                 continue;
             }
             let is_filtered = false;
-            self.installing = Some(Installing { owner, is_filtered });
+            self.installing = Some(SetupInProgress { owner, is_filtered });
             let result = setup.setup(self).await;
-            let installing = self.installing.take().expect("it was put there above");
-            let Owner { name, resource } = installing.owner;
+            let installing = self.installing.take().expect("set above");
+            let SetupOwner { name, resource } = installing.owner;
             result.map_err(|source| ManagerError::Setup {
                 name: name.clone(),
                 source,
             })?;
             if self.context.config().filters.contains_key(&resource) && !installing.is_filtered {
-                let why = format!("resource-filter.{resource}: the controller {name} does not filter");
+                let why =
+                    format!("resource-filter.{resource}: the controller {name} does not support filters");
                 return Err(ConfigError { errors: vec![why] }.into());
             }
-            info!(controller = name, resource, "set up");
+            debug!(controller = name, resource, "controller is set up");
             self.installed.push(setup);
         }
         match self.errors.first() {
             None => Ok(()),
-            Some(fault) => Err(ManagerError::Setup {
+            Some(error) => Err(ManagerError::Setup {
                 name: self.name.clone(),
-                source: fault.clone().into(),
+                source: error.clone().into(),
             }),
         }
     }
 
-    /// Why a reconciler does not run here.
-    fn why_not(&self, owner: &Owner) -> Option<&'static str> {
+    /// Why a controller is disabled.
+    fn disabled_reason(&self, owner: &SetupOwner) -> Option<&'static str> {
         let config = self.context.config();
         if !config.selection.has(&owner.name, &owner.resource) {
-            return Some("by configuration");
+            return Some("disabled by configuration");
         }
         let mut registered = super::Registration::all().into_iter();
-        let needs_cluster =
-            registered.any(|known| known.name() == owner.name && known.metadata().no_portable);
-        (config.portable && needs_cluster).then_some("not in portable mode")
+        let needs_cluster = registered
+            .any(|registration| registration.name() == owner.name && registration.metadata().no_portable);
+        (config.portable && needs_cluster).then_some("not available in portable mode")
     }
 
-    /// From informers to leader tasks, and back.
-    pub(super) async fn work(mut self, stop: Stop) -> Result<(), ManagerError> {
+    /// Runs informers, hooks and runnables until `stop` is triggered, and then stops the runnables.
+    pub(super) async fn run_until_stopped(mut self, stop: Stop) -> Result<(), ManagerError> {
         let limit = self.config().informer.sync_timeout;
         debug!(manager = self.name, "starting informers");
         self.informers().start();
@@ -252,7 +254,7 @@ impl Manager {
             .await
         {
             None => return Ok(()),
-            Some(Err(_)) => return Err(ManagerError::NotSynced(limit)),
+            Some(Err(_)) => return Err(ManagerError::CacheSyncTimeout(limit)),
             Some(Ok(())) => debug!(manager = self.name, "informers are synced"),
         }
         self.health().synced(&self.name);
@@ -263,16 +265,19 @@ impl Manager {
             let name = || setup.name().to_owned();
             done.map_err(|source| ManagerError::AfterSync { name: name(), source })?;
         }
-        let posts = std::mem::take(&mut self.posts)
+        let runnables = std::mem::take(&mut self.runnables)
             .into_iter()
-            .map(|owned| owned.post);
-        let (leaders, everyone): (Vec<_>, Vec<_>) = posts.partition(|post| post.runnable.leader_only());
+            .map(|owned| owned.supervised);
+        let (leaders, everyone): (Vec<_>, Vec<_>) =
+            runnables.partition(|supervised| supervised.runnable.leader_only());
         let supervisor = self.supervisor();
-        // Two stops, for they are stopped one after the other.
-        let (stop_leaders, stop_everyone) = (Stop::new(), Stop::new());
+        // Two stops, because leader-only runnables stop before the others.
+        let stop_leaders = Stop::new();
+        let stop_everyone = Stop::new();
         let elector = self.elector()?;
         let everyone = {
-            let (supervisor, stop) = (supervisor.clone(), stop_everyone.clone());
+            let supervisor = supervisor.clone();
+            let stop = stop_everyone.clone();
             async move { supervisor.run(everyone, stop, &mut JoinSet::new()).await }
         };
         let leaders = {
@@ -281,10 +286,12 @@ impl Manager {
                 match elector {
                     None => supervisor.run(leaders, stop, &mut JoinSet::new()).await,
                     Some(elector) => {
-                        // Out here, so that what was dropped at the end of one turn is joined before the next.
+                        // Declared outside of `lead`, so that tasks aborted at the end of one term are joined before the next.
                         let tasks = tokio::sync::Mutex::new(JoinSet::new());
                         let lead = |stop: Stop| {
-                            let (supervisor, leaders, tasks) = (&supervisor, leaders.clone(), &tasks);
+                            let supervisor = &supervisor;
+                            let leaders = leaders.clone();
+                            let tasks = &tasks;
                             async move {
                                 let mut tasks = tasks.lock().await;
                                 tasks.shutdown().await;
@@ -303,7 +310,7 @@ impl Manager {
         leading.spawn(leaders);
         stop.stopped().await;
         info!(manager = self.name, "stopping leader tasks");
-        // Those who come later need some of the time too.
+        // The later stages of the shutdown need a share of the remaining time.
         stop_leaders.stop(stop.remaining() / 5 * 4);
         while leading.join_next().await.is_some() {}
         info!(manager = self.name, "stopping other tasks");
@@ -313,26 +320,26 @@ impl Manager {
     }
 
     fn elector(&self) -> Result<Option<LeaderElector>, ManagerError> {
-        let told = &self.config().leader;
-        if !told.elect {
+        let leader = &self.config().leader;
+        if !leader.elect {
             return Ok(None);
         }
-        let namespace = told
+        let namespace = leader
             .namespace
             .as_deref()
             .unwrap_or(self.client().default_namespace());
-        let mut options = LeaderElectionConfig::new(namespace, told.name.as_deref().unwrap_or(&self.name));
-        options.duration = told.duration;
-        options.renew_deadline = told.renew_deadline;
-        options.retry = told.retry;
+        let mut options = LeaderElectionConfig::new(namespace, leader.name.as_deref().unwrap_or(&self.name));
+        options.duration = leader.duration;
+        options.renew_deadline = leader.renew_deadline;
+        options.retry = leader.retry;
         let elector = LeaderElector::new(self.client().clone(), options).map_err(|bad| ConfigError {
             errors: vec![format!("leader election: {bad}")],
         })?;
         Ok(Some(elector.clock(self.clock().clone()).metrics(self.metrics())))
     }
 
-    pub(super) fn posts(&mut self) -> &mut Vec<OwnedRunnable> {
-        &mut self.posts
+    pub(super) fn runnables(&mut self) -> &mut Vec<OwnedRunnable> {
+        &mut self.runnables
     }
 
     pub(super) fn owners(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -348,7 +355,7 @@ impl Deref for Manager {
     }
 }
 
-/// The tasks of a turn: aborted when the turn is dropped, joined before the next.
+/// The tasks of a term as leader. They are aborted when the term is dropped, and joined before the next one.
 struct LeaderTasks<'t>(&'t mut JoinSet<()>);
 
 impl Drop for LeaderTasks<'_> {
@@ -357,7 +364,7 @@ impl Drop for LeaderTasks<'_> {
     }
 }
 
-/// Whether every name in the configuration is that of something the program has.
+/// Validates that every name in the configuration is that of a controller or a resource of the program.
 pub(super) fn check_names(managers: &[&Manager]) -> Result<(), ConfigError> {
     let Some(context) = managers.first().map(|manager| &manager.context) else {
         return Ok(());
@@ -368,16 +375,13 @@ pub(super) fn check_names(managers: &[&Manager]) -> Result<(), ConfigError> {
         .iter()
         .flat_map(|(name, resource)| [*name, *resource])
         .collect();
-    let added = managers.iter().flat_map(|manager| &manager.posts);
-    let added: BTreeSet<&str> = added.map(|owned| owned.post.runnable.name()).collect();
+    let added = managers.iter().flat_map(|manager| &manager.runnables);
+    let added: BTreeSet<&str> = added.map(|owned| owned.supervised.runnable.name()).collect();
     let config = context.config();
     let list = |known: &BTreeSet<&str>| known.iter().copied().collect::<Vec<_>>().join(", ");
     let mut errors = Vec::new();
     for name in config.selection.unknown(|name| names.contains(name)) {
-        errors.push(format!(
-            "there is no controller {name:?}; there are: {}",
-            list(&names)
-        ));
+        errors.push(format!("unknown controller {name:?}; known: {}", list(&names)));
     }
     for resource in config
         .filters
@@ -385,14 +389,14 @@ pub(super) fn check_names(managers: &[&Manager]) -> Result<(), ConfigError> {
         .filter(|resource| !resources.contains(resource.as_str()))
     {
         errors.push(format!(
-            "resource-filter.{resource}: no controller is for that; there are: {}",
+            "resource-filter.{resource}: no controller handles this resource; known: {}",
             list(&resources)
         ));
     }
     for name in config.dependencies.keys() {
         if !names.contains(name.as_str()) && !added.contains(name.as_str()) {
             errors.push(format!(
-                "dependencies.{name}: there is no such controller; there are: {}",
+                "dependencies.{name}: unknown controller; known: {}",
                 list(&names)
             ));
         }

@@ -1,18 +1,18 @@
-//! How objects are shown.
+//! Representations of objects in responses.
 
 use serde_json::{Map, Value, json};
 
-use super::resource::Target;
+use super::resource::RequestTarget;
 
-/// Whole objects, or their metadata only.
+/// Whole objects or `PartialObjectMetadata`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum View {
+pub(super) enum ResponseFormat {
     Whole,
     Metadata,
 }
 
-/// Kinds whose names are not their plurals' in the simple way.
-const ODD: &[(&str, &str)] = &[
+/// Kinds that cannot be derived from their plurals.
+const IRREGULAR_KINDS: &[(&str, &str)] = &[
     ("configmaps", "ConfigMap"),
     ("controllerrevisions", "ControllerRevision"),
     ("cronjobs", "CronJob"),
@@ -36,27 +36,27 @@ const ODD: &[(&str, &str)] = &[
     ("volumeattachments", "VolumeAttachment"),
 ];
 
-// --- View ---
+// --- ResponseFormat ---
 
-impl View {
-    /// What an `Accept` header asks for.
+impl ResponseFormat {
+    /// The representation that an `Accept` header requests.
     pub(super) fn parse(accept: &str) -> Self {
         if accept.contains("as=PartialObjectMetadata") {
-            View::Metadata
+            ResponseFormat::Metadata
         } else {
-            View::Whole
+            ResponseFormat::Whole
         }
     }
 
-    /// An object as a get, a write or a watch answers it.
-    pub(super) fn object(self, object: &Value, target: &Target) -> Value {
+    /// An object in the response of a get or a write, or in a watch event.
+    pub(super) fn object(self, object: &Value, target: &RequestTarget) -> Value {
         match self {
-            View::Whole => {
-                let mut shown = object.clone();
-                shown["apiVersion"] = target.api_version().into();
-                shown
+            ResponseFormat::Whole => {
+                let mut representation = object.clone();
+                representation["apiVersion"] = target.api_version().into();
+                representation
             }
-            View::Metadata => json!({
+            ResponseFormat::Metadata => json!({
                 "apiVersion": "meta.k8s.io/v1",
                 "kind": "PartialObjectMetadata",
                 "metadata": object["metadata"],
@@ -64,31 +64,31 @@ impl View {
         }
     }
 
-    /// An object within a list: one that the server defines does not say its kind there.
-    fn item(self, object: &Value, target: &Target) -> Value {
-        let mut shown = self.object(object, target);
-        if let Some(fields) = shown
+    /// An item of a list. Items of built-in kinds carry no `apiVersion` and `kind`.
+    fn item(self, object: &Value, target: &RequestTarget) -> Value {
+        let mut item = self.object(object, target);
+        if let Some(fields) = item
             .as_object_mut()
-            .filter(|_| self == View::Whole && target.id.is_built_in())
+            .filter(|_| self == ResponseFormat::Whole && target.id.is_built_in())
         {
             fields.remove("apiVersion");
             fields.remove("kind");
         }
-        shown
+        item
     }
 
     /// A list.
     pub(super) fn list<'a>(
         self,
         objects: impl Iterator<Item = &'a Value>,
-        target: &Target,
+        target: &RequestTarget,
         kind: &str,
         metadata: &Map<String, Value>,
     ) -> Value {
         let items: Vec<Value> = objects.map(|object| self.item(object, target)).collect();
         let (api_version, kind) = match self {
-            View::Whole => (target.api_version(), format!("{kind}List")),
-            View::Metadata => (
+            ResponseFormat::Whole => (target.api_version(), format!("{kind}List")),
+            ResponseFormat::Metadata => (
                 "meta.k8s.io/v1".to_owned(),
                 "PartialObjectMetadataList".to_owned(),
             ),
@@ -96,8 +96,14 @@ impl View {
         json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "items": items})
     }
 
-    /// A bookmark: an object that says nothing but a version.
-    pub(super) fn bookmark(self, target: &Target, kind: &str, version: u64, ends_initial: bool) -> Value {
+    /// A bookmark: an object with only a resource version.
+    pub(super) fn bookmark(
+        self,
+        target: &RequestTarget,
+        kind: &str,
+        version: u64,
+        ends_initial: bool,
+    ) -> Value {
         let mut metadata = json!({"creationTimestamp": null, "resourceVersion": version.to_string()});
         if ends_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
@@ -106,9 +112,9 @@ impl View {
     }
 }
 
-/// The kind of a resource of which no object was seen: a guess from its plural.
+/// Guesses the kind of a resource from its plural.
 pub(super) fn kind_of(plural: &str) -> String {
-    if let Some((_, kind)) = ODD.iter().find(|(odd, _)| *odd == plural) {
+    if let Some((_, kind)) = IRREGULAR_KINDS.iter().find(|(irregular, _)| *irregular == plural) {
         return (*kind).to_owned();
     }
     let singular = match plural.strip_suffix("ies") {

@@ -1,4 +1,4 @@
-//! A stream of `kube`'s watcher as a source.
+//! [`ListWatch`] over a stream of `kube::runtime::watcher`.
 
 use std::{fmt, sync::Arc};
 
@@ -11,19 +11,19 @@ use tokio::sync::Mutex;
 
 use super::list_watch::{ListWatch, ListWatchError, ListWatchStart, WatchEvent};
 
-/// What `kube::runtime::watcher` tells, as a source: for those who have such a stream already, or layers around it.
+/// A stream of `kube::runtime::watcher` as a [`ListWatch`], for programs that have such a stream already or wrap it in layers.
 ///
-/// Such a stream lists and watches again on its own; the informer waits after each of its errors before it goes on with it.
+/// The stream relists and rewatches on its own. After each error the informer waits for its backoff before it polls again.
 pub struct WatcherStream<K> {
-    stream: Arc<Mutex<Watcher<K>>>,
+    stream: Arc<Mutex<WatcherEvents<K>>>,
 }
 
-type Watcher<K> = BoxStream<'static, watcher::Result<watcher::Event<K>>>;
+type WatcherEvents<K> = BoxStream<'static, watcher::Result<watcher::Event<K>>>;
 
 // --- WatcherStream ---
 
 impl<K> WatcherStream<K> {
-    /// Takes a stream.
+    /// Wraps a watcher stream.
     pub fn new(stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static) -> Self {
         WatcherStream {
             stream: Arc::new(Mutex::new(stream.boxed())),
@@ -41,11 +41,11 @@ impl<K: Send + Sync + 'static> ListWatch<K> for WatcherStream<K> {
     fn open(&mut self, _: ListWatchStart) -> BoxStream<'static, Result<WatchEvent<K>, ListWatchError>> {
         let stream = Arc::clone(&self.stream);
         stream::unfold(stream, |stream| async move {
-            let told = stream.lock().await.next().await;
-            let event = match told {
+            let next = stream.lock().await.next().await;
+            let event = match next {
                 Some(Ok(event)) => Ok(event.into()),
-                Some(Err(error)) => Err(ListWatchError::Broken(error.to_string())),
-                None => Err(ListWatchError::Over),
+                Some(Err(error)) => Err(ListWatchError::Failed(error.to_string())),
+                None => Err(ListWatchError::Ended),
             };
             Some((event, stream))
         })
@@ -56,9 +56,9 @@ impl<K: Send + Sync + 'static> ListWatch<K> for WatcherStream<K> {
 impl<K> From<watcher::Event<K>> for WatchEvent<K> {
     fn from(event: watcher::Event<K>) -> Self {
         match event {
-            watcher::Event::Init => WatchEvent::Restarted,
-            watcher::Event::InitApply(object) => WatchEvent::Listed(vec![Arc::new(object)]),
-            watcher::Event::InitDone => WatchEvent::Complete {
+            watcher::Event::Init => WatchEvent::ListStarted,
+            watcher::Event::InitApply(object) => WatchEvent::ListItems(vec![Arc::new(object)]),
+            watcher::Event::InitDone => WatchEvent::ListComplete {
                 version: String::new(),
             },
             watcher::Event::Apply(object) => WatchEvent::Applied(Arc::new(object)),

@@ -9,24 +9,24 @@ use kube::ResourceExt;
 use tokio::time::Instant;
 
 use super::{
-    pass::{NextPass, Pass},
+    pass::{NextPass, PassResult},
     status::Phased,
 };
 use crate::Key;
 
-/// What is remembered of objects. Of one that has ended, and is in the store as it was written, nothing is.
-pub(super) struct Memory<R> {
-    memos: Mutex<HashMap<Key, Memo<R>>>,
+/// Remembers objects between passes. Objects in a terminal phase whose written version has reached the store are forgotten.
+pub(super) struct PassCache<R> {
+    memos: Mutex<HashMap<Key, CachedPass<R>>>,
 }
 
-/// What is remembered of an object.
-pub(super) struct Memo<R> {
+/// What is remembered of one object.
+pub(super) struct CachedPass<R> {
     uid: Option<String>,
-    /// The version after the last pass.
+    /// The resource version after the last pass.
     version: Option<String>,
-    /// When the next pass is due, if nobody else changes the object.
+    /// When the next pass is due, unless another client changes the object.
     due: Option<Instant>,
-    /// The object after the last pass, while the store may not have it.
+    /// The object after the last pass, until the store has caught up.
     ahead: Option<Arc<R>>,
     /// A pass whose result could not be written.
     pub(super) unsaved: Option<Arc<Unsaved<R>>>,
@@ -34,16 +34,16 @@ pub(super) struct Memo<R> {
 
 /// A pass whose result could not be written.
 pub(super) struct Unsaved<R> {
-    /// What the pass began with.
+    /// The object before the pass.
     pub(super) base: Arc<R>,
-    pub(super) pass: Pass<R>,
+    pub(super) pass: PassResult<R>,
 }
 
-// --- Memory ---
+// --- PassCache ---
 
-impl<R: Phased> Memory<R> {
-    /// What is remembered of an object, if it still is the same.
-    pub(super) fn recall(&self, key: &Key, object: &R) -> Memo<R> {
+impl<R: Phased> PassCache<R> {
+    /// What is remembered of an object with the same UID.
+    pub(super) fn recall(&self, key: &Key, object: &R) -> CachedPass<R> {
         self.lock()
             .get(key)
             .filter(|memo| memo.uid == object.uid())
@@ -55,8 +55,8 @@ impl<R: Phased> Memory<R> {
         self.lock().remove(key);
     }
 
-    /// Remembers how a pass ended. `stored` is the object where the next pass will look for it; if there is no such place,
-    /// what is seen there will always be new.
+    /// Remembers the result of a pass. `stored` is the object in the store; none if the reconciler reads from the server,
+    /// whose objects are always current.
     pub(super) fn remember(
         &self,
         key: &Key,
@@ -69,9 +69,10 @@ impl<R: Phased> Memory<R> {
             NextPass::Stop => None,
             NextPass::After(wait) => Instant::now().checked_add(wait),
         };
-        let (uid, version) = (object.uid(), object.resource_version());
+        let uid = object.uid();
+        let version = object.resource_version();
         let behind = stored.is_some_and(|stored| stored.resource_version() != version);
-        let memo = Memo {
+        let memo = CachedPass {
             uid,
             version,
             due,
@@ -90,24 +91,24 @@ impl<R: Phased> Memory<R> {
         self.lock().is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Memo<R>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, CachedPass<R>>> {
         self.memos.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<R> Default for Memory<R> {
+impl<R> Default for PassCache<R> {
     fn default() -> Self {
-        Memory {
+        PassCache {
             memos: Mutex::default(),
         }
     }
 }
 
-// --- Memo ---
+// --- CachedPass ---
 
-impl<R: Phased> Memo<R> {
-    /// The newer of what was seen and what was written. Versions that are no numbers cannot be compared: then what was seen
-    /// counts.
+impl<R: Phased> CachedPass<R> {
+    /// The newer of the read and the written object. Resource versions that are not numbers cannot be compared; then the
+    /// object that was read wins.
     pub(super) fn newest(&self, seen: Arc<R>) -> Arc<R> {
         let version = |object: &R| {
             object
@@ -120,7 +121,7 @@ impl<R: Phased> Memo<R> {
         }
     }
 
-    /// When the next pass is due, if that is later and nobody has changed the object since the last.
+    /// The time until the next pass, if it is not due yet and no other client has changed the object.
     pub(super) fn not_yet(&self, object: &R) -> Option<NextPass> {
         let due = self
             .due
@@ -130,9 +131,9 @@ impl<R: Phased> Memo<R> {
     }
 }
 
-impl<R> Default for Memo<R> {
+impl<R> Default for CachedPass<R> {
     fn default() -> Self {
-        Memo {
+        CachedPass {
             uid: None,
             version: None,
             due: None,
@@ -142,9 +143,9 @@ impl<R> Default for Memo<R> {
     }
 }
 
-impl<R> Clone for Memo<R> {
+impl<R> Clone for CachedPass<R> {
     fn clone(&self) -> Self {
-        Memo {
+        CachedPass {
             uid: self.uid.clone(),
             version: self.version.clone(),
             due: self.due,

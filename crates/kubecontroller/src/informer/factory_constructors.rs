@@ -1,4 +1,4 @@
-//! SharedInformerFactory of kinds: typed, slim, metadata only, and of kinds that are known only at run time.
+//! The constructors of [`SharedInformerFactory`]: typed, slim, metadata only, and for kinds that are known only at run time.
 
 use std::any::TypeId;
 
@@ -10,23 +10,23 @@ use serde::de::DeserializeOwned;
 
 use super::{
     factory::{InformerOptionsConflict, SharedInformerFactory},
-    identity::{Identity, Wire},
-    informer::Informer,
+    identity::{InformerIdentity, WireFormat},
     options::InformerOptions,
     scope::InformerScope,
+    shared_informer::Informer,
 };
 use crate::object::{MetadataOnly, Object, SlimObject};
 
 impl SharedInformerFactory {
-    /// The objects of a kind as they are.
+    /// An informer that stores objects of a kind as `K`, complete.
     pub fn typed<K>(&self, scope: InformerScope) -> Informer<K>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
     {
-        self.any(identity::<K, K>(scope, Wire::Objects, &()))
+        self.get_or_create(identity::<K, K>(scope, WireFormat::Objects, &()))
     }
 
-    /// The same, with settings.
+    /// Like [`typed`](Self::typed), with options. Fails if the informer exists with other options.
     pub fn typed_with<K>(
         &self,
         scope: InformerScope,
@@ -35,19 +35,20 @@ impl SharedInformerFactory {
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
     {
-        self.with(identity::<K, K>(scope, Wire::Objects, &()), options)
+        self.get_or_create_with(identity::<K, K>(scope, WireFormat::Objects, &()), options)
     }
 
-    /// Of the objects of a kind what `P` reads, and some of their metadata.
+    /// An informer that stores [`SlimObject`]s: a part of the metadata and the fields that `P` deserializes. It takes a fraction
+    /// of the memory of [`typed`](Self::typed), since everything else is skipped while decoding.
     pub fn slim<K, P>(&self, scope: InformerScope) -> Informer<SlimObject<P>>
     where
         K: Resource<DynamicType = ()>,
         P: DeserializeOwned + Send + Sync + 'static,
     {
-        self.any(identity::<K, SlimObject<P>>(scope, Wire::Objects, &()))
+        self.get_or_create(identity::<K, SlimObject<P>>(scope, WireFormat::Objects, &()))
     }
 
-    /// The same, with settings.
+    /// Like [`slim`](Self::slim), with options. Fails if the informer exists with other options.
     pub fn slim_with<K, P>(
         &self,
         scope: InformerScope,
@@ -57,22 +58,25 @@ impl SharedInformerFactory {
         K: Resource<DynamicType = ()>,
         P: DeserializeOwned + Send + Sync + 'static,
     {
-        self.with(identity::<K, SlimObject<P>>(scope, Wire::Objects, &()), options)
+        self.get_or_create_with(
+            identity::<K, SlimObject<P>>(scope, WireFormat::Objects, &()),
+            options,
+        )
     }
 
-    /// Of the objects of a kind nothing but metadata; the server sends no more than that.
+    /// An informer that stores only metadata. The server sends `PartialObjectMetadata`, so this also saves traffic.
     pub fn metadata<K>(&self, scope: InformerScope) -> Informer<SlimObject<MetadataOnly>>
     where
         K: Resource<DynamicType = ()>,
     {
-        self.any(identity::<K, SlimObject<MetadataOnly>>(
+        self.get_or_create(identity::<K, SlimObject<MetadataOnly>>(
             scope,
-            Wire::Metadata,
+            WireFormat::Metadata,
             &(),
         ))
     }
 
-    /// The same, with settings.
+    /// Like [`metadata`](Self::metadata), with options. Fails if the informer exists with other options.
     pub fn metadata_with<K>(
         &self,
         scope: InformerScope,
@@ -81,43 +85,43 @@ impl SharedInformerFactory {
     where
         K: Resource<DynamicType = ()>,
     {
-        self.with(
-            identity::<K, SlimObject<MetadataOnly>>(scope, Wire::Metadata, &()),
+        self.get_or_create_with(
+            identity::<K, SlimObject<MetadataOnly>>(scope, WireFormat::Metadata, &()),
             options,
         )
     }
 
-    /// The objects of a kind that is known only at run time. Each says what kind it is, which servers leave out of lists.
+    /// An informer for a kind that is known only at run time. `types` is set in every object; servers omit it in lists.
     pub fn dynamic(&self, resource: &ApiResource, scope: InformerScope) -> Informer<DynamicObject> {
-        let identity = identity::<DynamicObject, DynamicObject>(scope, Wire::Objects, resource);
+        let identity = identity::<DynamicObject, DynamicObject>(scope, WireFormat::Objects, resource);
         self.find(&identity)
-            .unwrap_or_else(|| self.make(identity, dynamic_options(resource, self.default_options())))
+            .unwrap_or_else(|| self.create(identity, dynamic_options(resource, self.default_options())))
     }
 
-    /// The same, with settings. Their transform comes on top.
+    /// Like [`dynamic`](Self::dynamic), with options. Their transform runs after `types` is set.
     pub fn dynamic_with(
         &self,
         resource: &ApiResource,
         scope: InformerScope,
         options: InformerOptions<DynamicObject>,
     ) -> Result<Informer<DynamicObject>, InformerOptionsConflict> {
-        let identity = identity::<DynamicObject, DynamicObject>(scope, Wire::Objects, resource);
-        self.with(identity, dynamic_options(resource, options))
+        let identity = identity::<DynamicObject, DynamicObject>(scope, WireFormat::Objects, resource);
+        self.get_or_create_with(identity, dynamic_options(resource, options))
     }
 
-    /// Of the objects of a kind that is known only at run time, what `P` reads and some of their metadata.
+    /// Like [`slim`](Self::slim), for a kind that is known only at run time.
     pub fn dynamic_slim<P>(&self, resource: &ApiResource, scope: InformerScope) -> Informer<SlimObject<P>>
     where
         P: DeserializeOwned + Send + Sync + 'static,
     {
-        self.any(identity::<DynamicObject, SlimObject<P>>(
+        self.get_or_create(identity::<DynamicObject, SlimObject<P>>(
             scope,
-            Wire::Objects,
+            WireFormat::Objects,
             resource,
         ))
     }
 
-    /// The same, with settings.
+    /// Like [`dynamic_slim`](Self::dynamic_slim), with options.
     pub fn dynamic_slim_with<P>(
         &self,
         resource: &ApiResource,
@@ -127,80 +131,88 @@ impl SharedInformerFactory {
     where
         P: DeserializeOwned + Send + Sync + 'static,
     {
-        self.with(
-            identity::<DynamicObject, SlimObject<P>>(scope, Wire::Objects, resource),
+        self.get_or_create_with(
+            identity::<DynamicObject, SlimObject<P>>(scope, WireFormat::Objects, resource),
             options,
         )
     }
 
-    /// Of the objects of a kind that is known only at run time, nothing but metadata.
+    /// Like [`metadata`](Self::metadata), for a kind that is known only at run time.
     pub fn dynamic_metadata(
         &self,
         resource: &ApiResource,
         scope: InformerScope,
     ) -> Informer<SlimObject<MetadataOnly>> {
-        self.any(identity::<DynamicObject, SlimObject<MetadataOnly>>(
+        self.get_or_create(identity::<DynamicObject, SlimObject<MetadataOnly>>(
             scope,
-            Wire::Metadata,
+            WireFormat::Metadata,
             resource,
         ))
     }
 
-    /// The same, with settings.
+    /// Like [`dynamic_metadata`](Self::dynamic_metadata), with options.
     pub fn dynamic_metadata_with(
         &self,
         resource: &ApiResource,
         scope: InformerScope,
         options: InformerOptions<SlimObject<MetadataOnly>>,
     ) -> Result<Informer<SlimObject<MetadataOnly>>, InformerOptionsConflict> {
-        self.with(
-            identity::<DynamicObject, SlimObject<MetadataOnly>>(scope, Wire::Metadata, resource),
+        self.get_or_create_with(
+            identity::<DynamicObject, SlimObject<MetadataOnly>>(scope, WireFormat::Metadata, resource),
             options,
         )
     }
 
-    /// Of the objects of a kind what `T` reads, which brings its own idea of metadata.
+    /// An informer that stores `T`, a type with its own [`Object`] implementation, such as a projection of a kind.
     pub fn projected<T: Object + DeserializeOwned>(
         &self,
         resource: &ApiResource,
         scope: InformerScope,
     ) -> Informer<T> {
-        self.any(identity::<DynamicObject, T>(scope, Wire::Objects, resource))
+        self.get_or_create(identity::<DynamicObject, T>(scope, WireFormat::Objects, resource))
     }
 
-    /// The same, with settings.
+    /// Like [`projected`](Self::projected), with options.
     pub fn projected_with<T: Object + DeserializeOwned>(
         &self,
         resource: &ApiResource,
         scope: InformerScope,
         options: InformerOptions<T>,
     ) -> Result<Informer<T>, InformerOptionsConflict> {
-        self.with(
-            identity::<DynamicObject, T>(scope, Wire::Objects, resource),
+        self.get_or_create_with(
+            identity::<DynamicObject, T>(scope, WireFormat::Objects, resource),
             options,
         )
     }
 
-    /// As [`SharedInformerFactory::projected`], where `T` reads nothing but metadata; the server sends no more than that.
+    /// Like [`projected`](Self::projected), for a `T` that reads only metadata. The server sends `PartialObjectMetadata`.
     pub fn projected_metadata<T: Object + DeserializeOwned>(
         &self,
         resource: &ApiResource,
         scope: InformerScope,
     ) -> Informer<T> {
-        self.any(identity::<DynamicObject, T>(scope, Wire::Metadata, resource))
+        self.get_or_create(identity::<DynamicObject, T>(
+            scope,
+            WireFormat::Metadata,
+            resource,
+        ))
     }
 }
 
-fn identity<K: Resource, T: 'static>(scope: InformerScope, wire: Wire, kind: &K::DynamicType) -> Identity {
-    Identity {
+fn identity<K: Resource, T: 'static>(
+    scope: InformerScope,
+    wire_format: WireFormat,
+    kind: &K::DynamicType,
+) -> InformerIdentity {
+    InformerIdentity {
         path: K::url_path(kind, scope.namespace.as_deref()),
         scope,
-        wire,
-        stored: TypeId::of::<T>(),
+        wire_format,
+        stored_type: TypeId::of::<T>(),
     }
 }
 
-/// With the kind that lists leave out.
+/// Adds a transform that sets `types`.
 fn dynamic_options(
     resource: &ApiResource,
     mut options: InformerOptions<DynamicObject>,

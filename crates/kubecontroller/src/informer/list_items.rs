@@ -1,122 +1,121 @@
-//! The items of a list, while the rest of it still arrives.
+//! Splits the JSON of a list into its items while the rest of it is still arriving.
 //!
-//! Promises: whatever the order of the fields of a list, however its bytes are cut, each item comes out as soon as its last
-//! byte is there, and nothing but the item that is incomplete is kept. Whether the text is JSON is left to who decodes the
-//! pieces: of a text that is not, something comes out that is not JSON either.
+//! Guarantees: for any order of the fields and any boundaries between the network frames, each item is available as soon as its
+//! last byte has arrived, and only the incomplete item is buffered. The splitter does not validate: input that is not JSON
+//! yields pieces that are not JSON, and the decoder rejects them.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::pieces::Pieces;
+use super::chunk_buffer::ChunkBuffer;
 
-/// Takes a list apart.
+/// Splits a list into its items and the envelope around them.
 #[derive(Debug, Default)]
-pub(super) struct Items {
+pub(super) struct ListItemSplitter {
     /// The list without its items.
     envelope: Vec<u8>,
-    complete: Pieces,
-    place: ParserState,
-    /// How many brackets are open.
+    complete: ChunkBuffer,
+    state: SplitterState,
+    /// The number of open brackets.
     depth: usize,
-    text: Text,
-    /// Where the last string of the envelope began.
-    string: usize,
-    /// Whether the field that is being read is the one with the items.
-    has_them: bool,
+    string_state: StringState,
+    /// Where the last string of the envelope starts.
+    string_start: usize,
+    /// Whether the current top-level field is `items`.
+    is_items_field: bool,
 }
 
-/// What a list says beside its items.
+/// A list without its items.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Envelope {
+pub(super) struct ListEnvelope {
     #[serde(default)]
-    pub(super) metadata: EnvelopeMeta,
+    pub(super) metadata: ListEnvelopeMeta,
 }
 
-/// Where a list ends.
+/// The `metav1.ListMeta` of a list, as far as it is needed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct EnvelopeMeta {
+pub(super) struct ListEnvelopeMeta {
     pub(super) resource_version: Option<String>,
     #[serde(rename = "continue")]
-    pub(super) next: Option<String>,
+    pub(super) continue_token: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum ParserState {
+enum SplitterState {
     #[default]
     Envelope,
-    /// Between two items.
-    Between,
+    BetweenItems,
     Item,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Text {
+enum StringState {
     #[default]
     Outside,
-    String,
+    Quoted,
     /// After a backslash in a string.
     Escape,
 }
 
-/// The brackets around an item: of the list, and of the array.
-const AROUND_ITEM: usize = 2;
+/// The depth at which items start: inside the list object and its array.
+const ITEM_DEPTH: usize = 2;
 
-// --- Items ---
+// --- ListItemSplitter ---
 
-impl Items {
-    /// Takes the next bytes of the list.
+impl ListItemSplitter {
+    /// Adds the next bytes of the list.
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let used = match self.place {
-                ParserState::Envelope => self.push_envelope(bytes),
-                ParserState::Between => self.push_between(bytes),
-                ParserState::Item => self.push_item(bytes),
+            let used = match self.state {
+                SplitterState::Envelope => self.push_envelope(bytes),
+                SplitterState::BetweenItems => self.push_between_items(bytes),
+                SplitterState::Item => self.push_item(bytes),
             };
             bytes = &bytes[used..];
         }
     }
 
-    /// The items that are complete.
-    pub(super) fn complete(&self) -> &Pieces {
+    /// The complete items.
+    pub(super) fn complete(&self) -> &ChunkBuffer {
         &self.complete
     }
 
-    /// Takes the items that are complete.
-    pub(super) fn take(&mut self) -> Pieces {
+    /// Takes the complete items.
+    pub(super) fn take(&mut self) -> ChunkBuffer {
         self.complete.take()
     }
 
-    /// What the list says beside its items, once all of it is there.
-    pub(super) fn envelope(&self) -> Result<Envelope, serde_json::Error> {
+    /// The envelope. An error if the list is not complete.
+    pub(super) fn envelope(&self) -> Result<ListEnvelope, serde_json::Error> {
         k3_decode::from_slice(&self.envelope)
     }
 
     fn push_envelope(&mut self, bytes: &[u8]) -> usize {
         for (at, &byte) in bytes.iter().enumerate() {
             self.envelope.push(byte);
-            match self.text {
-                Text::Escape => self.text = Text::String,
-                Text::String => match byte {
-                    b'"' => self.text = Text::Outside,
-                    b'\\' => self.text = Text::Escape,
+            match self.string_state {
+                StringState::Escape => self.string_state = StringState::Quoted,
+                StringState::Quoted => match byte {
+                    b'"' => self.string_state = StringState::Outside,
+                    b'\\' => self.string_state = StringState::Escape,
                     _ => {}
                 },
-                Text::Outside => match byte {
+                StringState::Outside => match byte {
                     b'"' => {
-                        self.text = Text::String;
-                        self.string = self.envelope.len() - 1;
+                        self.string_state = StringState::Quoted;
+                        self.string_start = self.envelope.len() - 1;
                     }
-                    b'[' if self.depth == 1 && self.has_them => {
-                        self.depth = AROUND_ITEM;
-                        self.place = ParserState::Between;
+                    b'[' if self.depth == 1 && self.is_items_field => {
+                        self.depth = ITEM_DEPTH;
+                        self.state = SplitterState::BetweenItems;
                         return at + 1;
                     }
                     b'{' | b'[' => self.depth += 1,
                     b'}' | b']' => self.depth = self.depth.saturating_sub(1),
                     b':' if self.depth == 1 => {
-                        self.has_them = self.last_string() == Some(Cow::Borrowed("items"));
+                        self.is_items_field = self.last_string() == Some(Cow::Borrowed("items"));
                     }
                     _ => {}
                 },
@@ -125,29 +124,30 @@ impl Items {
         bytes.len()
     }
 
-    /// The string that was read last, as it is meant: a name may be written with escapes.
+    /// The last string of the envelope, unescaped: a server may write the name of a field with escapes.
     fn last_string(&self) -> Option<Cow<'_, str>> {
         #[derive(Deserialize)]
         struct Name<'text>(#[serde(borrow)] Cow<'text, str>);
 
-        let mut texts = serde_json::Deserializer::from_slice(&self.envelope[self.string..]).into_iter();
-        let Name(name) = texts.next()?.ok()?;
+        let mut strings =
+            serde_json::Deserializer::from_slice(&self.envelope[self.string_start..]).into_iter();
+        let Name(name) = strings.next()?.ok()?;
         Some(name)
     }
 
-    fn push_between(&mut self, bytes: &[u8]) -> usize {
+    fn push_between_items(&mut self, bytes: &[u8]) -> usize {
         for (at, &byte) in bytes.iter().enumerate() {
             match byte {
                 b' ' | b'\t' | b'\r' | b'\n' | b',' => {}
                 b']' => {
                     self.envelope.push(b']');
-                    self.depth = AROUND_ITEM - 1;
-                    self.has_them = false;
-                    self.place = ParserState::Envelope;
+                    self.depth = ITEM_DEPTH - 1;
+                    self.is_items_field = false;
+                    self.state = SplitterState::Envelope;
                     return at + 1;
                 }
                 _ => {
-                    self.place = ParserState::Item;
+                    self.state = SplitterState::Item;
                     return at;
                 }
             }
@@ -156,52 +156,52 @@ impl Items {
     }
 
     fn push_item(&mut self, bytes: &[u8]) -> usize {
-        let (length, ended) = self.scan(bytes);
+        let (length, is_end) = self.scan_item(bytes);
         self.complete.append(&bytes[..length]);
-        if ended {
-            self.complete.close();
-            self.place = ParserState::Between;
+        if is_end {
+            self.complete.finish_chunk();
+            self.state = SplitterState::BetweenItems;
         }
         length
     }
 
-    /// How many bytes belong to the item, and whether it ends with them.
-    fn scan(&mut self, bytes: &[u8]) -> (usize, bool) {
+    /// How many of the bytes belong to the item, and whether the item ends with them.
+    fn scan_item(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             at += 1;
-            match self.text {
-                Text::Outside => match byte {
-                    b'"' => self.text = Text::String,
+            match self.string_state {
+                StringState::Outside => match byte {
+                    b'"' => self.string_state = StringState::Quoted,
                     b'{' | b'[' => self.depth += 1,
-                    // An item that is no object ends before what follows it.
-                    b',' | b']' if self.depth == AROUND_ITEM => return (at - 1, true),
+                    // A scalar item has no closing bracket: it ends before the separator.
+                    b',' | b']' if self.depth == ITEM_DEPTH => return (at - 1, true),
                     b'}' | b']' => {
                         self.depth -= 1;
-                        if self.depth == AROUND_ITEM {
+                        if self.depth == ITEM_DEPTH {
                             return (at, true);
                         }
                     }
                     _ => {}
                 },
-                Text::String => match byte {
-                    b'"' => self.text = Text::Outside,
-                    b'\\' => self.text = Text::Escape,
-                    // Most of a list is in strings.
-                    _ => at += plain(&bytes[at..]),
+                StringState::Quoted => match byte {
+                    b'"' => self.string_state = StringState::Outside,
+                    b'\\' => self.string_state = StringState::Escape,
+                    // Most bytes of a list are in strings, so they are skipped eight at a time.
+                    _ => at += skip_plain_bytes(&bytes[at..]),
                 },
-                Text::Escape => self.text = Text::String,
+                StringState::Escape => self.string_state = StringState::Quoted,
             }
         }
         (bytes.len(), false)
     }
 }
 
-/// How many bytes at the beginning are neither quotes nor backslashes, seen eight at a time; the last few may be left out.
-fn plain(bytes: &[u8]) -> usize {
+/// How many leading bytes are neither quotes nor backslashes. It reads eight bytes at a time and may leave out the last few.
+fn skip_plain_bytes(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = ONES << 7;
-    // The lowest high bit that is set belongs to the first byte that is zero.
+    // The lowest set bit of the result marks the first zero byte; higher bits may be false positives.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
     let mut count = 0;
     for eight in bytes.chunks_exact(8) {
@@ -219,31 +219,29 @@ fn plain(bytes: &[u8]) -> usize {
 mod tests {
     use proptest::{collection::vec, prelude::*};
 
-    use super::Items;
+    use super::ListItemSplitter;
 
-    /// Pushes a text in pieces of these lengths, and takes the items out whenever the flag says so.
-    fn split(text: &str, cuts: &[(usize, bool)]) -> (Vec<String>, Items) {
-        let (mut items, mut found, mut rest) = (Items::default(), Vec::new(), text.as_bytes());
+    /// Pushes `text` in pieces of the given lengths, and takes the complete items where the flag is set.
+    fn split(text: &str, cuts: &[(usize, bool)]) -> (Vec<String>, ListItemSplitter) {
+        let mut splitter = ListItemSplitter::default();
+        let mut found = Vec::new();
+        let mut rest = text.as_bytes();
         let mut cuts = cuts.iter().cycle();
         while !rest.is_empty() {
             let &(length, takes) = cuts.next().unwrap_or(&(usize::MAX, true));
             let (piece, after) = rest.split_at(length.clamp(1, rest.len()));
-            items.push(piece);
+            splitter.push(piece);
             rest = after;
             if takes || rest.is_empty() {
-                let pieces = items.take();
-                found.extend(
-                    pieces
-                        .iter()
-                        .map(|item| String::from_utf8(item.to_vec()).unwrap()),
-                );
+                let items = splitter.take();
+                found.extend(items.iter().map(|item| String::from_utf8(item.to_vec()).unwrap()));
             }
         }
-        (found, items)
+        (found, splitter)
     }
 
     #[test]
-    fn items_are_found_wherever_they_stand() {
+    fn splits_items_whatever_the_order_of_the_fields() {
         for (list, expected) in [
             (r#"{"items":[]}"#, vec![]),
             (r#"{"items":null,"metadata":{}}"#, vec![]),
@@ -265,14 +263,14 @@ mod tests {
                 vec![r#"{"a":"\\\"}"}"#],
             ),
         ] {
-            let (found, items) = split(list, &[]);
+            let (found, splitter) = split(list, &[]);
             assert_eq!(found, expected, "{list}");
-            items.envelope().unwrap();
+            splitter.envelope().unwrap();
         }
     }
 
     #[test]
-    fn a_list_that_is_cut_off_is_no_list() {
+    fn rejects_a_truncated_list() {
         let list = r#"{"metadata":{"resourceVersion":"7","continue":"t"},"items":[{"a":1},{"b":2}]}"#;
         for length in 0..list.len() {
             assert!(
@@ -283,7 +281,7 @@ mod tests {
         }
         let metadata = split(list, &[]).1.envelope().unwrap().metadata;
         assert_eq!(metadata.resource_version.as_deref(), Some("7"));
-        assert_eq!(metadata.next.as_deref(), Some("t"));
+        assert_eq!(metadata.continue_token.as_deref(), Some("t"));
     }
 
     fn value() -> impl Strategy<Value = serde_json::Value> {
@@ -305,7 +303,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn items_are_the_same_however_the_bytes_are_cut(
+        fn splits_the_same_items_for_any_frame_boundaries(
             items in vec(value(), 0..6),
             before in value(),
             after in value(),

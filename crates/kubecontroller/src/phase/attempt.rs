@@ -1,4 +1,4 @@
-//! One run of the handler of a phase, and what follows from it.
+//! One try of a phase: runs its handler and derives the next phase from the result.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,40 +8,40 @@ use tracing::{Instrument, info_span};
 
 use super::{
     builder::Phase,
-    context::Context,
+    context::HandlerContext,
     error::Severity,
-    handler::Handler,
-    machine::{Machine, errors},
-    pass::{HandlerRun, NextPass, Pass},
+    handler::PhaseHandler,
+    pass::{HandlerRun, NextPass, PassResult},
     phase_event::{PhaseEvent, reason},
-    run::{Ran, make, run},
-    state::State,
+    run::{HandlerOutcome, apply_changes, run},
+    state::HandlerState,
+    state_machine::{StateMachine, errors},
     status::{Approval, Phased},
     step::Change,
     tree::clear_failed,
 };
 
-/// A run, and what is to be said of it.
+/// The result of one try of a phase.
 pub(super) struct Attempt<R> {
-    pub(super) state: State,
+    pub(super) state: HandlerState,
     changes: Vec<Change<R>>,
     next: Option<String>,
     pub(super) after: Option<Duration>,
-    /// Why the phase ended badly, if it was not the handler that said so.
+    /// The event reason of a failure that did not originate in the handler, e.g. a timeout.
     result: Option<&'static str>,
 }
 
 // --- Machine ---
 
-impl<R: Phased> Machine<R> {
-    /// Runs the handler of the phase an object is in, and says what follows.
-    pub(super) async fn work(&self, context: &Context<R>, object: R) -> Pass<R> {
+impl<R: Phased> StateMachine<R> {
+    /// Runs the handler of the object's phase and derives the next phase.
+    pub(super) async fn run_phase(&self, context: &HandlerContext<R>, object: R) -> PassResult<R> {
         let name = object.phase().to_owned();
         let phase = self.get(&name);
         if phase.is_some_and(|phase| phase.approval && self.approval(&object) == Approval::Pending) {
-            return Pass::idle(object, NextPass::Stop);
+            return PassResult::idle(object, NextPass::Stop);
         }
-        let last = last(&object, &name);
+        let last = last_state(&object, &name);
         let span = info_span!(
             "phase",
             machine = self.name,
@@ -57,11 +57,11 @@ impl<R: Phased> Machine<R> {
         let to = self.target(&name, &mut attempt, now);
         if attempt.state.failed {
             attempt.state.failures = last.failures.saturating_add(1);
-            let given_up = phase
+            let exhausted = phase
                 .and_then(|phase| phase.tries)
                 .filter(|tries| attempt.state.failures >= *tries);
-            if let Some(tries) = given_up.filter(|_| !attempt.state.fatal) {
-                let why = told(handler, &attempt.state);
+            if let Some(tries) = exhausted.filter(|_| !attempt.state.fatal) {
+                let why = error_summary(handler, &attempt.state);
                 attempt
                     .state
                     .end_badly(now, format!("gave up after {tries} tries: {why}"));
@@ -76,19 +76,22 @@ impl<R: Phased> Machine<R> {
                 .flatten()
         });
         let then = self.then(&name, to.as_deref(), &attempt, now);
-        let mut pass = Pass {
+        let mut pass = PassResult {
             object,
             then,
-            notices: Vec::new(),
-            worked: None,
+            events: Vec::new(),
+            run: None,
         };
-        pass.tell(&name, to.as_deref(), &attempt, &last, handler);
-        pass.worked = Some(HandlerRun::new(&name, to.clone(), &attempt.state));
+        pass.record(&name, to.as_deref(), &attempt, &last, handler);
+        pass.run = Some(HandlerRun::new(&name, to.clone(), &attempt.state));
         let status = pass.object.phases_mut();
-        status.reason = attempt.state.failed.then(|| told(handler, &attempt.state));
+        status.reason = attempt
+            .state
+            .failed
+            .then(|| error_summary(handler, &attempt.state));
         status.state.insert(name, attempt.state);
         if let Some(to) = to {
-            // A phase that is entered again begins afresh.
+            // A phase that is entered again starts with empty state.
             status.state.remove(&to);
             status.audit.remove(&to);
             status.phase = to;
@@ -103,13 +106,13 @@ impl<R: Phased> Machine<R> {
         audit.map_or(Approval::Pending, |audit| audit.result)
     }
 
-    /// One try, within what is left of the phase's time.
+    /// Runs the handler within the time that remains of the phase's timeout.
     async fn attempt(
         &self,
-        context: &Context<R>,
+        context: &HandlerContext<R>,
         object: &R,
         phase: Option<&Phase<R>>,
-        last: &State,
+        last: &HandlerState,
     ) -> Attempt<R> {
         let now = context.clock().now();
         let name = object.phase();
@@ -137,14 +140,14 @@ impl<R: Phased> Machine<R> {
         }
         let cancel = context.cancel().child_token();
         let run = run(
-            &self.judge,
+            &self.is_fatal,
             handler,
             context.at(Arc::new(object.clone()), last, cancel.clone()),
         );
         let Some(limit) = phase.timeout else {
             return Attempt::of(run.await);
         };
-        let late = |state: &State, now| {
+        let late = |state: &HandlerState, now| {
             let error = format!("phase {name} timed out after {limit:?}");
             Attempt::bad(state, now, error, Some(reason::TIMED_OUT))
         };
@@ -161,7 +164,7 @@ impl<R: Phased> Machine<R> {
                 (run.await, false)
             }
         };
-        // What was done at the last moment is done; what failed for good has its own reason.
+        // Work that was completed while it was being cancelled counts; a fatal failure keeps its own reason.
         if in_time || ran.state.done {
             Attempt::of(ran)
         } else {
@@ -169,63 +172,65 @@ impl<R: Phased> Machine<R> {
         }
     }
 
-    /// Where the object goes when the handler is done and did not fail. That there is nowhere to go is a failure.
+    /// The phase that follows when the handler is done and did not fail. A missing or undeclared next phase is a failure.
     fn target(&self, name: &str, attempt: &mut Attempt<R>, now: Timestamp) -> Option<String> {
         if !attempt.state.done || attempt.state.failed {
             return None;
         }
         let then = || self.get(name).and_then(|phase| phase.then.clone());
         match attempt.next.take().or_else(then) {
-            Some(to) if self.knows(&to) => return Some(to),
+            Some(to) if self.declares(&to) => return Some(to),
             Some(to) => attempt
                 .state
-                .end_badly(now, format!("phase {name} leads to {to}, which is not known")),
+                .end_badly(now, format!("phase {name} leads to {to}, which is not declared")),
             None => attempt
                 .state
-                .end_badly(now, format!("phase {name} is done and leads nowhere")),
+                .end_badly(now, format!("phase {name} is done and has no next phase")),
         }
         None
     }
 
     fn then(&self, name: &str, to: Option<&str>, attempt: &Attempt<R>, now: Timestamp) -> NextPass {
         if let Some(to) = to {
-            return if self.ends(to) {
+            return if self.is_terminal_phase(to) {
                 NextPass::Stop
             } else {
-                NextPass::After(self.defer_of(to))
+                NextPass::After(self.defer_interval(to))
             };
         }
-        let defer = self.defer_of(name);
+        let defer = self.defer_interval(name);
         let state = &attempt.state;
         let wait = if state.failed {
             self.backoff.delay(state.failures, defer)
         } else {
             attempt.after.unwrap_or(defer)
         };
-        // The phase ends on time, however long the next try is put off.
+        // The next pass must not be later than the timeout, however long the backoff is.
         let limit = self.get(name).and_then(|phase| phase.timeout);
         NextPass::After(limit.map_or(wait, |limit| wait.min(remaining(state, limit, now))))
     }
 }
 
-/// What is known of a phase. If it failed for good and still is the object's phase, having no other to go to, the failure
-/// is forgotten and the phase is tried again.
-pub(super) fn last<R: Phased>(object: &R, phase: &str) -> State {
+/// The last state of a phase. A phase that failed fatally, but is still the object's phase because it has no error phase, is
+/// retried: its failure is cleared, its start time and its count of failures are kept.
+pub(super) fn last_state<R: Phased>(object: &R, phase: &str) -> HandlerState {
     let mut last = object
         .phases()
         .and_then(|status| status.state.get(phase))
         .cloned()
         .unwrap_or_default();
     if last.done && last.failed {
-        let (began, failures) = (last.start_time.clone(), last.failures);
+        let began = last.start_time.clone();
+        let failures = last.failures;
         clear_failed(&mut last, &mut Vec::new(), &mut |_, _| {});
-        (last.start_time, last.failures) = (began, failures);
+        last.start_time = began;
+        last.failures = failures;
     }
     last
 }
 
-/// What is left of a phase's time.
-fn remaining(state: &State, limit: Duration, now: Timestamp) -> Duration {
+/// The time that remains of a phase's timeout.
+fn remaining(state: &HandlerState, limit: Duration, now: Timestamp) -> Duration {
     let spent = state.start_time.as_ref().map(|start| now.duration_since(start.0));
     let spent = spent
         .and_then(|spent| Duration::try_from(spent).ok())
@@ -233,13 +238,12 @@ fn remaining(state: &State, limit: Duration, now: Timestamp) -> Duration {
     limit.saturating_sub(spent)
 }
 
-/// Makes the changes that handlers asked for. What the machine itself keeps in the status they cannot change, but for the
-/// pause.
+/// Applies the changes that handlers returned. They cannot change the machine's own part of the status, except for `pause`.
 pub(super) fn apply<R: Phased>(object: &mut R, attempt: &mut Attempt<R>, now: Timestamp) {
     let kept = object.phases().cloned().unwrap_or_default();
     let changes = std::mem::take(&mut attempt.changes);
     let mut changed = object.clone();
-    if make(&changes, &mut changed).is_err() {
+    if apply_changes(&changes, &mut changed).is_err() {
         attempt
             .state
             .end_badly(now, "a change of the status panicked".to_owned());
@@ -251,8 +255,8 @@ pub(super) fn apply<R: Phased>(object: &mut R, attempt: &mut Attempt<R>, now: Ti
     *object = changed;
 }
 
-/// What went wrong, in one line.
-pub(super) fn told<R>(handler: Option<&Handler<R>>, state: &State) -> String {
+/// The errors of a handler in one line.
+pub(super) fn error_summary<R>(handler: Option<&PhaseHandler<R>>, state: &HandlerState) -> String {
     if let Some(error) = &state.error {
         return error.clone();
     }
@@ -262,16 +266,16 @@ pub(super) fn told<R>(handler: Option<&Handler<R>>, state: &State) -> String {
         .join("; ")
 }
 
-// --- Pass ---
+// --- PassResult ---
 
-impl<R> Pass<R> {
-    fn tell(
+impl<R> PassResult<R> {
+    fn record(
         &mut self,
         name: &str,
         to: Option<&str>,
         attempt: &Attempt<R>,
-        last: &State,
-        handler: Option<&Handler<R>>,
+        last: &HandlerState,
+        handler: Option<&PhaseHandler<R>>,
     ) {
         let state = &attempt.state;
         if let Some(warning) = state
@@ -279,13 +283,13 @@ impl<R> Pass<R> {
             .as_ref()
             .filter(|warning| last.warning.as_ref() != Some(warning))
         {
-            self.notices.push(PhaseEvent::warning(
+            self.events.push(PhaseEvent::warning(
                 reason::WARNED,
                 format!("phase {name}: {warning}"),
             ));
         }
         if state.failed {
-            let why = told(handler, state);
+            let why = error_summary(handler, state);
             let (reason, note) = match self.then {
                 NextPass::After(wait) if to.is_none() => (
                     reason::RETRY,
@@ -299,17 +303,17 @@ impl<R> Pass<R> {
                     format!("phase {name} failed: {why}"),
                 ),
             };
-            self.notices.push(PhaseEvent::warning(reason, note));
+            self.events.push(PhaseEvent::warning(reason, note));
         }
         if let Some(to) = to {
-            self.notices
+            self.events
                 .push(PhaseEvent::normal(reason::CHANGED, format!("{name} -> {to}")));
         }
     }
 }
 
 impl HandlerRun {
-    fn new(phase: &str, to: Option<String>, state: &State) -> Self {
+    fn new(phase: &str, to: Option<String>, state: &HandlerState) -> Self {
         let span = state.start_time.as_ref().zip(state.end_time.as_ref());
         let severity = if state.fatal {
             Severity::Fatal
@@ -317,12 +321,12 @@ impl HandlerRun {
             Severity::Retry
         };
         let failed = state.failed.then_some(severity);
-        let took = span.and_then(|(start, end)| Duration::try_from(end.0.duration_since(start.0)).ok());
+        let duration = span.and_then(|(start, end)| Duration::try_from(end.0.duration_since(start.0)).ok());
         HandlerRun {
             phase: phase.to_owned(),
             to,
             failed,
-            took,
+            duration,
         }
     }
 }
@@ -330,8 +334,8 @@ impl HandlerRun {
 // --- Attempt ---
 
 impl<R> Attempt<R> {
-    pub(super) fn of(ran: Ran<R>) -> Self {
-        let Ran {
+    pub(super) fn of(ran: HandlerOutcome<R>) -> Self {
+        let HandlerOutcome {
             state,
             changes,
             next,
@@ -347,8 +351,8 @@ impl<R> Attempt<R> {
         }
     }
 
-    /// A phase that ended badly, whatever its handler has done so far.
-    fn bad(state: &State, now: Timestamp, error: String, result: Option<&'static str>) -> Self {
+    /// A fatal failure of the phase, whatever its handler has completed so far.
+    fn bad(state: &HandlerState, now: Timestamp, error: String, result: Option<&'static str>) -> Self {
         let mut state = state.clone();
         state.end_badly(now, error);
         Attempt {

@@ -1,50 +1,50 @@
-//! Pieces of a body, one after the other.
+//! A buffer of chunks: list items, or lines of a watch.
 
 use std::ops::Range;
 
-/// Complete pieces, and the beginning of the next one.
+/// Complete chunks, followed by the beginning of an incomplete one. One allocation holds them all, since a list has many.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(super) struct ChunkBuffer {
     bytes: Vec<u8>,
     ranges: Vec<Range<usize>>,
 }
 
-// --- Pieces ---
+// --- ChunkBuffer ---
 
-impl Pieces {
-    /// How many are complete.
+impl ChunkBuffer {
+    /// The number of complete chunks.
     pub(super) fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// The bytes of those that are complete.
+    /// The number of bytes in complete chunks.
     pub(super) fn size(&self) -> usize {
         self.ranges.last().map_or(0, |last| last.end)
     }
 
-    /// Those that are complete.
+    /// The complete chunks.
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.ranges.iter().map(|range| &self.bytes[range.clone()])
     }
 
-    /// More of the piece that is not complete.
+    /// Appends to the incomplete chunk.
     pub(super) fn append(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The piece is complete.
-    pub(super) fn close(&mut self) {
+    /// Makes the incomplete chunk a complete one.
+    pub(super) fn finish_chunk(&mut self) {
         self.ranges.push(self.size()..self.bytes.len());
     }
 
-    /// Takes those that are complete; the beginning of the next one stays.
-    pub(super) fn take(&mut self) -> Pieces {
+    /// Takes the complete chunks and keeps the incomplete one.
+    pub(super) fn take(&mut self) -> ChunkBuffer {
         let size = self.size();
-        // What comes next is probably as long.
+        // The next batch is probably about as large.
         let mut rest = Vec::with_capacity(self.bytes.len());
         rest.extend_from_slice(&self.bytes[size..]);
         self.bytes.truncate(size);
-        let rest = Pieces {
+        let rest = ChunkBuffer {
             bytes: rest,
             ranges: Vec::with_capacity(self.ranges.len()),
         };

@@ -1,19 +1,19 @@
-//! What was used lately.
+//! A bounded cache.
 
 use std::{collections::HashMap, hash::Hash};
 
-/// A map of bounded size: what was not used for long is forgotten first.
-pub(super) struct Recent<K, V> {
+/// A map of bounded size that evicts the least recently used entries.
+pub(super) struct LruCache<K, V> {
     max: usize,
-    /// Counts up with each use.
+    /// Incremented by each access.
     now: u64,
-    /// With when each was used last.
+    /// Values with the time of their last access.
     entries: HashMap<K, (u64, V)>,
 }
 
-impl<K: Clone + Eq + Hash, V> Recent<K, V> {
+impl<K: Clone + Eq + Hash, V> LruCache<K, V> {
     pub(super) fn new(max: usize) -> Self {
-        Recent {
+        LruCache {
             max,
             now: 0,
             entries: HashMap::new(),
@@ -35,19 +35,19 @@ impl<K: Clone + Eq + Hash, V> Recent<K, V> {
         }
     }
 
-    /// The value that is there, or a new one.
+    /// The value of a key, created if absent.
     pub(super) fn entry(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
         if !self.entries.contains_key(key) {
             self.insert(key.clone(), make());
         }
-        self.get(key).expect("it was used last, so it is not forgotten")
+        self.get(key).expect("the entry was just inserted or exists")
     }
 
     pub(super) fn remove(&mut self, key: &K) {
         self.entries.remove(key);
     }
 
-    /// Half of the entries go at once, so that it costs little for each.
+    /// Evicts half of the entries at once, so that the amortized cost per insertion is small.
     fn forget(&mut self) {
         let mut used: Vec<u64> = self.entries.values().map(|(used, _)| *used).collect();
         let middle = used.len() / 2;

@@ -1,4 +1,4 @@
-//! Whatever happens, what handlers are told leads to what the server has.
+//! Property test: whatever happens, the deltas lead to the state of the server.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,9 +6,10 @@ use proptest::{collection::vec, prelude::*};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    held, informer,
-    view::Viewer,
-    world::{Fault, World},
+    fake_server::{FakeServer, Fault},
+    informer,
+    observer::Observer,
+    stored_versions,
 };
 use crate::informer::InformerOptions;
 
@@ -18,11 +19,11 @@ enum Step {
     Delete(u8),
     Bookmark,
     Cut,
-    Forget,
+    Compact,
     Wait(u16),
     Fault(Fault),
-    Subscribe,
-    Unsubscribe,
+    AddHandler,
+    RemoveHandler,
 }
 
 fn fault() -> impl Strategy<Value = Fault> {
@@ -46,60 +47,63 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..6_u8).prop_map(Step::Delete),
         1 => Just(Step::Bookmark),
         2 => Just(Step::Cut),
-        1 => Just(Step::Forget),
+        1 => Just(Step::Compact),
         4 => prop_oneof![Just(0), 1..3_000_u16].prop_map(Step::Wait),
         4 => fault().prop_map(Step::Fault),
-        1 => Just(Step::Subscribe),
-        1 => Just(Step::Unsubscribe),
+        1 => Just(Step::AddHandler),
+        1 => Just(Step::RemoveHandler),
     ]
 }
 
-async fn play(
+async fn run_steps(
     steps: Vec<Step>,
     faults: Vec<Fault>,
     pages: Option<u32>,
     streaming: bool,
 ) -> Result<(), TestCaseError> {
-    let world = World::new();
-    world.set("n0", "first");
-    world.set("n1", "first");
-    world.set("n2", "first");
-    world.faults(faults);
+    let server = FakeServer::new();
+    server.set("n0", "first");
+    server.set("n1", "first");
+    server.set("n2", "first");
+    server.add_faults(faults);
     let options = InformerOptions {
         page_size: pages,
         streaming,
         ..InformerOptions::default()
     };
-    let (_informers, informer) = informer(&world, options);
-    let mut viewers = vec![Viewer::new(&informer)];
+    let (_informers, informer) = informer(&server, options);
+    let mut observers = vec![Observer::new(&informer)];
     for step in steps {
         match step {
-            Step::Set(name, value) => _ = world.set(&format!("n{name}"), &value.to_string()),
-            Step::Delete(name) => _ = world.delete(&format!("n{name}")),
-            Step::Bookmark => _ = world.bookmark(),
-            Step::Cut => world.cut(),
-            Step::Forget => world.forget(),
+            Step::Set(name, value) => _ = server.set(&format!("n{name}"), &value.to_string()),
+            Step::Delete(name) => _ = server.delete(&format!("n{name}")),
+            Step::Bookmark => _ = server.bookmark(),
+            Step::Cut => server.cut(),
+            Step::Compact => server.compact(),
             Step::Wait(time) => sleep(Duration::from_millis(time.into())).await,
-            Step::Fault(fault) => world.faults([fault]),
-            Step::Subscribe => viewers.push(Viewer::new(&informer)),
-            Step::Unsubscribe => _ = viewers.pop(),
+            Step::Fault(fault) => server.add_faults([fault]),
+            Step::AddHandler => observers.push(Observer::new(&informer)),
+            Step::RemoveHandler => _ = observers.pop(),
         }
     }
-    viewers.push(Viewer::new(&informer));
-    let version = world.bookmark();
+    observers.push(Observer::new(&informer));
+    let version = server.bookmark();
     let reached = timeout(Duration::from_hours(6), informer.wait_for_version(version)).await;
     prop_assert!(
         reached.is_ok(),
         "{:?} after {:?}",
         informer.health(),
-        world.requests()
+        server.requests()
     );
-    let expected: BTreeMap<_, _> = world.objects();
-    prop_assert_eq!(held(&informer), expected.clone());
-    for viewer in &viewers {
-        viewer.subscription.wait_for_sync().await;
-        prop_assert_eq!(viewer.objects(), expected.clone());
-        prop_assert_eq!(&viewer.view.lock().unwrap().mistakes, &Vec::<String>::new());
+    let expected: BTreeMap<_, _> = server.objects();
+    prop_assert_eq!(stored_versions(&informer), expected.clone());
+    for observer in &observers {
+        observer.registration.wait_for_sync().await;
+        prop_assert_eq!(observer.objects(), expected.clone());
+        prop_assert_eq!(
+            &observer.state.lock().unwrap().inconsistencies,
+            &Vec::<String>::new()
+        );
     }
     Ok(())
 }
@@ -108,7 +112,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn handlers_end_up_with_what_the_server_has(
+    fn handlers_end_up_with_the_state_of_the_server(
         steps in vec(step(), 0..40),
         faults in vec(fault(), 0..6),
         pages in proptest::option::of(1..4_u32),
@@ -116,6 +120,6 @@ proptest! {
     ) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().unwrap();
-        runtime.block_on(play(steps, faults, pages, streaming))?;
+        runtime.block_on(run_steps(steps, faults, pages, streaming))?;
     }
 }
