@@ -82,7 +82,7 @@ pub(crate) struct Status {
 pub(crate) enum Phase {
     #[default]
     Pending,
-    RunningFields,
+    Running,
     Succeeded,
     Failed,
     #[serde(other)]
