@@ -455,7 +455,7 @@ fn containers_to_reset(spec: &PodSpec, snapshot: &PodSnapshot) -> Vec<ContainerT
             };
             match &instance.state {
                 ContainerState::Exited(_) if triggers_restart_all(container, instance) => {
-                    triggers.push(reset(false))
+                    triggers.push(reset(false));
                 }
                 ContainerState::Exited(_) => targets.push(reset(false)),
                 _ => targets.push(reset(true)),

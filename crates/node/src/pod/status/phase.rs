@@ -109,7 +109,7 @@ impl ContainerCounts {
                 }
             }
             ContainerPhase::Unknown | ContainerPhase::Running { .. } | ContainerPhase::Waiting => {
-                self.initializing += 1
+                self.initializing += 1;
             }
         }
     }
