@@ -1,4 +1,4 @@
-//! Computes what current to change for a pod that should run, from its spec and the state of the runtime. Pure.
+//! Computes the actions for a pod that should run, from its spec and the state of the runtime. Pure.
 //!
 //! Promises:
 //! - A running, healthy container whose spec did not change is left alone.
@@ -28,14 +28,14 @@ use crate::{
 pub(super) struct PodActionsInput<'a> {
     /// The pod with its allocated resources.
     pub pod: &'a Pod,
-    /// Newest first.
+    /// The sandboxes and containers of the pod.
     pub snapshot: &'a PodSnapshot,
     pub probes: &'a ProbeResults,
     /// The resources its containers were last started or updated with, by name.
     pub actuated: &'a BTreeMap<String, ResourceRequirements>,
 }
 
-/// What current to change, in the order of the fields.
+/// The actions for a pod, in the order of the fields.
 // upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go podActions
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct PodActions {
@@ -60,7 +60,7 @@ pub(super) struct PodActions {
 /// A sandbox to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NewSandbox {
-    /// Number of sandboxes before it.
+    /// Number of sandboxes that the pod had before.
     pub attempt: u32,
     /// Whether it replaces an unusable one.
     pub replaces: bool,
@@ -83,11 +83,11 @@ pub(super) struct ContainerToKill {
 pub(super) struct ContainerToRemove {
     pub id: ContainerId,
     pub name: String,
-    /// Whether it current to be stopped first.
+    /// Whether the container has to be stopped first.
     pub kill: bool,
 }
 
-/// Why a container is stopped: some reasons have a grace period of their own.
+/// Why a container is stopped. A failed probe can have a grace period that differs from the pod's.
 // upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go containerKillReason
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KillReason {
@@ -133,9 +133,8 @@ pub(super) fn compute_pod_actions(
 // upstream: pkg/kubelet/kuberuntime/util/util.go PodSandboxChanged
 fn usable_sandbox(spec: &PodSpec, snapshot: &PodSnapshot) -> Result<SandboxId, NewSandbox> {
     let Some(newest) = snapshot.sandboxes.first() else {
-        let attempt = 0;
         return Err(NewSandbox {
-            attempt,
+            attempt: 0,
             replaces: false,
         });
     };
@@ -143,10 +142,11 @@ fn usable_sandbox(spec: &PodSpec, snapshot: &PodSnapshot) -> Result<SandboxId, N
         .sandboxes
         .iter()
         .filter(|sandbox| sandbox.state == SandboxState::Ready);
-    let hosts = spec.host_network == Some(true);
-    let is_good =
-        ready.count() == 1 && newest.state == SandboxState::Ready && (hosts || !newest.addresses.is_empty());
-    if is_good {
+    let uses_host_network = spec.host_network == Some(true);
+    let is_usable = ready.count() == 1
+        && newest.state == SandboxState::Ready
+        && (uses_host_network || !newest.addresses.is_empty());
+    if is_usable {
         return Ok(newest.id.clone());
     }
     Err(NewSandbox {
@@ -158,17 +158,18 @@ fn usable_sandbox(spec: &PodSpec, snapshot: &PodSnapshot) -> Result<SandboxId, N
 /// Without a usable sandbox: stop everything, and start from the first init container.
 fn recreate_sandbox(spec: &PodSpec, snapshot: &PodSnapshot, new: NewSandbox, actions: &mut PodActions) {
     actions.kill_pod = true;
+    // With the restart policy Never, the containers of a lost sandbox do not run again.
     let never = spec.restart_policy.as_deref() == Some("Never");
     if never && new.attempt != 0 && !snapshot.containers.is_empty() {
         return;
     }
-    let is_over = |container: &Container| {
+    let has_completed = |container: &Container| {
         restart_policy(container, spec) == "OnFailure"
             && snapshot.newest(&container.name).is_some_and(succeeded)
     };
     let containers = spec.containers.iter().enumerate();
     let to_start: Vec<_> = containers
-        .filter(|(_, container)| !is_over(container))
+        .filter(|(_, container)| !has_completed(container))
         .map(|(index, _)| index)
         .collect();
     let was_initialized = spec
@@ -203,12 +204,12 @@ fn compute_init_container_actions(
         let mut all = input.snapshot.containers.iter();
         all.find(|instance| instance.name == name && Some(&instance.sandbox) == current.as_ref())
     };
-    // A regular container in this sandbox proves that all init containers completed, even if the runtime current removed them.
+    // A regular container in this sandbox proves that all init containers completed, even if the runtime has removed them.
     let mut initialized = spec.containers.iter().any(|container| {
         active(&container.name).is_some_and(|instance| instance.state != ContainerState::Unknown)
     });
     let mut later_container_exists = initialized;
-    // From the last one back: those before the last existing one have completed, whether they still exist or not.
+    // In reverse order: the init containers before the last existing one have completed, even if they no longer exist.
     for (index, container) in init.iter().enumerate().rev() {
         let sidecar = is_restartable_init_container(container);
         let Some(instance) = active(&container.name) else {
@@ -281,7 +282,7 @@ fn fail_pod(actions: &mut PodActions) -> bool {
 
 #[expect(
     clippy::too_many_arguments,
-    reason = "the walk over init containers, one step of it named"
+    reason = "one step of the loop over the init containers, with the variables of the loop"
 )]
 fn running_sidecar_actions(
     container: &Container,
@@ -362,7 +363,7 @@ fn regular_container_actions(spec: &PodSpec, input: &PodActionsInput<'_>, action
         let name = &container.name;
         let mut restart = restart_policy(container, spec) != "Never";
         let (message, reason) = if container_changed(container, instance) {
-            // A changed spec is restarted whatever the restart policy is.
+            // A container with a changed spec is restarted, whatever its restart policy is.
             restart = true;
             (format!("Container {name} definition changed"), KillReason::Other)
         } else if input.probes.liveness(&instance.id) == Some(ProbeOutcome::Failure) {
@@ -434,13 +435,13 @@ fn compute_resize_action(
     ResizeAction::InPlace
 }
 
-/// All containers; those whose exit triggered the restart last: if removal is interrupted, the next sync still finds the
-/// trigger.
+/// All containers in the order of removal. Containers whose exit triggered the restart are last: if the removal is interrupted,
+/// the next sync still finds the trigger.
 // upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go getContainersToReset
 fn containers_to_reset(spec: &PodSpec, snapshot: &PodSnapshot) -> Vec<ContainerToRemove> {
     let init = spec.init_containers.iter().flatten();
     let mut targets = Vec::new();
-    let mut sources = Vec::new();
+    let mut triggers = Vec::new();
     for container in spec.containers.iter().chain(init) {
         for instance in snapshot
             .containers
@@ -454,25 +455,25 @@ fn containers_to_reset(spec: &PodSpec, snapshot: &PodSnapshot) -> Vec<ContainerT
             };
             match &instance.state {
                 ContainerState::Exited(_) if triggers_restart_all(container, instance) => {
-                    sources.push(reset(false))
+                    triggers.push(reset(false));
                 }
                 ContainerState::Exited(_) => targets.push(reset(false)),
                 _ => targets.push(reset(true)),
             }
         }
     }
-    targets.append(&mut sources);
+    targets.append(&mut triggers);
     targets
 }
 
 /// Whether the exit of this container triggers `RestartAllContainers`.
 fn triggers_restart_all(container: &Container, instance: &runtime::Container) -> bool {
-    let only = PodSpec {
+    let single_container_spec = PodSpec {
         containers: vec![container.clone()],
         ..PodSpec::default()
     };
     let snapshot = PodSnapshot::new(Vec::new(), vec![instance.clone()]);
-    restart::should_all_containers_restart(&only, &snapshot, &PodStatus::default())
+    restart::should_all_containers_restart(&single_container_spec, &snapshot, &PodStatus::default())
 }
 
 fn container_to_kill(instance: &runtime::Container, message: String, reason: KillReason) -> ContainerToKill {
@@ -496,7 +497,7 @@ fn restart_policy<'a>(container: &'a Container, spec: &'a PodSpec) -> &'a str {
 fn container_changed(container: &Container, instance: &runtime::Container) -> bool {
     ContainerAnnotations::parse(&instance.annotations)
         .hash
-        .is_some_and(|made| made != hash_container(container))
+        .is_some_and(|created_hash| created_hash != hash_container(container))
 }
 
 fn succeeded(container: &runtime::Container) -> bool {

@@ -14,7 +14,7 @@ use crate::NodeFacts;
 /// Reason and message of a rejection.
 pub(super) type Rejection = (String, String);
 
-/// Why this node rejects a pod, next to its other pods.
+/// Returns why this node rejects a pod, given the other pods of the node; `None` if the node admits it.
 // upstream: pkg/kubelet/lifecycle/predicate.go Admit, rejectPodAdmissionBasedOnOSSelector, rejectPodAdmissionBasedOnOSField
 pub(super) fn rejection(
     pod: &Pod,
@@ -76,7 +76,7 @@ pub(super) fn insufficient_resource(pod: &Pod, others: &[Pod], facts: &NodeFacts
             return Some(short("pods", 1, used, capacity_value));
         }
     }
-    let requested_ports = requests(pod);
+    let pod_requests = requests(pod);
     let mut used: BTreeMap<String, i64> = BTreeMap::new();
     for other in others {
         for (name, amount) in requests(other) {
@@ -85,12 +85,9 @@ pub(super) fn insufficient_resource(pod: &Pod, others: &[Pod], facts: &NodeFacts
     }
     // Upstream's order. Resources that the node does not report are ignored, as removeMissingExtendedResources does.
     let first = ["cpu", "memory", "ephemeral-storage"].map(str::to_owned);
-    let rest = requested_ports
-        .keys()
-        .filter(|name| !first.contains(name))
-        .cloned();
+    let rest = pod_requests.keys().filter(|name| !first.contains(name)).cloned();
     for name in first.iter().cloned().chain(rest) {
-        let (Some(capacity_value), Some(requested)) = (capacity(&name), requested_ports.get(&name).copied())
+        let (Some(capacity_value), Some(requested)) = (capacity(&name), pod_requests.get(&name).copied())
         else {
             continue;
         };
@@ -137,8 +134,8 @@ fn count(name: &str, amount: &Quantity) -> i64 {
 }
 
 fn matches_node_selector(spec: &PodSpec, facts: &NodeFacts) -> bool {
-    let mut wanted = spec.node_selector.iter().flatten();
-    if !wanted.all(|(name, value)| facts.node_labels.get(name) == Some(value)) {
+    let mut required_labels = spec.node_selector.iter().flatten();
+    if !required_labels.all(|(name, value)| facts.node_labels.get(name) == Some(value)) {
         return false;
     }
     let affinity = spec
@@ -183,8 +180,8 @@ fn matches_requirement(requirement: &NodeSelectorRequirement, value: Option<&Str
         "NotIn" => value.is_none_or(|value| !values.contains(value)),
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
-        "Gt" => compared.is_some_and(|(value, wanted)| value > wanted),
-        "Lt" => compared.is_some_and(|(value, wanted)| value < wanted),
+        "Gt" => compared.is_some_and(|(value, bound)| value > bound),
+        "Lt" => compared.is_some_and(|(value, bound)| value < bound),
         _ => false,
     }
 }
@@ -232,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    #[expect(clippy::needless_pass_by_value, reason = "every caller has just made it")]
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass JSON literals")]
     fn pod(spec: serde_json::Value) -> Pod {
         serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": spec})).unwrap()
     }

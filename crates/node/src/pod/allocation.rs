@@ -1,4 +1,4 @@
-//! Decides whether a pod gets the resources its spec asks for now.
+//! Decides whether a resized pod gets the resources of its current spec (in-place resize, KEP-1287).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{
 // --- PodWorkers ---
 
 impl PodWorkers {
-    /// Allocates what the spec asks for, if the node has it; otherwise records why not. The previous allocation stays.
+    /// Allocates the resources of the spec if the node has them. Otherwise keeps the previous allocation and records the reason.
     // upstream: pkg/kubelet/allocation/allocation_manager.go handlePodResourcesResize
     pub(super) async fn handle_resize(&self, uid: &str) {
         let directory = self.deps.settings.directory(uid);
@@ -70,17 +70,18 @@ impl PodWorkers {
             is_new
         });
         if is_new == Some(true) {
-            let (reason, word, message) = match rejection {
+            let (reason, condition_reason, message) = match rejection {
                 ResizeRejection::Infeasible(message) => ("ResizeInfeasible", "Infeasible", message),
                 ResizeRejection::Deferred(message) => ("ResizeDeferred", "Deferred", message),
             };
-            let message = resize_event_message(&format!("Pod resize {word}"), &pod, Some(&message));
+            let message =
+                resize_event_message(&format!("Pod resize {condition_reason}"), &pod, Some(&message));
             self.events
                 .record_pod_event(&pod, EventType::Warning, reason, message);
         }
     }
 
-    /// Records one event when containers were updated to their allocation.
+    /// Records one event when all containers were updated to their allocation.
     fn report_resize_completion(&self, uid: &str, pod: &Pod, resource_info: &PodResourceInfo) {
         let is_done = self.store.update(uid, |entry| {
             let is_done = entry.is_resizing && !resource_info.is_in_progress();

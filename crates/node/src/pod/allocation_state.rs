@@ -35,9 +35,9 @@ pub(super) struct PodResourceInfo {
 /// Why a resize does not happen now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ResizeRejection {
-    /// The node can never fulfil it.
+    /// The node can never fulfil the resize.
     Infeasible(String),
-    /// It waits until other pods free resources.
+    /// The resize waits until other pods free resources.
     Deferred(String),
 }
 
@@ -53,7 +53,7 @@ impl ContainerResources {
     }
 
     pub(super) fn of_resources(resources: &ResourceRequirements) -> Self {
-        let of =
+        let read_amount =
             |list: &Option<BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>,
              name: &str,
              scale: fn(&Quantity) -> i64| {
@@ -61,10 +61,10 @@ impl ContainerResources {
                 let read = found.and_then(|quantity| quantity.0.parse::<Quantity>().ok());
                 read.map_or(0, |quantity| scale(&quantity))
             };
-        let cpu_limit = of(&resources.limits, "cpu", milli_value);
-        let memory_limit = of(&resources.limits, "memory", value);
-        let cpu_request = of(&resources.requests, "cpu", milli_value);
-        let memory_request = of(&resources.requests, "memory", value);
+        let cpu_limit = read_amount(&resources.limits, "cpu", milli_value);
+        let memory_limit = read_amount(&resources.limits, "memory", value);
+        let cpu_request = read_amount(&resources.requests, "cpu", milli_value);
+        let memory_request = read_amount(&resources.requests, "memory", value);
         ContainerResources {
             cpu_request,
             cpu_limit,
@@ -73,7 +73,7 @@ impl ContainerResources {
         }
     }
 
-    /// Whether a changed resource current the resize policy `RestartContainer`.
+    /// Whether a changed resource has the resize policy `RestartContainer`.
     pub(super) fn needs_restart(&self, current: &ContainerResources, container: &Container) -> bool {
         let restarts = |resource: &str| {
             let mut policies = container.resize_policy.iter().flatten();
@@ -124,7 +124,7 @@ impl PodResourceInfo {
         pod
     }
 
-    /// Allocates what the spec asks for now.
+    /// Allocates the resources of the current spec.
     // upstream: pkg/kubelet/allocation/allocation_manager.go SetAllocatedResources
     pub(super) fn allocate(&mut self, pod: &Pod) {
         let mut pod = pod.clone();
@@ -138,7 +138,7 @@ impl PodResourceInfo {
             .collect();
     }
 
-    /// Whether the spec differs_from from the allocation.
+    /// Whether the spec differs from the allocation.
     pub(super) fn differs_from(&self, pod: &Pod) -> bool {
         let mut pod = pod.clone();
         containers_mut(&mut pod).any(|container| {
@@ -148,7 +148,7 @@ impl PodResourceInfo {
         })
     }
 
-    /// Whether some container current not been updated to its allocation.
+    /// Whether a container has not been updated to its allocation yet.
     // upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go IsPodResizeInProgress
     pub(super) fn is_in_progress(&self) -> bool {
         self.allocated.iter().any(|(name, allocated)| {

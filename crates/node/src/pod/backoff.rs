@@ -15,7 +15,7 @@ pub(crate) struct KeyedBackoff<K> {
 
 #[derive(Clone, Copy, Debug)]
 struct BackoffEntry {
-    time: Duration,
+    delay: Duration,
     /// When the delay was last increased.
     since: Timestamp,
 }
@@ -39,8 +39,8 @@ impl<K: Eq + Hash + Clone> KeyedBackoff<K> {
         if self.has_expired(entry, event) {
             return None;
         }
-        let until = add_duration(event, entry.time);
-        (now < until).then_some((until, entry.time))
+        let until = add_duration(event, entry.delay);
+        (now < until).then_some((until, entry.delay))
     }
 
     /// The end of the back-off, counted from the last increase.
@@ -50,22 +50,22 @@ impl<K: Eq + Hash + Clone> KeyedBackoff<K> {
         if self.has_expired(entry, now) {
             return None;
         }
-        let until = add_duration(entry.since, entry.time);
+        let until = add_duration(entry.since, entry.delay);
         (now < until).then_some(until)
     }
 
     /// Increases the delay after an attempt or a failure.
     // upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go Next
     pub(crate) fn increase(&mut self, key: &K, event: Timestamp, now: Timestamp) {
-        let time = match self.entries.get(key) {
-            Some(entry) if !self.has_expired(entry, event) => (entry.time * 2).min(self.max),
+        let delay = match self.entries.get(key) {
+            Some(entry) if !self.has_expired(entry, event) => (entry.delay * 2).min(self.max),
             _ => self.base,
         };
         self.entries
-            .insert(key.clone(), BackoffEntry { time, since: now });
+            .insert(key.clone(), BackoffEntry { delay, since: now });
     }
 
-    /// Removes keys.
+    /// Removes the keys that `should_remove` selects.
     pub(crate) fn remove(&mut self, should_remove: impl Fn(&K) -> bool) {
         self.entries.retain(|key, _| !should_remove(key));
     }
@@ -75,9 +75,9 @@ impl<K: Eq + Hash + Clone> KeyedBackoff<K> {
     }
 }
 
-pub(super) fn add_duration(time: Timestamp, entry: Duration) -> Timestamp {
-    let entry = SignedDuration::try_from(entry).unwrap_or(SignedDuration::MAX);
-    time.checked_add(entry).unwrap_or(Timestamp::MAX)
+pub(super) fn add_duration(time: Timestamp, duration: Duration) -> Timestamp {
+    let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+    time.checked_add(duration).unwrap_or(Timestamp::MAX)
 }
 
 /// Zero if the time has passed.
@@ -107,16 +107,16 @@ mod tests {
     }
 
     #[test]
-    fn delay_doubles_up_to_the_maximum_and_resets_after_twice_of_it() {
+    fn delay_doubles_up_to_the_maximum_and_resets_after_twice_the_maximum() {
         let mut backoff = KeyedBackoff::new(Duration::from_secs(10), Duration::from_mins(5));
         assert_eq!(backoff.until(&"a", at(0), at(0)), None);
         let mut now = 0;
-        for entry in [10, 20, 40, 80, 160, 300, 300] {
+        for delay in [10, 20, 40, 80, 160, 300, 300] {
             backoff.increase(&"a", at(now), at(now));
-            let expected = (at(now + entry), Duration::from_secs(entry.unsigned_abs()));
-            assert_eq!(backoff.until(&"a", at(now), at(now + entry - 1)), Some(expected));
-            assert_eq!(backoff.until(&"a", at(now), at(now + entry)), None);
-            now += entry;
+            let expected = (at(now + delay), Duration::from_secs(delay.unsigned_abs()));
+            assert_eq!(backoff.until(&"a", at(now), at(now + delay - 1)), Some(expected));
+            assert_eq!(backoff.until(&"a", at(now), at(now + delay)), None);
+            now += delay;
         }
         let later = now + 601;
         assert_eq!(backoff.until(&"a", at(later), at(later)), None);
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn formats_durations_like_go() {
-        let written = [10, 80, 300, 3661].map(|seconds| format_duration(Duration::from_secs(seconds)));
-        assert_eq!(written, ["10s", "1m20s", "5m0s", "1h1m1s"]);
+        let formatted = [10, 80, 300, 3661].map(|seconds| format_duration(Duration::from_secs(seconds)));
+        assert_eq!(formatted, ["10s", "1m20s", "5m0s", "1h1m1s"]);
     }
 }

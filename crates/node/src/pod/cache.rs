@@ -1,6 +1,6 @@
-//! Cache of what the runtime has of each pod, filled by one list for all workers (generic PLEG).
+//! Cache of the sandboxes and containers of each pod, filled by one list of the runtime for all workers (generic PLEG).
 //!
-//! Promise: [`PodCache::relist`] returns a state no older than the call, and concurrent callers share one list.
+//! Promise: [`PodCache::relist`] returns a state that is no older than the call, and concurrent callers share one list.
 // upstream: pkg/kubelet/pleg/generic.go Relist
 
 use std::{
@@ -32,14 +32,14 @@ pub(super) struct RuntimeSnapshot {
 pub(super) struct PodCache {
     /// Number of calls so far.
     calls: AtomicU64,
-    /// The last list, and the number of calls calls_before it began.
+    /// The last list, and the number of calls before it began.
     last_relist: Mutex<Option<(u64, Arc<RuntimeSnapshot>)>>,
 }
 
 // --- RuntimeSnapshot ---
 
 impl RuntimeSnapshot {
-    /// What the runtime has of a pod.
+    /// The sandboxes and containers of a pod.
     pub(super) fn pod_snapshot(&self, uid: &str) -> Arc<PodSnapshot> {
         self.pods
             .get(uid)
@@ -47,7 +47,7 @@ impl RuntimeSnapshot {
             .unwrap_or_default()
     }
 
-    /// The pods of which the runtime has anything.
+    /// The pods that have a sandbox or a container.
     pub(super) fn pods(&self) -> impl Iterator<Item = &PodIdentity> {
         self.pods.values().map(|(pod, _)| pod)
     }

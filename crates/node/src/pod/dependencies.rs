@@ -14,7 +14,7 @@ use crate::{
     volumes::VolumeManager,
 };
 
-/// What the pod workers depend on.
+/// Dependencies of the pod workers.
 pub struct PodDependencies {
     /// The container runtime, once one was detected.
     pub runtime: watch::Receiver<Option<Arc<dyn Runtime>>>,
@@ -32,18 +32,18 @@ pub struct PodDependencies {
     pub clock: Clock,
     /// Facts about the node: addresses, allocatable resources, labels.
     pub facts: watch::Receiver<Arc<NodeFacts>>,
-    /// UIDs of the pods of this node, so that the runtime recognizes containers made by older versions.
+    /// UIDs of the pods of this node, so that the runtime recognizes containers that older versions created.
     pub adopted: AdoptedPods,
     /// Images that this node pulled.
     pub pulled: PulledImages,
-    /// `PodSettings` of the pod workers.
+    /// Directories, timeouts and periods.
     pub settings: PodSettings,
 }
 
-/// `PodSettings` of the pod workers.
+/// Settings of the pod workers: directories, timeouts and periods.
 #[derive(Clone, Debug)]
 pub struct PodSettings {
-    /// Data directory of this node; pods have theirs in `pods` below it.
+    /// Data directory of this node. The directories of the pods are in its subdirectory `pods`.
     pub root: PathBuf,
     /// Directory of container logs, one subdirectory per pod. Upstream's is `/var/log/pods`.
     pub logs: PathBuf,

@@ -87,7 +87,7 @@ pub(super) fn container_reference(pod: &Pod, name: &str) -> ObjectReference {
     }
 }
 
-/// A pod as messages name it: `name_namespace(uid)`.
+/// Formats a pod for messages: `name_namespace(uid)`.
 // upstream: pkg/kubelet/util/format/pod.go Pod
 pub(super) fn format_pod(pod: &Pod) -> String {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();

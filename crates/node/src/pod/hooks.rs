@@ -23,7 +23,8 @@ pub(super) struct HookContext<'a> {
     pub addresses: &'a [IpAddr],
 }
 
-/// Runs a hook, at most for `limit`. The error goes into the container status only, not into events: it may contain secrets.
+/// Runs a hook, at most for `limit`. The error is reported in the container status only, not in an event: it may
+/// contain secrets.
 // upstream: pkg/kubelet/lifecycle/handlers.go Run
 pub(super) async fn run_hook(
     context: &HookContext<'_>,

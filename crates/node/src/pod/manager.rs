@@ -49,9 +49,9 @@ pub struct PodRuntimeIds {
     pub pod: PodIdentity,
     /// The pod's sandbox.
     pub sandbox: Option<SandboxId>,
-    /// The newest container of the name.
+    /// The newest container with this name.
     pub container: Option<ContainerId>,
-    /// The one before it that has ended.
+    /// The container before it, which has terminated.
     pub previous: Option<ContainerId>,
 }
 
@@ -68,7 +68,7 @@ pub struct ShutdownPriorityBand {
 // --- PodManager ---
 
 impl PodManager {
-    /// Idle until [`PodManager::run`].
+    /// Creates a pod manager. It is idle until [`PodManager::run`].
     pub fn new(deps: PodDependencies) -> Self {
         let settings = &deps.settings;
         // A pull is part of starting a container and has the same timeout.
@@ -108,7 +108,7 @@ impl PodManager {
         PodManager { workers }
     }
 
-    /// Runs pods until stopped; their containers keep running.
+    /// Runs pods until stopped. Containers keep running after that.
     pub async fn run(&self, stop: Stop) {
         let workers = &self.workers;
         let node = workers.deps.facts.borrow().node_name.clone();
@@ -215,13 +215,13 @@ impl PodManager {
         }
     }
 
-    // --- For others ---
+    // --- Queries ---
 
     pub(super) fn workers(&self) -> &PodWorkers {
         &self.workers
     }
 
-    /// What the runtime has of a pod now.
+    /// The current sandboxes and containers of a pod.
     pub(super) async fn current_snapshot(&self, uid: &str) -> Result<Arc<PodSnapshot>, RuntimeError> {
         let runtime = self.workers.deps.runtime.borrow().clone();
         let runtime = runtime.ok_or_else(|| RuntimeError::Unreachable {
@@ -257,13 +257,13 @@ impl PodManager {
         // Of two pods with the same name, prefer the one that is not deleted.
         matching.sort_by_key(|(_, entry)| entry.must_be_removed());
         let (_, entry) = matching.first()?;
-        let mut of_name = entry.snapshot.all(container);
-        let newest = of_name.next();
+        let mut instances = entry.snapshot.all(container);
+        let newest = instances.next();
         Some(PodRuntimeIds {
             pod: PodIdentity::of(&entry.pod),
             sandbox: entry.snapshot.ready_sandbox().map(|sandbox| sandbox.id.clone()),
             container: newest.map(|instance| instance.id.clone()),
-            previous: of_name.next().map(|instance| instance.id.clone()),
+            previous: instances.next().map(|instance| instance.id.clone()),
         })
     }
 
@@ -305,14 +305,14 @@ impl PodManager {
         self.workers.store.read(uid, status_or_api_status).flatten()
     }
 
-    /// Terminates a pod for a reason of the node, within `grace` seconds if given. Its phase becomes Failed.
+    /// Terminates a pod because of a condition of the node, within `grace` seconds if given. Its phase becomes Failed.
     pub fn evict(&self, uid: &str, reason: &str, message: &str, grace: Option<i64>) -> bool {
-        let end = TerminationCause {
+        let cause = TerminationCause {
             reason: reason.to_owned(),
             message: message.to_owned(),
             disruption: true,
         };
-        self.workers.request_termination(uid, end, grace)
+        self.workers.request_termination(uid, cause, grace)
     }
 
     /// Whether no container of a pod runs; true for unknown pods.
@@ -323,7 +323,7 @@ impl PodManager {
             .unwrap_or(true)
     }
 
-    /// Whether all pods of this node are known. Nothing may be cleaned up before.
+    /// Whether all pods of this node are known. Before that, containers without a pod must not be cleaned up.
     pub fn knows_all(&self) -> bool {
         *self.workers.all_pods_known.borrow()
     }
@@ -339,27 +339,27 @@ impl PodManager {
             if entry.worker_state != PodWorkerState::Terminated {
                 let spec = entry.pod.spec.as_ref();
                 let priority = spec.and_then(|spec| spec.priority).unwrap_or(0);
-                let at = bands
+                let index = bands
                     .iter()
                     .rposition(|band| band.priority <= priority)
                     .unwrap_or(0);
                 by_band
-                    .entry(at)
+                    .entry(index)
                     .or_default()
                     .push((uid.clone(), entry.effective_grace()));
             }
         }
-        for (at, band) in bands.iter().enumerate() {
-            let pods = by_band.remove(&at).unwrap_or_default();
-            let most = i64::try_from(band.grace_period.as_secs()).unwrap_or(i64::MAX);
+        for (index, band) in bands.iter().enumerate() {
+            let pods = by_band.remove(&index).unwrap_or_default();
+            let max_seconds = i64::try_from(band.grace_period.as_secs()).unwrap_or(i64::MAX);
             for (uid, grace) in &pods {
-                let end = TerminationCause {
+                let cause = TerminationCause {
                     reason: "Terminated".to_owned(),
                     message: "Pod was terminated in response to imminent node shutdown.".to_owned(),
                     disruption: true,
                 };
                 self.workers
-                    .request_termination(uid, end, Some((*grace).min(most)));
+                    .request_termination(uid, cause, Some((*grace).min(max_seconds)));
             }
             let until = Instant::now() + band.grace_period;
             while Instant::now() < until && !pods.iter().all(|(uid, _)| self.is_stopped(uid)) {
@@ -415,12 +415,12 @@ impl PodWorkers {
     }
 
     /// Requests termination of a pod. Returns whether the pod could still be terminated.
-    fn request_termination(&self, uid: &str, end: TerminationCause, grace: Option<i64>) -> bool {
-        let ended = self.store.update(uid, |entry| {
+    fn request_termination(&self, uid: &str, cause: TerminationCause, grace: Option<i64>) -> bool {
+        let is_requested = self.store.update(uid, |entry| {
             if entry.worker_state == PodWorkerState::Terminated {
                 return false;
             }
-            entry.termination_cause.get_or_insert(end);
+            entry.termination_cause.get_or_insert(cause);
             entry.grace = match (entry.grace, grace) {
                 (Some(one), Some(other)) => Some(one.min(other)),
                 (one, other) => one.or(other),
@@ -429,7 +429,7 @@ impl PodWorkers {
             true
         });
         self.queue.add(uid.to_owned());
-        ended == Some(true)
+        is_requested == Some(true)
     }
 
     /// Terminates containers, and removes directories, of pods that are not in the store.
@@ -442,11 +442,11 @@ impl PodWorkers {
             let mut entries = self.store.lock();
             if !entries.contains_key(&pod.uid) {
                 tracing::info!(pod = %pod, "terminating containers of an unknown pod");
-                let mut known = Pod::default();
-                known.metadata.namespace = Some(pod.namespace.clone());
-                known.metadata.name = Some(pod.name.clone());
-                known.metadata.uid = Some(pod.uid.clone());
-                let mut entry = PodEntry::new(Arc::new(known), PodSource::Runtime);
+                let mut orphan = Pod::default();
+                orphan.metadata.namespace = Some(pod.namespace.clone());
+                orphan.metadata.name = Some(pod.name.clone());
+                orphan.metadata.uid = Some(pod.uid.clone());
+                let mut entry = PodEntry::new(Arc::new(orphan), PodSource::Runtime);
                 entry.is_removed = true;
                 entry.worker_state = PodWorkerState::Terminating;
                 entries.insert(pod.uid.clone(), entry);
@@ -456,7 +456,8 @@ impl PodWorkers {
         Ok(())
     }
 
-    /// Unmounts volumes and removes directories of removed pods, such as one that was deleted while the agent was down.
+    /// Unmounts volumes and removes directories of removed pods, for example of pods that were deleted while
+    /// the agent was down.
     async fn remove_orphaned_directories(&self) {
         let orphaned = match self.deps.volumes.list_pods_from_disk().await {
             Ok(orphaned) => orphaned,
@@ -474,14 +475,14 @@ impl PodWorkers {
                 ..PodIdentity::default()
             };
             if let Err(error) = self.deps.volumes.remove_pod_directory(&pod).await {
-                tracing::warn!(pod = pod.uid, %error, "failed to unmount volumes");
+                tracing::warn!(pod = pod.uid, %error, "failed to remove the directory of an orphaned pod");
             }
         }
         self.remove_orphaned_logs();
     }
 
-    /// Removes logs of removed pods, if the log directory belongs to this node: in a shared one other agents of this machine may
-    /// have logs.
+    /// Removes logs of removed pods, if the log directory belongs to this node: in a shared directory, other agents of this machine
+    /// may have logs.
     fn remove_orphaned_logs(&self) {
         let settings = &self.deps.settings;
         if !settings.logs.starts_with(&settings.root) {

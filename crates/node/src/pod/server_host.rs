@@ -29,7 +29,7 @@ impl HostInterface for PodManager {
             PodSource::File(Some(mirror)) => mirror.metadata.uid.as_ref() == Some(&uid),
             _ => false,
         });
-        mirrored.map_or(uid, |(known, _)| known.clone())
+        mirrored.map_or(uid, |(static_pod_uid, _)| static_pod_uid.clone())
     }
 
     async fn container(&self, pod: &Pod, name: &str) -> Result<Option<ContainerId>, RuntimeError> {

@@ -137,11 +137,11 @@ impl ContainerStarter<'_> {
             .collect()
     }
 
-    /// The restart count of a new instance. Instances that were created and never started are removed and do not count.
+    /// The restart count of a new instance. Removes instances that were created but never started: they do not count.
     async fn next_attempt(&self, name: &str) -> Result<u32, StartError> {
         let mut highest = None;
-        let instance: Vec<_> = self.snapshot.all(name).collect();
-        for instance in instance {
+        let instances: Vec<_> = self.snapshot.all(name).collect();
+        for instance in instances {
             if instance.state == ContainerState::Created {
                 let removal = self.runtime.remove_container(&instance.id);
                 let removed = with_timeout(self.deps.settings.stop_limit, "RemoveContainer", removal).await;
@@ -156,7 +156,7 @@ impl ContainerStarter<'_> {
         Ok(highest.map_or_else(|| self.attempt_from_api_status(name), |highest| highest + 1))
     }
 
-    /// The restart count by the API status, for containers that the runtime has removed.
+    /// The restart count from the API status, for containers that the runtime has removed.
     fn attempt_from_api_status(&self, name: &str) -> u32 {
         let Some(status) = &self.pod.status else {
             return 0;

@@ -1,4 +1,4 @@
-//! Static pods: read from manifest files, shown in the API as mirror pods.
+//! Static pods: read from manifest files, represented in the API by mirror pods.
 //!
 //! Promises:
 //! - Static pods run without an API server. A changed file is a new pod; a removed file removes its pod. An unreadable file is
@@ -45,7 +45,7 @@ pub(super) enum StaticPodFileError {
     #[error("failed to read the file: {0}")]
     Read(#[from] io::Error),
     #[error("{0}")]
-    Text(String),
+    Parse(String),
     #[error("not a pod: {0}")]
     NotAPod(String),
 }
@@ -100,7 +100,7 @@ impl StaticPodSource {
         self.update_store();
     }
 
-    /// Adds new pods to the store, and marks pods of removed files.
+    /// Adds new pods to the store, and marks the pods of removed files as removed.
     fn update_store(&self) {
         let desired: BTreeMap<_, _> = self
             .files
@@ -117,10 +117,10 @@ impl StaticPodSource {
             }
         }
         for (uid, mut pod) in desired {
-            let mirror_pod = entries.get(&uid);
-            if mirror_pod.is_some_and(|mirror_pod| {
-                matches!(mirror_pod.source, PodSource::File(_)) && !mirror_pod.is_removed
-            }) {
+            let existing = entries.get(&uid);
+            if existing
+                .is_some_and(|existing| matches!(existing.source, PodSource::File(_)) && !existing.is_removed)
+            {
                 continue;
             }
             let now = self.workers.deps.clock.now().to_string();
@@ -214,13 +214,13 @@ impl PodWorkers {
             mirrors.values().cloned().collect()
         };
         for mirror in mirrors {
-            let is_wanted = self.store.lock().values().any(|entry| {
+            let has_static_pod = self.store.lock().values().any(|entry| {
                 matches!(entry.source, PodSource::File(_))
                     && !entry.is_removed
                     && entry.pod.metadata.name == mirror.metadata.name
                     && entry.pod.metadata.namespace == mirror.metadata.namespace
             });
-            if !is_wanted && let Err(error) = self.delete_mirror_pod(&mirror).await {
+            if !has_static_pod && let Err(error) = self.delete_mirror_pod(&mirror).await {
                 tracing::warn!(%error, "failed to delete an orphaned mirror pod");
             }
         }
@@ -312,7 +312,7 @@ fn list_manifests(directory: &Path) -> io::Result<Vec<PathBuf>> {
 // upstream: pkg/kubelet/config/common.go applyDefaults, tryDecodeSinglePod
 fn parse_manifest(text: &str, path: &Path, node: &str) -> Result<Pod, StaticPodFileError> {
     let mut value: Value =
-        serde_saphyr::from_str(text).map_err(|error| StaticPodFileError::Text(error.to_string()))?;
+        serde_saphyr::from_str(text).map_err(|error| StaticPodFileError::Parse(error.to_string()))?;
     if value["kind"] != "Pod" {
         return Err(StaticPodFileError::NotAPod(format!("kind is {}", value["kind"])));
     }

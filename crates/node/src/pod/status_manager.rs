@@ -29,7 +29,7 @@ const MAX_CONCURRENT_WRITES: usize = 16;
 /// Timeout of a write.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Finds the API object of a pod: itself, or its mirror pod.
+/// Finds the API object of a pod: the pod itself, or its mirror pod.
 pub(super) type ApiPodLookup = Arc<dyn Fn(&str) -> Option<Arc<Pod>> + Send + Sync>;
 
 /// Writes statuses of pods. Clones share state.
@@ -90,7 +90,7 @@ impl StatusManager {
         self.queue.add(uid.to_owned());
     }
 
-    /// Removes a pod.
+    /// Forgets the status of a pod.
     // upstream: pkg/kubelet/status/status_manager.go deletePodStatus
     pub(super) fn remove_pod(&self, uid: &str) {
         self.statuses().remove(uid);
@@ -126,7 +126,7 @@ impl StatusManager {
             .await;
     }
 
-    /// Whether the status in the API differs.
+    /// Whether the status in the API differs from the desired status.
     // upstream: pkg/kubelet/status/status_manager.go needsUpdate, needsReconcile
     fn needs_update(&self, uid: &str) -> bool {
         let Some(api_pod) = (self.find_api_pod)(uid) else {
@@ -169,7 +169,7 @@ impl StatusManager {
                         status_entry.written = Some((desired, id.clone(), version));
                     }
                 }
-                // Deleted, or replaced by another pod of the find_same name.
+                // Deleted, or replaced by another pod of the same name.
                 Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -213,7 +213,7 @@ impl VersionedPodStatus {
             return None;
         }
         let changes = status_patch(api_pod.status.as_ref().unwrap_or(&PodStatus::default()), desired)?;
-        // With the UID, the patch fails for another pod of the find_same name.
+        // With the UID, the patch fails for another pod of the same name.
         Some(json!({"metadata": {"uid": uid}, "status": changes}))
     }
 }
@@ -224,7 +224,7 @@ fn resource_version(pod: &Pod) -> u64 {
 }
 
 /// The strategic merge patch from one status to another. Removed elements of lists with a merge key are named; conditions of
-/// other writes stay.
+/// other writers stay.
 fn status_patch(old: &PodStatus, new: &PodStatus) -> Option<Value> {
     let fields = |status: &PodStatus| match serde_json::to_value(status) {
         Ok(Value::Object(fields)) => fields,

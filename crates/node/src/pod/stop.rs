@@ -38,7 +38,7 @@ const MINIMUM_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Stops containers of one pod.
 pub(super) struct ContainerStopper<'a> {
     pub runtime: &'a dyn Runtime,
-    /// `None` if the pod is unknown and only its containers are remaining.
+    /// `None` if the pod is unknown and only its containers remain.
     pub pod: Option<&'a Pod>,
     /// Pod IPs, for hooks.
     pub addresses: &'a [IpAddr],
@@ -47,7 +47,7 @@ pub(super) struct ContainerStopper<'a> {
     pub limit: Duration,
 }
 
-/// Termination order of the containers of a pod.
+/// Termination order of the containers of a pod: sidecars after the containers that use them.
 // upstream: pkg/kubelet/kuberuntime/kuberuntime_termination_order.go terminationOrdering
 struct TerminationOrdering {
     /// The containers that have to terminate before the container of this name.
@@ -139,8 +139,8 @@ impl ContainerStopper<'_> {
         grace: Option<Duration>,
         ordering: Option<&TerminationOrdering>,
     ) -> Result<(), RuntimeError> {
-        let known = self.pod.and_then(|pod| find_container(pod, &instance.name));
-        let spec = known.unwrap_or_else(|| restore_container_spec(instance));
+        let container_of_pod = self.pod.and_then(|pod| find_container(pod, &instance.name));
+        let spec = container_of_pod.unwrap_or_else(|| restore_container_spec(instance));
         let mut remaining = grace.unwrap_or_else(|| self.grace_period(instance, &spec, reason));
         let orphaned_pod = orphaned_pod(instance);
         let pod = self.pod.unwrap_or(&orphaned_pod);

@@ -31,7 +31,7 @@ pub(super) struct PodEntry {
     pub source: PodSource,
     /// Whether the pod was removed: deleted from the API, or its manifest file was removed.
     pub is_removed: bool,
-    /// Only ever advances.
+    /// Advances from `Syncing` to `Terminated`. Returns to `Terminating` only if a container of a terminated pod runs.
     pub worker_state: PodWorkerState,
     /// Why the pod is terminated, other than deletion or completion.
     pub termination_cause: Option<TerminationCause>,
@@ -46,7 +46,7 @@ pub(super) struct PodEntry {
     pub retry_after: BTreeMap<String, Timestamp>,
     /// Termination messages; `None` if there was none.
     pub messages: BTreeMap<ContainerId, Option<String>>,
-    /// What the runtime had of the pod at the last sync.
+    /// The sandboxes and containers of the pod at the last sync.
     pub snapshot: Arc<PodSnapshot>,
     /// Allocated and actuated resources; read from the pod's directory once.
     pub resource_info: Option<PodResourceInfo>,
@@ -54,7 +54,7 @@ pub(super) struct PodEntry {
     pub resize_rejection: Option<(ResizeRejection, Option<i64>)>,
     /// The last error of updating container resources.
     pub resize_error: String,
-    /// Whether a resize was allocated whose completion has not been reported by an event.
+    /// Whether a resize was allocated, and no event has reported its completion yet.
     pub is_resizing: bool,
     pub volumes_refreshed: Option<Instant>,
     /// Whether the volumes were unmounted after termination.
@@ -70,7 +70,7 @@ pub(super) enum PodSource {
     Api,
     /// A static pod manifest, with its mirror pod if that exists.
     File(Option<Arc<Pod>>),
-    /// Unknown: only containers of it were found.
+    /// Not known to the API or a manifest: only its containers were found in the runtime.
     Runtime,
 }
 
@@ -147,7 +147,7 @@ impl PodEntry {
         matches!(self.source, PodSource::Api) && self.pod.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether everything of the pod has to be removed.
+    /// Whether the containers and the directory of the pod have to be removed.
     pub(super) fn must_be_removed(&self) -> bool {
         self.is_removed || self.is_deleted()
     }
@@ -173,10 +173,10 @@ impl PodEntry {
     pub(super) fn notify_termination(&self) {
         if self.is_termination_requested() {
             let grace = self.effective_grace();
-            self.termination.send_if_modified(|known| {
-                let is_shorter = known.is_none_or(|known| grace < known);
+            self.termination.send_if_modified(|current| {
+                let is_shorter = current.is_none_or(|current| grace < current);
                 if is_shorter {
-                    *known = Some(grace);
+                    *current = Some(grace);
                 }
                 is_shorter
             });

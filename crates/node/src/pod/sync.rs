@@ -107,7 +107,7 @@ impl PodSync<'_> {
         result
     }
 
-    /// Stops what has to be stopped before anything is started.
+    /// Stops and removes containers before anything is started.
     async fn stop_containers(
         &self,
         actions: &PodActions,
@@ -176,8 +176,8 @@ impl PodSync<'_> {
     fn init_containers(&self) -> Vec<ContainerId> {
         let spec = self.pod.spec.as_ref();
         let init = spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-        let instance = init.flat_map(|init| self.snapshot.all(&init.name));
-        instance.map(|instance| instance.id.clone()).collect()
+        let instances = init.flat_map(|init| self.snapshot.all(&init.name));
+        instances.map(|instance| instance.id.clone()).collect()
     }
 
     /// Mounts volumes, or updates their content, if due or before a start. Returns whether the sync can continue.
@@ -198,12 +198,13 @@ impl PodSync<'_> {
             .mount_pod_volumes(&self.pod, &self.facts)
             .await;
         if let Err(error) = mounted {
-            self.workers.events.record_pod_event(
-                &self.pod,
-                EventType::Warning,
-                "FailedMount",
-                error.to_string(),
-            );
+            // One event per volume, so that repeated failures of a volume are aggregated whatever the other volumes do.
+            // upstream: pkg/volume/util/operationexecutor/operation_generator.go GenerateMountVolumeFunc
+            for message in error.event_messages() {
+                self.workers
+                    .events
+                    .record_pod_event(&self.pod, EventType::Warning, "FailedMount", message);
+            }
             result.schedule_retry(self.later_by(VOLUME_RETRY));
             // Running containers keep their volumes.
             return !starts;
@@ -239,7 +240,7 @@ impl PodSync<'_> {
                 warning.message,
             );
         }
-        // The directory marks that the runtime may have something of the pod, even if creating the sandbox is interrupted.
+        // The directory records that the runtime may have a sandbox of the pod, even if its creation is interrupted.
         if let Err(error) = std::fs::create_dir_all(self.directory()) {
             let message = format!("error making pod data directories: {error}");
             self.workers
@@ -248,8 +249,8 @@ impl PodSync<'_> {
             result.schedule_retry(self.later_by(RETRY));
             return None;
         }
-        let making = start::run_pod_sandbox(&self.workers.deps, &*self.runtime, &spec);
-        let id = match self.workers.sandbox_limiter.run(making).await {
+        let creation = start::run_pod_sandbox(&self.workers.deps, &*self.runtime, &spec);
+        let id = match self.workers.sandbox_limiter.run(creation).await {
             Ok(id) => id,
             Err(error) => return self.sandbox_failed(&error, result),
         };
@@ -375,9 +376,8 @@ impl PodSync<'_> {
                 .start_container(&starter, container, ContainerType::Init, result)
                 .await;
             pull_failed |= started == StartOutcome::ImageUnavailable;
-            let is_restartable_init_container =
-                super::status::restart::is_restartable_init_container(container);
-            if started != StartOutcome::Started && !is_restartable_init_container {
+            let is_sidecar = super::status::restart::is_restartable_init_container(container);
+            if started != StartOutcome::Started && !is_sidecar {
                 break;
             }
         }
@@ -418,7 +418,7 @@ impl PodSync<'_> {
             && until > now
         {
             result.schedule_retry(until);
-            return StartOutcome::WaitingReason;
+            return StartOutcome::Waiting;
         }
         let started = match self.check_backoff(container, now) {
             Some(start_error) => Err(start_error),
@@ -436,7 +436,8 @@ impl PodSync<'_> {
             }
             Err(StartError { waiting, retry_at }) => {
                 let no_image = waiting.reason == "ErrImagePull";
-                // A start error is retried soon, so that the status reports the BackOff reason; that one is retried when the back-off ends.
+                // A start error is retried soon, so that the status changes to the BackOff reason. A container in back-off is retried when
+                // the back-off ends.
                 let is_backoff = waiting.reason.ends_with("BackOff");
                 let until = match retry_at {
                     Some(_) if !is_backoff => self.later_by(SHORT_RETRY),
@@ -453,13 +454,14 @@ impl PodSync<'_> {
                 if no_image {
                     StartOutcome::ImageUnavailable
                 } else {
-                    StartOutcome::WaitingReason
+                    StartOutcome::Waiting
                 }
             }
         }
     }
 
-    /// The waiting reason of a container in restart back-off. Extends the back-off of one that is started now.
+    /// The waiting reason of a container in restart back-off. If the container is not in back-off, returns `None` and
+    /// increases its next back-off.
     // upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go doBackOff
     fn check_backoff(&self, container: &Container, now: Timestamp) -> Option<StartError> {
         let mut all = self.snapshot.all(&container.name);
@@ -503,16 +505,16 @@ impl PodSync<'_> {
         let mut missing = Vec::new();
         let namespace = self.pod.metadata.namespace.as_deref().unwrap_or_default();
         let spec = self.pod.spec.as_ref();
-        let named = spec
+        let references = spec
             .and_then(|spec| spec.image_pull_secrets.as_deref())
             .unwrap_or_default();
-        for named in named {
-            if named.name.is_empty() {
+        for reference in references {
+            if reference.name.is_empty() {
                 continue;
             }
-            match self.workers.deps.sources.secret(namespace, &named.name).await {
+            match self.workers.deps.sources.secret(namespace, &reference.name).await {
                 Ok(Some(secret)) => found.push(secret),
-                Ok(None) | Err(_) => missing.push(named.name.clone()),
+                Ok(None) | Err(_) => missing.push(reference.name.clone()),
             }
         }
         (
@@ -589,7 +591,7 @@ fn select<'a, T>(indexes: &[usize], all: &'a [T]) -> Vec<&'a T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StartOutcome {
     Started,
-    WaitingReason,
+    Waiting,
     ImageUnavailable,
 }
 
@@ -617,11 +619,11 @@ pub(super) fn find_prunable_containers(snapshot: &PodSnapshot) -> PrunableContai
         .skip(1)
         .filter(|sandbox| sandbox.state == SandboxState::NotReady)
     {
-        let mut inside = snapshot
+        let mut containers_in_sandbox = snapshot
             .containers
             .iter()
             .filter(|instance| instance.sandbox == sandbox.id);
-        if inside.all(|instance| prunable.containers.contains(&instance.id)) {
+        if containers_in_sandbox.all(|instance| prunable.containers.contains(&instance.id)) {
             prunable.sandboxes.push(sandbox.id.clone());
         }
     }

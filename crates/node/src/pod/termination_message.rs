@@ -17,10 +17,11 @@ use crate::runtime::{self, ContainerState, LogOptions, Mount, MountPropagation, 
 
 /// Maximum size of a message from the file.
 const MAX_MESSAGE_FROM_FILE: u64 = 4 << 10;
-/// The same as a length.
+/// [`MAX_MESSAGE_FROM_FILE`] as the length of a string.
 const MAX_MESSAGE_LENGTH: usize = 4 << 10;
 /// Maximum size of a message from the log.
 const MAX_MESSAGE_FROM_LOG: usize = 2048;
+/// Number of lines read from the end of the log.
 const LINES: u64 = 80;
 const LOG_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -48,7 +49,7 @@ pub(super) fn make_message_mount(
         std::fs::create_dir_all(directory)?;
     }
     std::fs::write(&path, "")?;
-    // Any user of the container has to be able to write it.
+    // All users in the container must be able to write the file.
     let writable_by_all = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     std::fs::set_permissions(&path, writable_by_all)?;
     let target = if target.starts_with('/') {
@@ -109,7 +110,7 @@ fn read_file(path: &Path) -> io::Result<String> {
     Ok(lossy_text(&bytes, MAX_MESSAGE_LENGTH))
 }
 
-/// Lossy UTF-8 of at max_length `max_length` bytes: replacement characters are longer than the bytes they replace.
+/// Lossy UTF-8 of at most `max_length` bytes: replacement characters are longer than the bytes they replace.
 fn lossy_text(bytes: &[u8], max_length: usize) -> String {
     let mut text = String::from_utf8_lossy(bytes).into_owned();
     text.truncate(text.floor_char_boundary(max_length));
@@ -126,8 +127,8 @@ async fn read_end_of_log(runtime: &dyn Runtime, container: &runtime::Container) 
         let mut lines = runtime.container_logs(&container.id, &options).await.ok()?;
         while let Some(Ok(line)) = lines.next().await {
             bytes.extend_from_slice(&line.bytes);
-            let more = bytes.len().saturating_sub(MAX_MESSAGE_FROM_LOG);
-            bytes.drain(..more);
+            let excess = bytes.len().saturating_sub(MAX_MESSAGE_FROM_LOG);
+            bytes.drain(..excess);
         }
         Some(())
     };

@@ -63,7 +63,7 @@ pub(super) struct PodWorkers {
     pub restart_backoff: std::sync::Mutex<KeyedBackoff<(String, String, String)>>,
     /// Whether new pods are rejected because the node shuts down.
     pub is_shutting_down: watch::Sender<bool>,
-    /// Name reported by the runtime, once known.
+    /// Name that the runtime reported with its version; `None` until the first successful call.
     pub runtime_name: Mutex<Option<String>>,
     /// Mirror pods by namespace and name.
     pub mirrors: std::sync::Mutex<Mirrors>,
@@ -241,7 +241,7 @@ impl PodWorkers {
         let (pod, is_orphan, grace, mut termination) = self.store.read(uid, |entry| {
             entry.notify_termination();
             let is_orphan = matches!(entry.source, PodSource::Runtime);
-            // Grace periods of probes and of the spec apply only to containers that exit without a termination request.
+            // Without a termination request the pod has finished, and each container has its own grace period.
             let grace = entry.is_termination_requested().then(|| entry.effective_grace());
             (
                 Arc::clone(&entry.pod),
@@ -350,14 +350,15 @@ impl PodWorkers {
         None
     }
 
-    /// Without a runtime only pods that never had containers here can be deleted.
+    /// Without a runtime, only pods that never had containers on this node can be deleted.
     fn sync_without_runtime(&self, uid: &str) -> NextSync {
         let (pod, must_be_removed, is_orphan) = self.store.read(uid, |entry| {
             let is_orphan = matches!(entry.source, PodSource::Runtime);
             (Arc::clone(&entry.pod), entry.must_be_removed(), is_orphan)
         })?;
-        let was_here = is_orphan || self.deps.settings.directory(uid).exists() || had_containers(&pod);
-        if must_be_removed && !was_here {
+        let may_have_containers =
+            is_orphan || self.deps.settings.directory(uid).exists() || had_containers(&pod);
+        if must_be_removed && !may_have_containers {
             let is_removed = self.store.read(uid, |entry| entry.is_removed)?;
             if is_removed {
                 self.remove_pod(uid);
@@ -383,10 +384,10 @@ impl PodWorkers {
             AdmissionState::Pending => {}
         }
         let _guard = self.admission_lock.lock().await;
-        let is_here =
+        let has_containers =
             !snapshot.sandboxes.is_empty() || !snapshot.containers.is_empty() || had_containers(&pod);
         let facts = self.deps.facts.borrow().clone();
-        let rejection = if is_here || pod.status.as_ref().is_some_and(status::is_terminal) {
+        let rejection = if has_containers || pod.status.as_ref().is_some_and(status::is_terminal) {
             None
         } else {
             let others = self.active_pods(uid);
@@ -421,7 +422,7 @@ impl PodWorkers {
             .collect()
     }
 
-    /// Computes and status_manager the status. `None` if the pod was removed meanwhile.
+    /// Computes and reports the status. `None` if the pod was removed meanwhile.
     async fn update_status(
         &self,
         uid: &str,
@@ -503,7 +504,7 @@ impl PodWorkers {
                 .any(|(other, entry)| other != uid && name(entry) == name(own) && entry.must_be_removed())
     }
 
-    /// Removes a pod from the store, and wakes pods with the same name that waited for its removal.
+    /// Removes a pod from the store, and enqueues pods with the same name, which waited for its removal.
     pub(super) fn remove_pod(&self, uid: &str) {
         self.deps.adopted.remove(uid);
         let Some(removed) = self.store.lock().remove(uid) else {
@@ -591,7 +592,7 @@ impl PodWorkers {
         every + every * part / 100
     }
 
-    // --- Leftovers ---
+    // --- Cleanup ---
 
     /// Removes all containers and sandboxes of a pod.
     async fn remove_containers(

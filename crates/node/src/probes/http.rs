@@ -28,8 +28,9 @@ use super::{ProbeAttempt, port};
 // upstream: pkg/probe/http/request.go userAgent
 pub(super) const PROBE_USER_AGENT: &str = "kube-probe/1.37";
 const LIFECYCLE_USER_AGENT: &str = "kube-lifecycle/1.37";
+/// Number of requests of one probe: the first one and nine redirects. The error message counts them as redirects, as Go's does.
 // upstream: pkg/probe/http/http.go RedirectChecker
-const MAX_REDIRECTS: usize = 10;
+const MAX_REQUESTS: usize = 10;
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +74,7 @@ async fn send_following_redirects(
 ) -> Result<ProbeAttempt, String> {
     let mut url = first_url.clone();
     let mut headers = headers.clone();
-    for _ in 0..=MAX_REDIRECTS {
+    for _ in 0..MAX_REQUESTS {
         let response = match send_request(&url, &headers).await {
             Ok(response) => response,
             Err(RequestError::NoResponse(reason)) => {
@@ -94,7 +95,7 @@ async fn send_following_redirects(
         url = redirect.uri;
     }
     Ok(ProbeAttempt::Failure(format!(
-        "Get \"{url}\": stopped after {MAX_REDIRECTS} redirects"
+        "Get \"{url}\": stopped after {MAX_REQUESTS} redirects"
     )))
 }
 

@@ -88,18 +88,19 @@ pub(super) fn walk(
 
 /// Removes a directory tree. The caller has checked that nothing is mounted in it. Succeeds if the directory does not exist.
 ///
-/// Directories that are nested too deep are moved up into `root`, and removed in the next pass.
+/// Moves directories that are nested too deep up into `root`, and removes them in the next pass.
 pub(super) fn remove_all(root: &Path) -> io::Result<()> {
     let root_fd = match open_directory(CWD, root) {
         Err(Errno::NOENT) => return Ok(()),
         opened => opened?,
     };
     let device = rustix::fs::fstat(&root_fd)?.st_dev;
-    let mut moved_up = 0_u64;
+    let mut next_number = 0;
     loop {
-        let moved_before = moved_up;
-        remove_content(&root_fd, device, &mut moved_up)?;
-        if moved_before == moved_up {
+        let number_before = next_number;
+        remove_content(&root_fd, device, &mut next_number)?;
+        if number_before == next_number {
+            // No directory was moved up.
             break;
         }
     }
@@ -107,8 +108,8 @@ pub(super) fn remove_all(root: &Path) -> io::Result<()> {
     ignore_not_found(unlinkat(CWD, root, AtFlags::REMOVEDIR))
 }
 
-/// Removes the content of a directory. Moves directories that are nested too deep into `root`, and counts them in `moved_up`.
-fn remove_content(root: &OwnedFd, device: u64, moved_up: &mut u64) -> io::Result<()> {
+/// Removes the content of a directory. Moves directories that are nested too deep into `root`; `next_number` numbers their names.
+fn remove_content(root: &OwnedFd, device: u64, next_number: &mut u64) -> io::Result<()> {
     let mut ancestors = vec![OpenDirectory::new(root.try_clone()?, None)?];
     loop {
         let depth = ancestors.len();
@@ -136,15 +137,29 @@ fn remove_content(root: &OwnedFd, device: u64, moved_up: &mut u64) -> io::Result
             return Err(Errno::BUSY.into());
         }
         if depth >= MAX_DEPTH {
-            *moved_up += 1;
-            let name = format!("..moved-up-{moved_up}");
-            renameat(&current.fd, &entry, root, name.as_str())?;
+            move_up(&current.fd, &entry, root, next_number)?;
             continue;
         }
         let opened = open_directory(current.fd.as_fd(), entry.as_c_str())?;
         ancestors.push(OpenDirectory::new(opened, Some(entry))?);
     }
     Ok(())
+}
+
+/// Moves a directory into `root`, with a name that is not in use.
+///
+/// A container, or a removal that was interrupted, may have left directories with such names. They can even be ancestors of the
+/// directory to move.
+fn move_up(parent: &OwnedFd, name: &CStr, root: &OwnedFd, next_number: &mut u64) -> io::Result<()> {
+    loop {
+        let new_name = format!("..moved-up-{next_number}");
+        *next_number += 1;
+        match renameat(parent, name, root, new_name.as_str()) {
+            // In use by a directory with content, or by a file.
+            Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
+            moved => return ignore_not_found(moved),
+        }
+    }
 }
 
 /// Removing a file that does not exist succeeds.
@@ -243,18 +258,38 @@ mod tests {
         assert!(temp.path().join("real/x").exists());
     }
 
+    /// Creates directories that are nested deeper than the limit.
+    fn create_deep_directories(path: &Path) {
+        // The path would be longer than PATH_MAX, so use descriptors.
+        let mut parent = open_directory(CWD, path).unwrap();
+        for _ in 0..MAX_DEPTH + 200 {
+            rustix::fs::mkdirat(&parent, "d", Mode::RWXU).unwrap();
+            parent = open_directory(parent.as_fd(), "d").unwrap();
+        }
+    }
+
+    #[test]
+    fn removes_deep_directories_when_names_of_moved_directories_are_in_use() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().join("root");
+        for number in 0..3 {
+            fs::create_dir_all(root.join(format!("..moved-up-{number}/content"))).unwrap();
+        }
+        fs::write(root.join("..moved-up-3"), "a file").unwrap();
+        // As after a removal that was interrupted.
+        fs::create_dir(root.join("..moved-up-4")).unwrap();
+        create_deep_directories(&root.join("..moved-up-4"));
+        create_deep_directories(&root);
+        remove_all(&root).unwrap();
+        assert!(!root.exists());
+    }
+
     #[test]
     fn removes_directories_deeper_than_the_limit() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().join("root");
         fs::create_dir(&root).unwrap();
-        // The path would be longer than PATH_MAX, so use descriptors.
-        let mut parent = open_directory(CWD, root.as_path()).unwrap();
-        for _ in 0..MAX_DEPTH + 200 {
-            rustix::fs::mkdirat(&parent, "d", Mode::RWXU).unwrap();
-            parent = open_directory(parent.as_fd(), "d").unwrap();
-        }
-        drop(parent);
+        create_deep_directories(&root);
         let (_, is_complete) = walked_names(&root);
         assert!(!is_complete);
         remove_all(&root).unwrap();

@@ -48,21 +48,15 @@ pub enum MountFailure {
 // --- VolumeManagerError ---
 
 impl VolumeManagerError {
-    /// Messages of the `FailedMount` events that the agent records immediately.
+    /// Messages of the `FailedMount` events.
+    ///
+    /// There is no event after upstream's timeout of two minutes: upstream records none either, because the steps that failed were
+    /// reported when they failed.
+    // upstream: pkg/kubelet/kubelet.go SyncPod
     pub fn event_messages(&self) -> Vec<String> {
         match self {
             VolumeManagerError::SetUp(failures) => event_messages(failures),
             other => vec![other.to_string()],
-        }
-    }
-
-    /// Message of the `FailedMount` event after waiting two minutes.
-    pub fn timeout_message(&self) -> String {
-        match self {
-            VolumeManagerError::SetUp(failures) => {
-                unmounted_volumes_message(failures, "context deadline exceeded")
-            }
-            other => other.to_string(),
         }
     }
 
@@ -101,7 +95,7 @@ fn unprocessed_reasons(failures: &[VolumeFailure]) -> Option<String> {
             MountFailure::StepFailed(_) => None,
         })
         .collect();
-    (!reasons.is_empty()).then(|| reasons.join(", "))
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 // upstream: pkg/kubelet/volumemanager/volume_manager.go WaitForAttachAndMount
@@ -148,10 +142,6 @@ mod tests {
         let one = VolumeManagerError::SetUp(vec![failed.clone()]);
         let set_up = "MountVolume.SetUp failed for volume \"config\" : configmap \"x\" not found";
         assert_eq!(one.event_messages(), [set_up]);
-        assert_eq!(
-            one.timeout_message(),
-            "Unable to attach or mount volumes: unmounted volumes=[config], unattached volumes=[], failed to process volumes=[]: context deadline exceeded"
-        );
         let both = VolumeManagerError::SetUp(vec![failed, unprocessed]);
         let message = "Unable to attach or mount volumes: unmounted volumes=[config data], unattached volumes=[], failed to process volumes=[data]: error processing PVC shop/data: PVC is not bound";
         assert_eq!(both.event_messages(), [set_up, message]);

@@ -182,13 +182,20 @@ mod tests {
     fn kernel_resolve(base: &Path, path: &Path) -> Option<(u64, u64)> {
         let base = openat(CWD, base, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
         let resolve_flags = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let found = openat2(
-            &base,
-            path,
-            OFlags::PATH | OFlags::CLOEXEC,
-            Mode::empty(),
-            resolve_flags,
-        );
+        let resolve = || {
+            openat2(
+                &base,
+                path,
+                OFlags::PATH | OFlags::CLOEXEC,
+                Mode::empty(),
+                resolve_flags,
+            )
+        };
+        // The kernel gives up on a path with `..` if any directory of the machine is renamed or mounted meanwhile.
+        let mut found = resolve();
+        while matches!(found, Err(Errno::AGAIN)) {
+            found = resolve();
+        }
         found
             .ok()
             .map(|found| fstat(&found).unwrap())

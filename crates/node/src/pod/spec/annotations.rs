@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod};
 use serde_json::json;
 
-/// The kubelet's annotation names, so that its tools work.
+/// The kubelet's annotation names, which tools for the kubelet read.
 const HASH: &str = "io.kubernetes.container.hash";
 const RESTARTS: &str = "io.kubernetes.container.restartCount";
 const MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";

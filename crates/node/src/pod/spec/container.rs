@@ -20,11 +20,11 @@ pub struct ContainerConfigInput<'a> {
     pub pod: &'a Pod,
     /// The container of the pod's spec.
     pub container: &'a Container,
-    /// Its list in the pod's spec.
+    /// The list of the pod's spec that contains the container.
     pub kind: ContainerType,
     /// Restart count.
     pub attempt: u32,
-    /// Its image, already pulled.
+    /// The image of the container, already pulled.
     pub image: &'a Image,
     /// Complete environment.
     pub environment: &'a [(String, String)],

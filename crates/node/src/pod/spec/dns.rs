@@ -47,8 +47,8 @@ pub(super) fn get_pod_dns(pod: &Pod, facts: &NodeFacts) -> DnsSpec {
 
 fn resolve(pod: &Pod, facts: &NodeFacts) -> (DnsSpec, Vec<DnsWarning>) {
     let mut warnings = Vec::new();
-    let machine = facts.machine.resolv_conf.as_deref();
-    let mut dns = machine.map(parse_resolv_conf).unwrap_or_default();
+    let host_resolv_conf = facts.machine.resolv_conf.as_deref();
+    let mut dns = host_resolv_conf.map(parse_resolv_conf).unwrap_or_default();
     let mut dns_type = get_pod_dns_type(pod);
     if dns_type == PodDnsType::Cluster && facts.cluster_dns.is_empty() {
         let reason = "kubelet does not have ClusterDNS IP configured and cannot create Pod using \"ClusterFirst\" policy. \
@@ -66,7 +66,7 @@ fn resolve(pod: &Pod, facts: &NodeFacts) -> (DnsSpec, Vec<DnsWarning>) {
             dns.searches = generate_cluster_searches(pod, &facts.cluster_domain, dns.searches);
             dns.options = vec!["ndots:5".to_owned()];
         }
-        PodDnsType::Host if machine.is_none() => {
+        PodDnsType::Host if host_resolv_conf.is_none() => {
             dns.servers = loopback(&facts.addresses);
             dns.searches = vec![".".to_owned()];
         }
@@ -96,18 +96,18 @@ fn parse_resolv_conf(text: &str) -> DnsSpec {
     let mut dns = DnsSpec::default();
     let mut options = BTreeMap::new();
     for line in text.lines() {
-        let mut words = line.split_whitespace();
-        match words.next() {
-            Some("nameserver") => dns.servers.extend(words.next().map(str::to_owned)),
+        let mut fields = line.split_whitespace();
+        match fields.next() {
+            Some("nameserver") => dns.servers.extend(fields.next().map(str::to_owned)),
             // The last `search` line counts.
             Some("search") => {
-                let searches = words.filter(|word| *word != ".");
+                let searches = fields.filter(|domain| *domain != ".");
                 dns.searches = searches
-                    .map(|word| word.strip_suffix('.').unwrap_or(word).to_owned())
+                    .map(|domain| domain.strip_suffix('.').unwrap_or(domain).to_owned())
                     .collect();
             }
             Some("options") => {
-                for option in words {
+                for option in fields {
                     let name = option.split(':').next().unwrap_or(option);
                     options.insert(name, option);
                 }
@@ -120,23 +120,26 @@ fn parse_resolv_conf(text: &str) -> DnsSpec {
 }
 
 // upstream: pkg/kubelet/network/dns/dns.go generateSearchesForDNSClusterFirst
-fn generate_cluster_searches(pod: &Pod, domain: &str, machine: Vec<String>) -> Vec<String> {
+fn generate_cluster_searches(pod: &Pod, domain: &str, host_searches: Vec<String>) -> Vec<String> {
     if domain.is_empty() {
-        return machine;
+        return host_searches;
     }
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-    let own = [
+    let cluster_searches = [
         format!("{namespace}.svc.{domain}"),
         format!("svc.{domain}"),
         domain.to_owned(),
     ];
-    omit_duplicates(own.into_iter().chain(machine))
+    omit_duplicates(cluster_searches.into_iter().chain(host_searches))
 }
 
 /// Without a resolv.conf of the node, resolvers use the loopback address.
 fn loopback(addresses: &[IpAddr]) -> Vec<String> {
-    let of = |address: &IpAddr| if address.is_ipv6() { "::1" } else { "127.0.0.1" };
-    let mut servers: Vec<_> = addresses.iter().map(|address| of(address).to_owned()).collect();
+    let loopback_of = |address: &IpAddr| if address.is_ipv6() { "::1" } else { "127.0.0.1" };
+    let mut servers: Vec<_> = addresses
+        .iter()
+        .map(|address| loopback_of(address).to_owned())
+        .collect();
     if servers.is_empty() {
         servers.push("127.0.0.1".to_owned());
     }
@@ -157,27 +160,27 @@ fn append_dns_config(dns: &mut DnsSpec, config: &PodDNSConfig) {
         let name = option.name.clone().unwrap_or_default();
         options.insert(name, option.value.clone().unwrap_or_default());
     }
-    let written = options.into_iter().map(|(name, value)| {
+    let formatted = options.into_iter().map(|(name, value)| {
         if value.is_empty() {
             name
         } else {
             format!("{name}:{value}")
         }
     });
-    dns.options = written.collect();
+    dns.options = formatted.collect();
 }
 
 fn omit_duplicates(all: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut once = Vec::new();
+    let mut unique = Vec::new();
     for one in all {
-        if !once.contains(&one) {
-            once.push(one);
+        if !unique.contains(&one) {
+            unique.push(one);
         }
     }
-    once
+    unique
 }
 
-/// Drops what exceeds the limits of resolvers, with a warning.
+/// Removes entries beyond the limits of resolvers, with a warning.
 // upstream: pkg/kubelet/network/dns/dns.go formDNSConfigFitsLimits
 fn form_dns_config_fits_limits(dns: &mut DnsSpec, warnings: &mut Vec<DnsWarning>) {
     if dns.servers.len() > MAX_NAMESERVERS {

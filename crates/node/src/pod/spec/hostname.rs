@@ -18,7 +18,7 @@ pub struct PodHostname {
     pub host: String,
     /// Domain; empty without a subdomain.
     pub domain: String,
-    /// Host name set in the UTS namespace: the FQDN with setHostnameAsFQDN.
+    /// Host name set in the UTS namespace: the FQDN with `setHostnameAsFQDN`.
     pub kernel: String,
 }
 
@@ -73,7 +73,7 @@ impl PodHostname {
 fn validate(
     field: &'static str,
     value: &str,
-    form: &'static str,
+    name_format: &'static str,
     problems: impl IntoIterator<Item = impl AsRef<str>>,
 ) -> Result<(), SpecError> {
     let problems: Vec<_> = problems.into_iter().map(|one| one.as_ref().to_owned()).collect();
@@ -83,7 +83,7 @@ fn validate(
     Err(SpecError::HostName {
         field,
         value: value.to_owned(),
-        form,
+        name_format,
         problems: problems.join(";"),
     })
 }

@@ -1,7 +1,7 @@
 //! Converts a pod's spec to the configuration of sandboxes and containers. Pure.
 //!
 //! ```text
-//! sandbox         what the containers of a pod share
+//! sandbox         the settings that all containers of a pod share
 //! container       one container
 //! hostname        host names
 //! dns             resolver configuration
@@ -9,12 +9,12 @@
 //! security        user, groups, capabilities, profiles
 //! resources       cgroup limits of a container
 //! pod_resources   requests, limits and QoS class of a pod
-//! annotations     what the agent stores on containers
+//! annotations     state that the agent stores on containers
 //! ```
 //!
 //! Promises:
 //! - Settings of a container take precedence over those of its pod.
-//! - What cannot be fulfilled is an error, never something weaker.
+//! - A setting that cannot be fulfilled is an error, never replaced by a weaker setting.
 
 mod annotations;
 mod container;
@@ -57,14 +57,14 @@ pub enum ContainerType {
 #[non_exhaustive]
 pub enum SpecError {
     /// An invalid host name.
-    #[error("pod {field} \"{value}\" is not a valid DNS {form}: {problems}")]
+    #[error("pod {field} \"{value}\" is not a valid DNS {name_format}: {problems}")]
     HostName {
         /// Name of the field.
         field: &'static str,
         /// Value of the field.
         value: String,
         /// Expected format.
-        form: &'static str,
+        name_format: &'static str,
         /// Validation messages.
         problems: String,
     },
@@ -93,7 +93,7 @@ pub enum SpecError {
     },
 }
 
-/// An ephemeral container as a regular one.
+/// Converts an ephemeral container to a regular one.
 pub fn ephemeral_as_container(container: &EphemeralContainer) -> Container {
     let EphemeralContainer {
         target_container_name: _,
@@ -152,7 +152,7 @@ pub fn ephemeral_as_container(container: &EphemeralContainer) -> Container {
     }
 }
 
-/// A pod as messages name it.
+/// Formats a pod for messages: `name_namespace(uid)`.
 // upstream: pkg/kubelet/util/format/pod.go Pod
 fn format_pod(pod: &Pod) -> String {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();

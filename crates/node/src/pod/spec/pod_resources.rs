@@ -1,4 +1,4 @@
-//! Requests, limits and QoS qos_class of a pod.
+//! Requests, limits and QoS class of a pod.
 // upstream: staging/src/k8s.io/component-helpers/resource/helpers.go PodRequests, PodLimits
 
 use std::collections::BTreeMap;
@@ -11,11 +11,11 @@ use k8s_openapi::{
 
 use crate::pod::status::restart::is_restartable_init_container;
 
-/// Requests equal limits.
+/// QoS class: the requests of all containers equal their limits.
 pub const GUARANTEED: &str = "Guaranteed";
-/// Something is requested.
+/// QoS class: some container has requests or limits, but not all of them are equal.
 pub const BURSTABLE: &str = "Burstable";
-/// Nothing is requested.
+/// QoS class: no container has requests or limits.
 pub const BEST_EFFORT: &str = "BestEffort";
 
 /// CPU requests up to this many millicores are the cgroup's minimum weight, so no request is reported.
@@ -30,7 +30,7 @@ enum ResourceListKind {
     Limits,
 }
 
-/// The QoS qos_class of a pod: as the API reports it, or computed.
+/// The QoS class of a pod: as the API reports it, or computed.
 // upstream: pkg/apis/core/v1/helper/qos/qos.go GetPodQOS, ComputePodQOS
 pub fn pod_qos(pod: &Pod) -> &'static str {
     let reported = pod.status.as_ref().and_then(|status| status.qos_class.as_deref());
@@ -83,8 +83,8 @@ pub fn has_pod_level_requests(spec: &PodSpec) -> bool {
     has_pod_level_list(spec, ResourceListKind::Requests)
 }
 
-fn has_pod_level_list(spec: &PodSpec, of: ResourceListKind) -> bool {
-    let own = spec.resources.as_ref().and_then(|own| of.list(own));
+fn has_pod_level_list(spec: &PodSpec, kind: ResourceListKind) -> bool {
+    let own = spec.resources.as_ref().and_then(|own| kind.list(own));
     own.is_some_and(|own| own.keys().any(|name| is_supported_pod_level_resource(name)))
 }
 
@@ -113,16 +113,16 @@ pub fn pod_requests_and_limits(pod: &Pod) -> ResourceRequirements {
     }
 }
 
-/// CPU and memory of a running pod as its cgroup enforces them: limits count only if every container has one.
+/// CPU and memory of a running pod as its cgroup enforces them: a limit counts only if every container has one.
 pub fn enforced_resources(pod: &Pod) -> ResourceRequirements {
     let nothing = PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&nothing);
     let effective = pod_requests_and_limits(pod);
     let mut own = spec.resources.clone().unwrap_or_default();
-    let mut put = |of: ResourceListKind, name: &str| {
-        let amount = of.list(&effective).and_then(|list| list.get(name));
+    let mut put = |kind: ResourceListKind, name: &str| {
+        let amount = kind.list(&effective).and_then(|list| list.get(name));
         if let Some(amount) = amount {
-            of.list_mut(&mut own).insert(name.to_owned(), amount.clone());
+            kind.list_mut(&mut own).insert(name.to_owned(), amount.clone());
         }
     };
     if quantity_of(effective.requests.as_ref(), "cpu").milli_value() > MIN_CPU_REQUEST {
@@ -152,9 +152,9 @@ fn is_limited(spec: &PodSpec, name: &str) -> bool {
     limits(&spec.resources) || containers.all(|container| limits(&container.resources))
 }
 
-fn pod_total(spec: &PodSpec, of: ResourceListKind) -> Quantities {
-    let mut total = aggregate_containers(spec, of);
-    let own = spec.resources.as_ref().and_then(|own| of.list(own));
+fn pod_total(spec: &PodSpec, kind: ResourceListKind) -> Quantities {
+    let mut total = aggregate_containers(spec, kind);
+    let own = spec.resources.as_ref().and_then(|own| kind.list(own));
     total.extend(
         quantities(own)
             .into_iter()
@@ -169,12 +169,12 @@ pub(super) fn aggregate_memory_requests(spec: &PodSpec) -> i64 {
     total.get("memory").map_or(0, Quantity::value)
 }
 
-/// Init containers run one after the other, sidecars next to everything after them: the maximum of any moment counts.
+/// Init containers run one after the other, sidecars next to everything after them: the maximum over time counts.
 // upstream: staging/src/k8s.io/component-helpers/resource/helpers.go AggregateContainerRequests
-fn aggregate_containers(spec: &PodSpec, of: ResourceListKind) -> Quantities {
+fn aggregate_containers(spec: &PodSpec, kind: ResourceListKind) -> Quantities {
     let own = |container: &Container| {
         let resources = container.resources.as_ref();
-        quantities(resources.and_then(|resources| of.list(resources)))
+        quantities(resources.and_then(|resources| kind.list(resources)))
     };
     let mut total = Quantities::new();
     for container in &spec.containers {

@@ -12,14 +12,14 @@ use k8s_openapi::{
 use super::pod_resources::{self, quantity_of};
 use crate::{NodeFacts, pod::status::restart::is_restartable_init_container, runtime::ContainerResources};
 
-/// Kernel's minimum of cpu.milli_cpu_to_shares.
+/// The kernel's minimum of `cpu.shares`.
 // upstream: pkg/kubelet/cm/helpers_linux.go MilliCPUToShares, MilliCPUToQuota
 const MIN_SHARES: u64 = 2;
 const MAX_SHARES: u64 = 262_144;
 const SHARES_PER_CPU: i64 = 1024;
-/// cpu.cfs_period_us.
+/// Value of `cpu.cfs_period_us`.
 const QUOTA_PERIOD: i64 = 100_000;
-/// Minimum of cpu.cfs_quota_us.
+/// Minimum of `cpu.cfs_quota_us`.
 const MIN_QUOTA_PERIOD: i64 = 1000;
 const MILLI_CPU_PER_CPU: i64 = 1000;
 
@@ -92,15 +92,16 @@ fn container_oom_score_adjust(pod: &Pod, spec: &PodSpec, container: &Container, 
         pod_resources::BEST_EFFORT => return BEST_EFFORT_OOM_SCORE,
         _ => {}
     }
-    let all = i64::try_from(facts.machine.memory).unwrap_or(i64::MAX).max(1);
+    let node_memory = i64::try_from(facts.machine.memory).unwrap_or(i64::MAX).max(1);
     // The pod-level request beyond the containers' requests is divided among them.
-    let workers = if pod_resources::has_pod_level_requests(spec) {
+    let pod_level_share = if pod_resources::has_pod_level_requests(spec) {
         remaining_memory_per_container(spec)
     } else {
         0
     };
-    let score =
-        |memory: i64| BEST_EFFORT_OOM_SCORE - (memory.saturating_add(workers)).saturating_mul(1000) / all;
+    let score = |memory: i64| {
+        BEST_EFFORT_OOM_SCORE - (memory.saturating_add(pod_level_share)).saturating_mul(1000) / node_memory
+    };
     let mut own = score(requested_memory(container));
     if is_restartable_init_container(container)
         && spec
@@ -153,7 +154,7 @@ fn hugepage_limits(
     pages
 }
 
-/// The size of a page as cgroups name it: `2Mi` is `2MB`.
+/// The size of a page in the spelling of cgroups: `2Mi` is `2MB`.
 fn page_size(text: &str) -> Option<String> {
     let mut size = text.parse::<Quantity>().ok()?.value();
     let mut units = ["B", "KB", "MB", "GB", "TB", "PB"].into_iter();
@@ -172,7 +173,7 @@ fn parse_quantity(text: &Text) -> Quantity {
     text.0.parse().unwrap_or_else(|_| Quantity::zero())
 }
 
-/// memory.min and memory.low are reset explicitly: another kubelet may have set them.
+/// `memory.min` and `memory.low` are reset explicitly: another kubelet may have set them.
 fn unified_cgroup_settings(facts: &NodeFacts) -> BTreeMap<String, String> {
     if !facts.machine.unified_cgroups {
         return BTreeMap::new();

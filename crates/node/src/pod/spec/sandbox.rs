@@ -1,4 +1,4 @@
-//! Configuration of a pod sandbox: what the containers of a pod share.
+//! Configuration of a pod sandbox: the settings that all containers of a pod share.
 // upstream: pkg/kubelet/kuberuntime/kuberuntime_sandbox.go generatePodSandboxConfig, generatePodSandboxLinuxConfig
 
 use std::{collections::BTreeMap, path::Path};
@@ -46,7 +46,7 @@ pub fn generate_pod_sandbox_config(
         sysctls: sysctls(&spec),
         cgroup_parent: None,
         log_directory,
-        // RuntimeClass is not resolved here.
+        // The agent does not resolve `runtimeClassName`: every sandbox uses the default handler.
         handler: String::new(),
         labels: pod.metadata.labels.clone().unwrap_or_default(),
         annotations: pod.metadata.annotations.clone().unwrap_or_default(),
@@ -60,11 +60,11 @@ fn node_or(node: bool, other: NamespaceMode) -> NamespaceMode {
 }
 
 fn pid_namespace_mode(spec: &PodSpec) -> NamespaceMode {
-    let workers = match spec.share_process_namespace {
+    let pod_mode = match spec.share_process_namespace {
         Some(true) => NamespaceMode::Pod,
         _ => NamespaceMode::Container,
     };
-    node_or(spec.host_pid == Some(true), workers)
+    node_or(spec.host_pid == Some(true), pod_mode)
 }
 
 fn sysctls(spec: &PodSpec) -> BTreeMap<String, String> {

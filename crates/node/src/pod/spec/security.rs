@@ -49,7 +49,7 @@ pub(super) fn effective_security_context(
     let privileged = own.privileged == Some(true);
     let selinux = own.se_linux_options.as_ref().or(of_pod.se_linux_options.as_ref());
     let unmasked = own.proc_mount.as_deref() == Some("Unmasked");
-    // Privileged containers have no masked paths, whatever procMount says.
+    // Privileged containers have no masked paths, whatever `procMount` is.
     let paths = |paths: &[&str]| match (privileged, unmasked) {
         (true, _) => None,
         (false, true) => Some(Vec::new()),
@@ -72,14 +72,14 @@ pub(super) fn effective_security_context(
     })
 }
 
-/// The user of an image; root if it names none.
+/// The user of an image; root if the image names no user.
 // upstream: pkg/kubelet/kuberuntime/helpers.go getImageUser
 fn image_user(image: &Image) -> Option<i64> {
     let named = image.user_name.as_ref().is_some_and(|name| !name.is_empty());
     image.user.or_else(|| (!named).then_some(0))
 }
 
-/// Why the container would, or might, run as root.
+/// Returns an error if the container would, or might, run as root.
 // upstream: pkg/kubelet/kuberuntime/security_context_others.go verifyRunAsNonRoot
 fn verify_run_as_non_root(user: Option<i64>, image: &Image) -> Result<(), String> {
     match (user, image_user(image)) {

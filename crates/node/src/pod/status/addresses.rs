@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{HostIP, Pod, PodIP, PodSpec, PodStatus};
 use super::{PodSnapshot, StatusInput};
 use crate::NodeFacts;
 
-/// At most one IP of each family counts.
+/// Number of IP families. A pod has at most one IP of each.
 const FAMILIES: usize = 2;
 
 /// Sets hostIPs, and podIPs: the pod's own, or the node's with `hostNetwork`.
@@ -70,8 +70,8 @@ pub fn first_address(pod: &Pod, snapshot: &PodSnapshot, facts: &NodeFacts) -> Op
 /// The first IP of the node's family, then the first of the other one.
 fn sort_pod_ips(addresses: &[IpAddr], node: Option<IpAddr>) -> Vec<IpAddr> {
     let first = node.is_none_or(|node| node.is_ipv4());
-    let of = |v4: bool| addresses.iter().find(move |ip| ip.is_ipv4() == v4).copied();
-    of(first).into_iter().chain(of(!first)).collect()
+    let find_first = |v4: bool| addresses.iter().find(move |ip| ip.is_ipv4() == v4).copied();
+    find_first(first).into_iter().chain(find_first(!first)).collect()
 }
 
 fn reported_ips(status: &PodStatus) -> Vec<IpAddr> {

@@ -22,9 +22,9 @@ pub(super) const DISRUPTION: &str = "DisruptionTarget";
 /// A requested resize that has not started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResizePending {
-    /// Whether the node can never fulfil it (`Infeasible`), or only not now (`Deferred`).
+    /// Whether the node can never fulfil the resize (`Infeasible`); otherwise the resize waits for resources (`Deferred`).
     pub infeasible: bool,
-    /// Reason for people.
+    /// Human-readable reason.
     pub message: String,
     /// Generation of the pod that requested it.
     pub generation: Option<i64>,
@@ -62,7 +62,7 @@ pub(super) fn is_owned_by_kubelet(kind: &str) -> bool {
     .contains(&kind)
 }
 
-/// Sets all conditions: those of other writers as the API has them, then the kubelet's.
+/// Sets all conditions: first the conditions of other writers, copied from the API, then the kubelet's.
 pub(super) fn fill_conditions(
     status: &mut PodStatus,
     input: &StatusInput<'_>,
@@ -122,7 +122,6 @@ pub(super) fn clear_readiness(status: &mut PodStatus, now: k8s_openapi::jiff::Ti
 // --- Conditions ---
 
 // upstream: pkg/kubelet/status/generate.go GeneratePodReadyToStartContainersCondition
-
 fn pod_ready_to_start_containers_condition(input: &StatusInput<'_>) -> DesiredCondition {
     match pod_sandbox_changed(input.snapshot, is_host_network(input)) {
         None => DesiredCondition::holds(READY_TO_START_CONTAINERS),
@@ -196,7 +195,7 @@ fn pod_initialized_condition(
         let state = find_status(statuses, container).and_then(|status| status.state.as_ref());
         state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
     });
-    // Nor does RestartAllContainers.
+    // RestartAllContainers does not reset it either.
     let was_initialized =
         || find_condition(old.conditions.as_ref(), INITIALIZED).is_some_and(|before| before.status == "True");
     let message = container_list_message(&[("unknown", &unknown), ("incomplete", &incomplete)]);
@@ -330,12 +329,12 @@ fn resize_conditions(input: &StatusInput<'_>, old: &PodStatus) -> Vec<PodConditi
 /// The condition `DisruptionTarget` of a pod that the node terminates; kept once set.
 fn disruption_condition(input: &StatusInput<'_>, old: &PodStatus) -> Option<PodCondition> {
     let before = find_condition(old.conditions.as_ref(), DISRUPTION);
-    let Some(end) = input.termination_cause.filter(|end| end.disruption) else {
+    let Some(cause) = input.termination_cause.filter(|cause| cause.disruption) else {
         return before.cloned();
     };
     let desired = DesiredCondition {
         reason: "TerminationByKubelet",
-        message: end.message.clone(),
+        message: cause.message.clone(),
         ..DesiredCondition::holds(DISRUPTION)
     };
     Some(desired.condition(before, input))

@@ -140,7 +140,7 @@ fn set_readiness(
     };
     let started = match input.probes.startup(&instance.id) {
         Some(outcome) => outcome == ProbeOutcome::Success,
-        // A container that had started before a restart of the agent still is.
+        // Without a result, as after a restart of the agent, a container that had started counts as started.
         None => status.started == Some(true) || container.startup_probe.is_none(),
     };
     status.started = Some(started);
@@ -185,7 +185,7 @@ impl ContainerStatusBuilder<'_> {
         status
     }
 
-    /// Status of existing instances: the newest gives the state, the one before it the last state.
+    /// Status of a container with instances: the newest one determines the state, the one before it the last state.
     fn status_of_existing(
         &self,
         container: &core::Container,
@@ -225,19 +225,14 @@ impl ContainerStatusBuilder<'_> {
         status
     }
 
-    fn state(
-        &self,
-        instance: &Container,
-        old: Option<&ContainerStatus>,
-        should_container_be_restarted: &mut i32,
-    ) -> State {
+    fn state(&self, instance: &Container, old: Option<&ContainerStatus>, restarts: &mut i32) -> State {
         let old_state = old.and_then(|old| old.state.as_ref());
         let old_count = old.map_or(0, |old| old.restart_count);
         match &instance.state {
             ContainerState::Running { started } => {
                 let ended = old_state.is_some_and(|state| state.terminated.is_some());
                 if ended && old_count >= restart_count(instance) {
-                    *should_container_be_restarted = old_count.saturating_add(1);
+                    *restarts = old_count.saturating_add(1);
                 }
                 State {
                     running: Some(ContainerStateRunning {
@@ -252,8 +247,8 @@ impl ContainerStatusBuilder<'_> {
                 old_state.cloned().unwrap_or_default()
             }
             ContainerState::Unknown if old_state.is_some_and(|state| state.running.is_some()) => {
-                // It ran and its state is lost: reporting it as waiting would mean that it never ran.
-                *should_container_be_restarted = old_count.saturating_add(1);
+                // The container ran, and the runtime lost its state: the state waiting would mean that it never ran.
+                *restarts = old_count.saturating_add(1);
                 lost_state(
                     if self.restarting_all {
                         RESTARTING_ALL
@@ -271,8 +266,10 @@ impl ContainerStatusBuilder<'_> {
     }
 
     fn terminated(&self, instance: &Container, exit: &ContainerExit) -> State {
-        let left = self.input.messages.get(&instance.id).map_or("", String::as_str);
-        let parts = [&*exit.message, left].into_iter().filter(|part| !part.is_empty());
+        let message_text = self.input.messages.get(&instance.id).map_or("", String::as_str);
+        let parts = [&*exit.message, message_text]
+            .into_iter()
+            .filter(|part| !part.is_empty());
         let message = parts.collect::<Vec<_>>().join(": ");
         State {
             terminated: Some(ContainerStateTerminated {

@@ -1,4 +1,4 @@
-//! Which part of a computed status is written, and when.
+//! Decides which part of a computed status is written to the API.
 
 use k8s_openapi::{
     api::core::v1::{ContainerState, ContainerStatus, Pod, PodSpec, PodStatus},
@@ -19,8 +19,8 @@ use crate::pod::spec::pod_resources;
 /// Maximum size of all termination messages of a pod, in bytes.
 const MAX_TERMINATION_MESSAGES: usize = 12 * 1024;
 
-/// The status to write to the API. While containers may run, a terminal phase is withheld: others would reuse resources that
-/// the pod still holds.
+/// The status to write to the API. While containers may run, a terminal phase is withheld: controllers and the
+/// scheduler would reuse resources that the pod still holds.
 // upstream: pkg/kubelet/status/status_manager.go mergePodStatus
 pub fn merge_pod_status(
     pod: &Pod,

@@ -1,24 +1,24 @@
 //! Computes the status of a pod from the state of the runtime. Pure.
 //!
 //! ```text
-//! snapshot    what the runtime has of the pod, newest first
+//! snapshot    sandboxes and containers of the pod, newest first
 //! restart     whether an exited container is restarted
 //! containers  one status for each container
 //! phase       Pending, Running, Succeeded, Failed
-//! conditions  PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled and those of others
+//! conditions  PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled, and conditions of other writers
 //! addresses   of the pod and of its node
 //! merge       the status written while containers may still run, and the final status
 //! ```
 //!
 //! Usage: [`generate_api_pod_status`] at each sync of a pod. Its result is the next [`StatusInput::previous`]; its
-//! phase shows whether the pod has finished. It is written as [`merge_pod_status`] returns it. After everything of the pod was
-//! removed, [`terminated_status`] is the final status.
+//! phase shows whether the pod has finished. It is written as [`merge_pod_status`] returns it. After all containers of the pod
+//! have terminated, [`terminated_status`] is the final status.
 //!
 //! Promises:
-//! - A pod that Succeeded or Failed stays so.
+//! - A terminal phase (Succeeded or Failed) never changes.
 //! - Restart counts never decrease.
 //! - The transition time of a condition changes only with its status.
-//! - The same input gives the same status: one that equals the written one need not be written.
+//! - The same input gives the same status: a status that equals the written one is not written again.
 
 mod addresses;
 mod conditions;
@@ -53,9 +53,9 @@ pub struct StatusInput<'a> {
     pub pod: &'a Pod,
     /// The previous result; `None` after a start of the agent: then the status in the API counts.
     pub previous: Option<&'a PodStatus>,
-    /// What the runtime has of the pod.
+    /// The sandboxes and containers of the pod.
     pub snapshot: &'a PodSnapshot,
-    /// Results of its probes.
+    /// Probe results of the containers.
     pub probes: &'a ProbeResults,
     /// Why containers wait, by name: `ImagePullBackOff`, `CrashLoopBackOff`, `CreateContainerConfigError` ...
     pub waiting: &'a BTreeMap<String, WaitingReason>,
@@ -73,7 +73,7 @@ pub struct StatusInput<'a> {
     pub facts: &'a NodeFacts,
     /// State of the pod worker.
     pub worker_state: PodWorkerState,
-    /// Why the pod is terminated, if the node decided so.
+    /// Why the node terminates the pod, if it does.
     pub termination_cause: Option<&'a TerminationCause>,
     /// Current time.
     pub now: Timestamp,
@@ -84,7 +84,7 @@ pub struct StatusInput<'a> {
 pub struct WaitingReason {
     /// `CamelCase` reason.
     pub reason: String,
-    /// Message for people.
+    /// Human-readable message.
     pub message: String,
 }
 
@@ -97,16 +97,16 @@ pub enum PodWorkerState {
     Syncing,
     /// Containers are being stopped; some may still run.
     Terminating,
-    /// No container runs, or ever will again.
+    /// No container runs, and none will be started.
     Terminated,
 }
 
-/// Why a pod has to terminate, whatever its containers do: its phase becomes Failed.
+/// Why the node terminates a pod. The phase becomes Failed, whatever the exit codes of the containers are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TerminationCause {
     /// `CamelCase` reason: `Evicted`, `DeadlineExceeded`, `Terminated` ...
     pub reason: String,
-    /// Message for people.
+    /// Human-readable message.
     pub message: String,
     /// Whether the pod gets the condition `DisruptionTarget`.
     pub disruption: bool,
@@ -163,10 +163,10 @@ fn resolve_phase(status: &mut PodStatus, input: &StatusInput<'_>, api: &PodStatu
         status.reason = non_empty(&old.reason).or_else(|| non_empty(&api.reason));
         status.message = non_empty(&old.message).or_else(|| non_empty(&api.message));
     }
-    if let Some(end) = input.termination_cause {
+    if let Some(cause) = input.termination_cause {
         status.phase = Some(phase::FAILED.to_owned());
-        status.reason = Some(end.reason.clone());
-        status.message = Some(end.message.clone());
+        status.reason = Some(cause.reason.clone());
+        status.message = Some(cause.message.clone());
     }
     if is_terminal(api) {
         status.phase.clone_from(&api.phase);
@@ -187,7 +187,7 @@ fn is_static_pod(pod: &Pod) -> bool {
     source.is_some_and(|source| source != "api")
 }
 
-/// A timestamp in whole seconds, as statuses have it.
+/// Truncates a timestamp to whole seconds, the resolution of `Time` in the API.
 fn truncate_to_seconds(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }

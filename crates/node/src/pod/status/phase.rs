@@ -36,19 +36,19 @@ struct ContainerCounts {
     succeeded: usize,
 }
 
-/// State of a container by its status.
+/// State of a container according to its status.
 enum ContainerPhase<'a> {
     Unknown,
     Running {
         started: bool,
     },
     Terminated(&'a ContainerStateTerminated),
-    /// Waiting for a restart.
-    WaitingAgain(&'a ContainerStateTerminated),
-    WaitingReason,
+    /// Terminated, and waiting for a restart.
+    WaitingForRestart(&'a ContainerStateTerminated),
+    Waiting,
 }
 
-/// The phase by the statuses of the containers.
+/// Computes the phase from the container statuses.
 // upstream: pkg/kubelet/kubelet_pods.go getPhase
 pub(super) fn get_phase(input: &StatusInput<'_>, spec: &PodSpec, status: &PodStatus) -> &'static str {
     let counts = ContainerCounts::of(spec, status);
@@ -70,8 +70,8 @@ pub(super) fn get_phase(input: &StatusInput<'_>, spec: &PodSpec, status: &PodSta
     if counts.running > 0 {
         return RUNNING;
     }
-    let exited = input.worker_state == PodWorkerState::Terminated && !is_static_pod(input.pod);
-    if !exited && counts.stopped != counts.stopped_for_good {
+    let is_terminated = input.worker_state == PodWorkerState::Terminated && !is_static_pod(input.pod);
+    if !is_terminated && counts.stopped != counts.stopped_for_good {
         return RUNNING;
     }
     if counts.stopped == counts.succeeded {
@@ -103,13 +103,13 @@ impl ContainerCounts {
 
     fn init(&mut self, container_phase: &ContainerPhase<'_>, spec: &PodSpec, container: &Container) {
         match container_phase {
-            ContainerPhase::Terminated(exited) | ContainerPhase::WaitingAgain(exited) => {
+            ContainerPhase::Terminated(exited) | ContainerPhase::WaitingForRestart(exited) => {
                 if exited.exit_code != 0 && !will_restart(spec, container, exited) {
                     self.initialization_failed += 1;
                 }
             }
-            ContainerPhase::Unknown | ContainerPhase::Running { .. } | ContainerPhase::WaitingReason => {
-                self.initializing += 1
+            ContainerPhase::Unknown | ContainerPhase::Running { .. } | ContainerPhase::Waiting => {
+                self.initializing += 1;
             }
         }
     }
@@ -122,20 +122,21 @@ impl ContainerCounts {
                 self.running += 1;
                 self.sidecars_starting += usize::from(!started);
             }
-            ContainerPhase::WaitingReason => {
+            ContainerPhase::Waiting => {
                 self.waiting += 1;
                 self.sidecars_starting += 1;
             }
-            ContainerPhase::Terminated(_) | ContainerPhase::WaitingAgain(_) => {}
+            ContainerPhase::Terminated(_) | ContainerPhase::WaitingForRestart(_) => {}
         }
     }
 
     fn regular(&mut self, container_phase: &ContainerPhase<'_>, spec: &PodSpec, container: &Container) {
-        let (ContainerPhase::Terminated(exited) | ContainerPhase::WaitingAgain(exited)) = container_phase
+        let (ContainerPhase::Terminated(exited) | ContainerPhase::WaitingForRestart(exited)) =
+            container_phase
         else {
             match container_phase {
                 ContainerPhase::Running { .. } => self.running += 1,
-                ContainerPhase::WaitingReason => self.waiting += 1,
+                ContainerPhase::Waiting => self.waiting += 1,
                 _ => self.unknown += 1,
             }
             return;
@@ -173,5 +174,5 @@ fn container_phase<'a>(statuses: &'a [ContainerStatus], container: &Container) -
         .last_state
         .as_ref()
         .and_then(|last| last.terminated.as_ref());
-    last.map_or(ContainerPhase::WaitingReason, ContainerPhase::WaitingAgain)
+    last.map_or(ContainerPhase::Waiting, ContainerPhase::WaitingForRestart)
 }

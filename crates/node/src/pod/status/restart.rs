@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, PodSpec, PodSt
 use super::PodSnapshot;
 use crate::runtime::ContainerState;
 
-/// Action of a restart rule that should_container_be_restarted all containers of the pod (KEP-5532).
+/// Action of a restart rule that restarts all containers of the pod (KEP-5532).
 const RESTART_ALL: &str = "RestartAllContainers";
 
 /// Whether an init container is a sidecar (KEP-753).
@@ -49,7 +49,7 @@ fn find_matching_restart_rule(container: &Container, code: i32) -> Option<&Conta
     })
 }
 
-/// Whether some restart rule should_container_be_restarted all containers.
+/// Whether the pod has a restart rule that restarts all containers.
 // upstream: pkg/api/v1/pod/util.go AllContainersCouldRestart
 pub fn could_restart_all(spec: &PodSpec) -> bool {
     let mut rules =
@@ -57,14 +57,15 @@ pub fn could_restart_all(spec: &PodSpec) -> bool {
     rules.any(|rule| rule.action == RESTART_ALL)
 }
 
-/// Whether all containers have to be removed and restarted: one exited and a rule says so, or this is in progress already.
+/// Whether all containers have to be removed and restarted: a restart rule matches the exit code of
+/// one of them, or the restart is in progress already.
 // upstream: pkg/kubelet/container/helpers.go ShouldAllContainersRestart
 pub fn should_all_containers_restart(spec: &PodSpec, snapshot: &PodSnapshot, status: &PodStatus) -> bool {
-    let under_way = super::find_condition(
+    let in_progress = super::find_condition(
         status.conditions.as_ref(),
         super::conditions::ALL_CONTAINERS_RESTARTING,
     );
-    if under_way.is_some_and(|condition| condition.status == "True") {
+    if in_progress.is_some_and(|condition| condition.status == "True") {
         return true;
     }
     all_containers(spec).any(|container| {

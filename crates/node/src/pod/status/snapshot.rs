@@ -1,4 +1,4 @@
-//! What the runtime has of one pod.
+//! The sandboxes and containers of one pod, as the runtime lists them.
 // upstream: pkg/kubelet/container/runtime.go PodStatus
 
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ pub struct PodSnapshot {
 // --- PodSnapshot ---
 
 impl PodSnapshot {
-    /// From the runtime's lists, in any order.
+    /// Creates a snapshot from the runtime's lists, which may have any order.
     pub fn new(mut sandboxes: Vec<Sandbox>, mut containers: Vec<Container>) -> Self {
         // Clocks of runtimes are coarse: with equal creation times the higher attempt is newer.
         sandboxes.sort_by_key(|sandbox| std::cmp::Reverse((sandbox.created, sandbox.attempt)));

@@ -1,4 +1,4 @@
-//! What is actions_for, of what is asked for and what is there.
+//! Actions computed from the spec of a pod and the state of the runtime.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ fn actions_for(pod: &Pod, snapshot: &PodSnapshot, probes: &ProbeResults) -> PodA
     compute_pod_actions(&input, false)
 }
 
-/// With one good sandbox: `kill pod`, what is ended and what is started, in describe.
+/// Describes the actions for a pod with a usable sandbox: `kill pod`, the containers to kill, and the containers to start.
 fn describe(pod: &Pod, states: &[(&str, &str)]) -> String {
     describe_with(pod, states, &ProbeResults::default())
 }
@@ -89,31 +89,16 @@ fn describe_with(pod: &Pod, states: &[(&str, &str)], probes: &ProbeResults) -> S
         .map(|(name, state)| instance(pod, 0, name, state))
         .collect();
     let snapshot = PodSnapshot::new(vec![sandbox(0, SandboxState::Ready)], containers);
-    let compute_pod_actions = actions_for(pod, &snapshot, probes);
-    let mut describe = Vec::new();
-    if compute_pod_actions.kill_pod {
-        describe.push("kill pod".to_owned());
+    let actions = actions_for(pod, &snapshot, probes);
+    let mut parts = Vec::new();
+    if actions.kill_pod {
+        parts.push("kill pod".to_owned());
     }
-    describe.extend(
-        compute_pod_actions
-            .kill
-            .iter()
-            .map(|kill| format!("kill {}", kill.name)),
-    );
-    describe.extend(
-        compute_pod_actions
-            .ephemeral
-            .iter()
-            .map(|at| format!("ephemeral {at}")),
-    );
-    describe.extend(compute_pod_actions.init.iter().map(|at| format!("init {at}")));
-    describe.extend(
-        compute_pod_actions
-            .regular
-            .iter()
-            .map(|at| format!("regular {at}")),
-    );
-    describe.join(", ")
+    parts.extend(actions.kill.iter().map(|kill| format!("kill {}", kill.name)));
+    parts.extend(actions.ephemeral.iter().map(|at| format!("ephemeral {at}")));
+    parts.extend(actions.init.iter().map(|at| format!("init {at}")));
+    parts.extend(actions.regular.iter().map(|at| format!("regular {at}")));
+    parts.join(", ")
 }
 
 fn two(policy: &str) -> Pod {
@@ -172,9 +157,9 @@ fn failed_probes_kill_containers() {
             instance(&two("Always"), 0, "b", "run"),
         ],
     );
-    let compute_pod_actions = actions_for(&two("Always"), &snapshot, &probes);
+    let actions = actions_for(&two("Always"), &snapshot, &probes);
     assert_eq!(
-        compute_pod_actions.kill[0].message,
+        actions.kill[0].message,
         "Container a failed liveness probe, will be restarted"
     );
 }
@@ -190,12 +175,12 @@ fn changed_image_restarts_the_container() {
         ],
     );
     changed.spec.as_mut().unwrap().containers[1].image = Some("other".to_owned());
-    let compute_pod_actions = actions_for(&changed, &snapshot, &ProbeResults::default());
+    let actions = actions_for(&changed, &snapshot, &ProbeResults::default());
     assert_eq!(
-        compute_pod_actions.kill[0].message,
+        actions.kill[0].message,
         "Container b definition changed, will be restarted"
     );
-    assert_eq!(compute_pod_actions.regular, [1]);
+    assert_eq!(actions.regular, [1]);
 }
 
 #[test]
@@ -237,16 +222,19 @@ fn next_init_container_waits_for_sidecar_startup_probe() {
         json!({"initContainers": [slow, container("j")], "containers": [container("a")]}),
     );
     let id = ContainerId("s-0".to_owned());
-    let found = |outcome| ProbeResults::default().with(&id, ProbeKind::Startup, outcome);
+    let startup_result = |outcome| ProbeResults::default().with(&id, ProbeKind::Startup, outcome);
     let states = [("s", "run")];
     assert_eq!(describe(&pod, &states), "");
-    assert_eq!(describe_with(&pod, &states, &found(ProbeOutcome::Unknown)), "");
     assert_eq!(
-        describe_with(&pod, &states, &found(ProbeOutcome::Success)),
+        describe_with(&pod, &states, &startup_result(ProbeOutcome::Unknown)),
+        ""
+    );
+    assert_eq!(
+        describe_with(&pod, &states, &startup_result(ProbeOutcome::Success)),
         "init 1"
     );
     assert_eq!(
-        describe_with(&pod, &states, &found(ProbeOutcome::Failure)),
+        describe_with(&pod, &states, &startup_result(ProbeOutcome::Failure)),
         "kill s, init 0"
     );
 }
@@ -262,9 +250,12 @@ fn ephemeral_containers_start_once() {
 
 #[test]
 fn unusable_sandbox_restarts_the_pod() {
-    let replaces = |attempt, replaces| Some(NewSandbox { attempt, replaces });
+    let new_sandbox = |attempt, replaces| Some(NewSandbox { attempt, replaces });
     let fresh = actions_for(&two("Always"), &PodSnapshot::default(), &ProbeResults::default());
-    assert_eq!((fresh.sandbox, fresh.regular), (replaces(0, false), vec![0, 1]));
+    assert_eq!(
+        (fresh.sandbox, fresh.regular),
+        (new_sandbox(0, false), vec![0, 1])
+    );
 
     let dead = |pod: &Pod, states: &[(&str, &str)]| {
         let containers = states
@@ -273,58 +264,44 @@ fn unusable_sandbox_restarts_the_pod() {
             .collect();
         PodSnapshot::new(vec![sandbox(0, SandboxState::NotReady)], containers)
     };
-    let pod_of = two("OnFailure");
-    let compute_pod_actions = actions_for(
-        &pod_of,
-        &dead(&pod_of, &[("a", "0"), ("b", "137")]),
+    let on_failure = two("OnFailure");
+    let actions = actions_for(
+        &on_failure,
+        &dead(&on_failure, &[("a", "0"), ("b", "137")]),
         &ProbeResults::default(),
     );
     assert_eq!(
-        (
-            compute_pod_actions.kill_pod,
-            compute_pod_actions.sandbox,
-            compute_pod_actions.regular
-        ),
-        (true, replaces(1, true), vec![1])
+        (actions.kill_pod, actions.sandbox, actions.regular),
+        (true, new_sandbox(1, true), vec![1])
     );
-    let compute_pod_actions = actions_for(
-        &pod_of,
-        &dead(&pod_of, &[("a", "0"), ("b", "0")]),
+    let actions = actions_for(
+        &on_failure,
+        &dead(&on_failure, &[("a", "0"), ("b", "0")]),
         &ProbeResults::default(),
     );
-    assert_eq!(
-        (compute_pod_actions.kill_pod, compute_pod_actions.sandbox),
-        (true, None)
-    );
+    assert_eq!((actions.kill_pod, actions.sandbox), (true, None));
     let never = two("Never");
-    let compute_pod_actions = actions_for(&never, &dead(&never, &[("a", "1")]), &ProbeResults::default());
-    assert_eq!(
-        (compute_pod_actions.kill_pod, compute_pod_actions.sandbox),
-        (true, None)
-    );
+    let actions = actions_for(&never, &dead(&never, &[("a", "1")]), &ProbeResults::default());
+    assert_eq!((actions.kill_pod, actions.sandbox), (true, None));
     // Never started: retried.
-    let compute_pod_actions = actions_for(&never, &dead(&never, &[]), &ProbeResults::default());
+    let actions = actions_for(&never, &dead(&never, &[]), &ProbeResults::default());
     assert_eq!(
-        (compute_pod_actions.sandbox, compute_pod_actions.regular),
-        (replaces(1, true), vec![0, 1])
+        (actions.sandbox, actions.regular),
+        (new_sandbox(1, true), vec![0, 1])
     );
 
     let init = pod(
         "web",
         json!({"initContainers": [container("i")], "containers": [container("a")]}),
     );
-    let compute_pod_actions = actions_for(
+    let actions = actions_for(
         &init,
         &dead(&init, &[("i", "0"), ("a", "137")]),
         &ProbeResults::default(),
     );
     assert_eq!(
-        (
-            compute_pod_actions.sandbox,
-            compute_pod_actions.init,
-            compute_pod_actions.regular
-        ),
-        (replaces(1, true), vec![0], vec![])
+        (actions.sandbox, actions.init, actions.regular),
+        (new_sandbox(1, true), vec![0], vec![])
     );
 
     let two_ready = PodSnapshot::new(
@@ -332,28 +309,28 @@ fn unusable_sandbox_restarts_the_pod() {
         vec![],
     );
     assert_eq!(
-        actions_for(&pod_of, &two_ready, &ProbeResults::default()).sandbox,
-        replaces(2, true)
+        actions_for(&on_failure, &two_ready, &ProbeResults::default()).sandbox,
+        new_sandbox(2, true)
     );
     let mut no_address = sandbox(0, SandboxState::Ready);
     no_address.addresses.clear();
     let snapshot = PodSnapshot::new(vec![no_address], vec![]);
     assert_eq!(
-        actions_for(&pod_of, &snapshot, &ProbeResults::default()).sandbox,
-        replaces(1, true)
+        actions_for(&on_failure, &snapshot, &ProbeResults::default()).sandbox,
+        new_sandbox(1, true)
     );
 }
 
 #[test]
 fn restart_all_rule_removes_the_triggering_container_last() {
-    let mut asking = container("a");
-    asking["restartPolicy"] = "Never".into();
-    asking["restartPolicyRules"] =
+    let mut trigger = container("a");
+    trigger["restartPolicy"] = "Never".into();
+    trigger["restartPolicyRules"] =
         json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}]);
     let pod = pod(
         "web",
         json!({"restartPolicy": "Never", "initContainers": [container("i")],
-        "containers": [asking, container("b")]}),
+        "containers": [trigger, container("b")]}),
     );
     let containers = vec![
         instance(&pod, 0, "a", "42"),

@@ -35,7 +35,7 @@ pub(super) struct Harness {
     pub(super) clock: Clock,
     pub(super) settings: PodSettings,
     pub(super) facts: watch::Sender<Arc<NodeFacts>>,
-    pub(super) has_runtime: watch::Sender<Option<Arc<dyn Runtime>>>,
+    pub(super) detected_runtime: watch::Sender<Option<Arc<dyn Runtime>>>,
     _directory: TempDir,
 }
 
@@ -64,7 +64,7 @@ impl Harness {
             api: FakeApi::with_clock(clock.clone()),
             settings: PodSettings::new(directory.path().to_owned(), directory.path().join("logs")),
             facts: watch::Sender::new(Arc::new(facts)),
-            has_runtime: watch::Sender::new(Some(found)),
+            detected_runtime: watch::Sender::new(Some(found)),
             sources: Arc::default(),
             runtime,
             clock,
@@ -77,7 +77,7 @@ impl Harness {
         let client = self.api.client();
         let events = Arc::new(EventBroadcaster::new(client.clone()).clock(self.clock.clone()));
         let recorder = events.recorder("kubelet").style(EventApi::Core);
-        let runtime = self.has_runtime.subscribe();
+        let runtime = self.detected_runtime.subscribe();
         let facts = self.facts.subscribe();
         let probe_manager = ProbeManager::new(
             runtime.clone(),
@@ -167,7 +167,7 @@ impl Harness {
         });
     }
 
-    /// What users were events so far, as `reason: message`.
+    /// The recorded events, as `reason: message`.
     pub(super) fn events(&self) -> Vec<String> {
         let events: Vec<Event> = self.api.list();
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
@@ -191,7 +191,7 @@ impl Harness {
 }
 
 /// A pod of this node.
-#[expect(clippy::needless_pass_by_value, reason = "every caller has just made it")]
+#[expect(clippy::needless_pass_by_value, reason = "callers pass JSON literals")]
 pub(super) fn pod(name: &str, spec: Value) -> Pod {
     let mut value = json!({
         "apiVersion": "v1", "kind": "Pod",

@@ -22,23 +22,23 @@ async fn restarted_agent_keeps_running_containers() {
         "web",
         json!({"containers": [container("main"), container("more")]}),
     );
-    harness.pod("gone", json!({"containers": [container("main")]}));
+    harness.pod("deleted", json!({"containers": [container("main")]}));
     harness.until_phase("web", "Running").await;
-    harness.until_phase("gone", "Running").await;
+    harness.until_phase("deleted", "Running").await;
     let before = harness.status("web");
     drop(agent);
-    harness.api.remove::<Pod>("default", "gone");
-    let made = harness.runtime.count("create_container");
+    harness.api.remove::<Pod>("default", "deleted");
+    let created = harness.runtime.count("create_container");
     let started = harness.runtime.count("start_container");
     let _agent = harness.start_agent();
     harness
         .until_true(|| harness.runtime.running() == ["web/main#0", "web/more#0"])
         .await;
     harness
-        .until_true(|| !harness.settings.directory("u-gone").exists())
+        .until_true(|| !harness.settings.directory("u-deleted").exists())
         .await;
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!(harness.runtime.count("create_container"), made);
+    assert_eq!(harness.runtime.count("create_container"), created);
     assert_eq!(harness.runtime.count("start_container"), started);
     assert_eq!(harness.status("web"), before);
 }
@@ -63,8 +63,8 @@ async fn orphans_are_not_removed_before_the_informer_synced() {
     assert_eq!(harness.runtime.running(), ["web/main#0"]);
 }
 
-/// A pod with hooks, init containers and a sidecar.
-fn make(harness: &Harness) {
+/// Creates a pod with an init container, a sidecar and two containers.
+fn create_web_pod(harness: &Harness) {
     harness.runtime.set_programs(
         "first",
         &[FakeProgram::Exit {
@@ -83,7 +83,7 @@ fn make(harness: &Harness) {
 
 const RUNNING: [&str; 3] = ["web/main#0", "web/more#0", "web/sidecar#0"];
 
-async fn runs(harness: &Harness) {
+async fn wait_until_running(harness: &Harness) {
     harness
         .until("web", |status| {
             status["phase"] == "Running" && status["containerStatuses"][1]["ready"] == true
@@ -98,25 +98,25 @@ async fn runs(harness: &Harness) {
 
 #[tokio::test(start_paused = true)]
 async fn start_interrupted_at_any_runtime_call_is_resumed() {
-    for cut in [Interruption::Before, Interruption::After] {
+    for interruption in [Interruption::Before, Interruption::After] {
         for call in 1.. {
             let harness = Harness::new();
             let agent = harness.start_agent();
-            harness.runtime.interrupt_at(call, cut);
-            make(&harness);
+            harness.runtime.interrupt_at(call, interruption);
+            create_web_pod(&harness);
             let finished = tokio::select! {
                 () = harness.runtime.wait_until_interrupted() => false,
-                () = runs(&harness) => true,
+                () = wait_until_running(&harness) => true,
             };
             drop(agent);
             harness.runtime.remove_faults();
             let _agent = harness.start_agent();
-            runs(&harness).await;
+            wait_until_running(&harness).await;
             let all = harness.runtime.all_containers();
             assert_eq!(
                 all,
                 ["web/first#0", "web/main#0", "web/more#0", "web/sidecar#0"],
-                "cut {cut:?} {call}"
+                "interrupted {interruption:?} call {call}"
             );
             if finished {
                 assert!(call > 10, "there are more calls than {call}");
@@ -128,13 +128,13 @@ async fn start_interrupted_at_any_runtime_call_is_resumed() {
 
 #[tokio::test(start_paused = true)]
 async fn termination_interrupted_at_any_runtime_call_is_resumed() {
-    for cut in [Interruption::Before, Interruption::After] {
+    for interruption in [Interruption::Before, Interruption::After] {
         for call in 1.. {
             let harness = Harness::new();
             let agent = harness.start_agent();
-            make(&harness);
-            runs(&harness).await;
-            harness.runtime.interrupt_at(call, cut);
+            create_web_pod(&harness);
+            wait_until_running(&harness).await;
+            harness.runtime.interrupt_at(call, interruption);
             harness.delete("web", 10);
             let finished = tokio::select! {
                 () = harness.runtime.wait_until_interrupted() => false,
@@ -146,7 +146,7 @@ async fn termination_interrupted_at_any_runtime_call_is_resumed() {
             harness.until_true(|| harness.get("web").is_none()).await;
             assert!(
                 harness.runtime.all_containers().is_empty(),
-                "cut {cut:?} {call}: {:?}",
+                "interrupted {interruption:?} call {call}: {:?}",
                 harness.runtime.all_containers()
             );
             assert_eq!(harness.runtime.sandbox_count(SandboxState::NotReady), 0);
@@ -169,12 +169,12 @@ async fn failed_status_writes_are_retried_and_nothing_starts_twice() {
             harness.api.faults().lose_write_after(write / 2);
         }
         let agent = harness.start_agent();
-        make(&harness);
+        create_web_pod(&harness);
         harness.until_true(|| harness.runtime.running() == RUNNING).await;
         drop(agent);
         harness.api.faults().clear();
         let _agent = harness.start_agent();
-        runs(&harness).await;
+        wait_until_running(&harness).await;
         harness.delete("web", 5);
         harness.until_true(|| harness.get("web").is_none()).await;
         assert!(harness.runtime.all_containers().is_empty());

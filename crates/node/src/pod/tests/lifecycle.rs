@@ -41,8 +41,8 @@ async fn idle_pod_causes_no_runtime_calls_or_status_writes() {
     let calls = harness.runtime.calls().len();
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(harness.api.writes().len(), 0, "{:?}", harness.api.writes());
-    let asked = harness.runtime.calls().len() - calls;
-    assert!(asked <= 80, "{asked} calls in ten idle minutes");
+    let new_calls = harness.runtime.calls().len() - calls;
+    assert!(new_calls <= 80, "{new_calls} calls in ten idle minutes");
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,7 +152,7 @@ async fn missing_image_reports_image_pull_backoff() {
         "Back-off pulling image \"nowhere:1\": ErrImagePull: nowhere:1: not found"
     );
     harness.until_event("Failed: Error: ErrImagePull").await;
-    let _there = harness.runtime.clone().with_registry_image("nowhere:1");
+    let _image = harness.runtime.clone().with_registry_image("nowhere:1");
     harness.until_phase("web", "Running").await;
 }
 
@@ -243,6 +243,38 @@ async fn container_starts_when_missing_config_map_is_created() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_failed_volume_has_its_own_event() {
+    let harness = Harness::new();
+    let _agent = harness.start_agent();
+    let mut main = container("main");
+    main["volumeMounts"] = json!([
+        {"name": "one", "mountPath": "/one"},
+        {"name": "two", "mountPath": "/two"},
+        {"name": "data", "mountPath": "/data"},
+    ]);
+    harness.pod(
+        "web",
+        json!({
+            "containers": [main],
+            "volumes": [
+                {"name": "one", "configMap": {"name": "first"}},
+                {"name": "two", "configMap": {"name": "second"}},
+                {"name": "data", "persistentVolumeClaim": {"claimName": "missing"}},
+            ],
+        }),
+    );
+    for message in [
+        "FailedMount: MountVolume.SetUp failed for volume \"one\" : configmap \"first\" not found",
+        "FailedMount: MountVolume.SetUp failed for volume \"two\" : configmap \"second\" not found",
+        "FailedMount: Unable to attach or mount volumes: unmounted volumes=[data one two], unattached volumes=[], \
+        failed to process volumes=[data]: error processing PVC default/missing: failed to fetch PVC from API server: \
+        persistentvolumeclaims \"missing\" not found",
+    ] {
+        harness.until_event(message).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn changed_image_starts_a_new_container() {
     let harness = Harness::new();
     let _other = harness.runtime.clone().with_image("busybox:2");
@@ -278,26 +310,26 @@ async fn resizes_in_place_or_defers() {
             .cpu_quota
     };
     assert_eq!(quota(), Some(50_000));
-    let ask = |cpu: &str, generation: i64| {
+    let request_resize = |cpu: &str, generation: i64| {
         let resources = serde_json::from_value(with(cpu)).unwrap();
         harness.api.edit::<Pod>("default", "web", |pod| {
             pod.metadata.generation = Some(generation);
             pod.spec.as_mut().unwrap().containers[0].resources = Some(resources);
         });
     };
-    ask("1", 2);
+    request_resize("1", 2);
     harness.until_true(|| quota() == Some(100_000)).await;
     assert_eq!(harness.runtime.running(), ["web/main#0"]);
-    let events =
+    let is_resized =
         |status: &serde_json::Value| status["containerStatuses"][0]["resources"]["limits"]["cpu"] == "1";
-    harness.until("web", events).await;
-    ask("3", 3);
+    harness.until("web", is_resized).await;
+    request_resize("3", 3);
     let status = harness
         .until("web", |status| !condition(status, "PodResizePending").is_null())
         .await;
     assert_eq!(condition(&status, "PodResizePending")["reason"], "Infeasible");
     assert_eq!(quota(), Some(100_000));
-    ask("1", 4);
+    request_resize("1", 4);
     harness
         .until("web", |status| condition(status, "PodResizePending").is_null())
         .await;
@@ -326,15 +358,15 @@ async fn failed_post_start_hook_kills_the_container() {
 #[tokio::test(start_paused = true)]
 async fn without_a_runtime_pods_wait_and_can_be_deleted() {
     let harness = Harness::new();
-    let runtime = harness.has_runtime.send_replace(None);
+    let runtime = harness.detected_runtime.send_replace(None);
     let _agent = harness.start_agent();
     harness.pod("web", json!({"containers": [container("main")]}));
-    harness.pod("gone", json!({"containers": [container("main")]}));
+    harness.pod("deleted", json!({"containers": [container("main")]}));
     tokio::time::sleep(10 * SECOND).await;
     assert_eq!(harness.status("web")["phase"], "Pending");
-    harness.delete("gone", 30);
-    harness.until_true(|| harness.get("gone").is_none()).await;
-    harness.has_runtime.send_replace(runtime);
+    harness.delete("deleted", 30);
+    harness.until_true(|| harness.get("deleted").is_none()).await;
+    harness.detected_runtime.send_replace(runtime);
     harness.until_phase("web", "Running").await;
 }
 

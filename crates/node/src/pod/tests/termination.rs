@@ -108,11 +108,11 @@ async fn pre_stop_hooks_run_first_and_sidecars_stop_last() {
         .iter()
         .filter(|call| call.starts_with("stop_container"))
         .collect();
-    let made: Vec<_> = calls
+    let starts: Vec<_> = calls
         .iter()
         .filter(|call| call.starts_with("start_container"))
         .collect();
-    let reversed: Vec<_> = made
+    let reversed: Vec<_> = starts
         .iter()
         .rev()
         .map(|call| call.replace("start", "stop"))
@@ -241,7 +241,7 @@ async fn node_shutdown_terminates_pods_by_priority() {
     let closing = agent.pods.shut_down(&bands);
     tokio::pin!(closing);
     tokio::select! {
-        () = &mut closing => panic!("the low one takes its time"),
+        () = &mut closing => panic!("the shutdown must wait for the pod with the low priority"),
         () = tokio::time::sleep(2 * SECOND) => {}
     }
     assert_eq!(harness.runtime.running(), ["high/high#0", "low/low#0"]);
@@ -269,9 +269,9 @@ async fn pod_of_the_same_name_waits_for_removal_of_the_old_one() {
     );
     harness.until_phase("web", "Running").await;
     harness.api.remove::<Pod>("default", "web");
-    let mut again = super::harness::pod("web", json!({"containers": [container("main")]}));
-    again.metadata.uid = Some("u-2".to_owned());
-    harness.api.put(&again);
+    let mut replacement = super::harness::pod("web", json!({"containers": [container("main")]}));
+    replacement.metadata.uid = Some("u-2".to_owned());
+    harness.api.put(&replacement);
     harness.until_phase("web", "Running").await;
     assert_eq!(harness.runtime.all_containers(), ["web/main#0"]);
 }

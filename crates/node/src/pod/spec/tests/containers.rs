@@ -21,19 +21,19 @@ fn container_config_follows_the_spec() {
         id: "sha256:1".to_owned(),
         ..Image::default()
     };
-    let made = container_of(&pod, &image).unwrap();
+    let config = container_of(&pod, &image).unwrap();
     assert_eq!(
-        (&*made.name, made.attempt, &*made.image, &*made.user_image),
+        (&*config.name, config.attempt, &*config.image, &*config.user_image),
         ("a", 4, "sha256:1", "busybox")
     );
-    assert_eq!(made.command, ["sh", "-c"]);
-    assert_eq!(made.args, ["echo 1 $(C) $(A) two"]);
+    assert_eq!(config.command, ["sh", "-c"]);
+    assert_eq!(config.args, ["echo 1 $(C) $(A) two"]);
     assert_eq!(
-        (&*made.working_dir, made.stdin, made.stdin_once, made.tty),
+        (&*config.working_dir, config.stdin, config.stdin_once, config.tty),
         ("/w", true, false, true)
     );
-    assert_eq!(made.env.len(), 2);
-    let found = ContainerAnnotations::parse(&made.annotations);
+    assert_eq!(config.env.len(), 2);
+    let found = ContainerAnnotations::parse(&config.annotations);
     assert_eq!(
         found.hash,
         Some(hash_container(&pod.spec.as_ref().unwrap().containers[0]))
@@ -79,7 +79,7 @@ fn ephemeral_container_joins_the_pid_namespace_of_its_target() {
         let debug =
             ephemeral_as_container(&pod.spec.as_ref().unwrap().ephemeral_containers.as_ref().unwrap()[0]);
         assert_eq!((&*debug.name, debug.image.as_deref()), ("debug", Some("i")));
-        let made = generate_container_config(&ContainerConfigInput {
+        let config = generate_container_config(&ContainerConfigInput {
             pod: &pod,
             container: &debug,
             kind,
@@ -90,6 +90,6 @@ fn ephemeral_container_joins_the_pid_namespace_of_its_target() {
             target: Some(&target),
             facts: &facts(),
         });
-        assert_eq!(made.unwrap().process_target.as_ref(), expected);
+        assert_eq!(config.unwrap().process_target.as_ref(), expected);
     }
 }

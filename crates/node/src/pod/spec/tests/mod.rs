@@ -1,9 +1,6 @@
 //! Configuration generated from pod specs.
 
-#![expect(
-    clippy::needless_pass_by_value,
-    reason = "specs are written where they are used"
-)]
+#![expect(clippy::needless_pass_by_value, reason = "callers pass JSON literals")]
 
 mod containers;
 mod resources;
@@ -32,7 +29,7 @@ fn pod(spec: Value) -> Pod {
     serde_json::from_value(pod).unwrap()
 }
 
-/// A cluster with DNS, on a machine with its own.
+/// A cluster with DNS, on a machine with its own resolver configuration.
 fn facts() -> NodeFacts {
     NodeFacts {
         addresses: vec!["192.168.0.9".parse().unwrap()],

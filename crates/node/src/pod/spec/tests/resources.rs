@@ -6,13 +6,13 @@ use super::{
 };
 use crate::runtime::ContainerResources;
 
-fn of(spec: Value) -> ContainerResources {
+fn resources_of(spec: Value) -> ContainerResources {
     let pod = pod(spec);
     generate_container_resources(&pod, &pod.spec.as_ref().unwrap().containers[0], &facts())
 }
 
 fn one(resources: Value) -> ContainerResources {
-    of(json!({"containers": [{"name": "a", "resources": resources}]}))
+    resources_of(json!({"containers": [{"name": "a", "resources": resources}]}))
 }
 
 #[test]
@@ -29,21 +29,22 @@ fn cpu_becomes_shares_and_quota() {
         (json!({"cpu": "1000"}), json!({}), 262_144, None),
     ];
     for (requests, limits, shares, quota) in cases {
-        let made = one(json!({"requests": requests, "limits": limits}));
+        let resources = one(json!({"requests": requests, "limits": limits}));
         assert_eq!(
-            (made.cpu_shares, made.cpu_quota),
+            (resources.cpu_shares, resources.cpu_quota),
             (Some(shares), quota),
             "{requests} {limits}"
         );
-        assert_eq!(made.cpu_period, quota.map(|_| 100_000));
+        assert_eq!(resources.cpu_period, quota.map(|_| 100_000));
     }
 }
 
 #[test]
 fn memory_and_hugepages_are_bytes() {
-    let made = one(json!({"limits": {"memory": "1Mi", "hugepages-2Mi": "4Mi", "hugepages-64Ki": "1Mi"}}));
-    assert_eq!(made.memory, Some(1 << 20));
-    let pages: Vec<_> = made.huge_pages.into_iter().collect();
+    let resources =
+        one(json!({"limits": {"memory": "1Mi", "hugepages-2Mi": "4Mi", "hugepages-64Ki": "1Mi"}}));
+    assert_eq!(resources.memory, Some(1 << 20));
+    let pages: Vec<_> = resources.huge_pages.into_iter().collect();
     assert_eq!(pages, [("1GB".to_owned(), 0), ("2MB".to_owned(), 4 << 20)]);
     assert_eq!(one(json!({})).memory, None);
 }
@@ -56,13 +57,13 @@ fn pod_level_limits_apply_to_containers_without_limits() {
             "containers": [{"name": "a", "resources": own}],
         })
     };
-    let without = of(spec(json!({})));
+    let without = resources_of(spec(json!({})));
     assert_eq!(
         (without.cpu_quota, without.memory),
         (Some(200_000), Some(2 << 30))
     );
     assert_eq!(without.huge_pages["2MB"], 2 << 20);
-    let with = of(spec(
+    let with = resources_of(spec(
         json!({"limits": {"cpu": "1", "memory": "1Gi", "hugepages-2Mi": "0"}}),
     ));
     assert_eq!((with.cpu_quota, with.memory), (Some(100_000), Some(1 << 30)));
@@ -76,21 +77,21 @@ fn oom_score_depends_on_memory_requests() {
     assert_eq!(one(both("100")).oom_score_adj, Some(-997));
     // Of a machine with 10,000 bytes.
     for (memory, score) in [("0", 999), ("1", 999), ("1000", 900), ("9990", 3), ("20000", 3)] {
-        let made = one(json!({"requests": {"cpu": "1", "memory": memory}}));
-        assert_eq!(made.oom_score_adj, Some(score), "{memory}");
+        let resources = one(json!({"requests": {"cpu": "1", "memory": memory}}));
+        assert_eq!(resources.oom_score_adj, Some(score), "{memory}");
     }
-    let critical = of(json!({"priority": 2_000_001_000, "containers": [{"name": "a"}]}));
+    let critical = resources_of(json!({"priority": 2_000_001_000, "containers": [{"name": "a"}]}));
     assert_eq!(critical.oom_score_adj, Some(-997));
-    // The pod-level request beyond the containers' is divided equally.
-    let asks = |memory: &str| json!({"requests": {"memory": memory}});
-    let workers = of(json!({"resources": asks("3000"), "containers": [
-        {"name": "a", "resources": asks("1000")}, {"name": "b"},
+    // The pod-level request beyond the containers' requests is divided equally.
+    let requesting = |memory: &str| json!({"requests": {"memory": memory}});
+    let with_pod_level_request = resources_of(json!({"resources": requesting("3000"), "containers": [
+        {"name": "a", "resources": requesting("1000")}, {"name": "b"},
     ]}));
-    assert_eq!(workers.oom_score_adj, Some(800));
+    assert_eq!(with_pod_level_request.oom_score_adj, Some(800));
     // A sidecar is killed no earlier than the containers it serves.
     let pod = pod(json!({
         "initContainers": [{"name": "s", "restartPolicy": "Always"}],
-        "containers": [{"name": "a", "resources": asks("1000")}],
+        "containers": [{"name": "a", "resources": requesting("1000")}],
     }));
     let sidecar = &pod.spec.as_ref().unwrap().init_containers.as_ref().unwrap()[0];
     assert_eq!(
@@ -105,9 +106,9 @@ fn node_wide_settings_apply_to_all_containers() {
     facts.machine.pids_limit = Some(100);
     facts.machine.unified_cgroups = true;
     let pod = pod(json!({"containers": [{"name": "a"}]}));
-    let made = generate_container_resources(&pod, &pod.spec.as_ref().unwrap().containers[0], &facts);
-    assert_eq!(made.pids, Some(100));
-    assert_eq!(made.unified["memory.min"], "0");
+    let resources = generate_container_resources(&pod, &pod.spec.as_ref().unwrap().containers[0], &facts);
+    assert_eq!(resources.pids, Some(100));
+    assert_eq!(resources.unified["memory.min"], "0");
 }
 
 #[test]
@@ -153,13 +154,13 @@ fn computes_the_qos_class() {
 
 #[test]
 fn pod_requests_are_the_maximum_over_its_lifetime() {
-    let asks = |cpu: &str| json!({"requests": {"cpu": cpu}, "limits": {"cpu": cpu}});
+    let requesting = |cpu: &str| json!({"requests": {"cpu": cpu}, "limits": {"cpu": cpu}});
     let pod = pod(json!({
         "overhead": {"cpu": "100m", "memory": "1Mi"},
         "initContainers": [
-            {"name": "s", "restartPolicy": "Always", "resources": asks("500m")}, {"name": "i", "resources": asks("3")},
+            {"name": "s", "restartPolicy": "Always", "resources": requesting("500m")}, {"name": "i", "resources": requesting("3")},
         ],
-        "containers": [{"name": "a", "resources": asks("1")}, {"name": "b", "resources": asks("1")}],
+        "containers": [{"name": "a", "resources": requesting("1")}, {"name": "b", "resources": requesting("1")}],
     }));
     let all = serde_json::to_value(pod_resources::pod_requests_and_limits(&pod)).unwrap();
     let expected = json!({"requests": {"cpu": "3600m", "memory": "1Mi"}, "limits": {"cpu": "3600m"}});

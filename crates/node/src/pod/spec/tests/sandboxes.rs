@@ -8,7 +8,7 @@ use crate::runtime::{NamespaceMode, Protocol};
 
 #[test]
 fn sandbox_config_follows_the_pod_spec() {
-    let made = sandbox_of(json!({
+    let config = sandbox_of(json!({
         "hostAliases": [{"ip": "1.2.3.4", "hostnames": ["a", "b"]}],
         "shareProcessNamespace": true,
         "securityContext": {
@@ -23,21 +23,21 @@ fn sandbox_config_follows_the_pod_spec() {
         ],
     }))
     .unwrap();
-    assert_eq!((made.attempt, &*made.hostname), (2, "web"));
-    assert_eq!(made.log_directory, Path::new("/logs/shop_web_u1"));
-    assert_eq!(made.labels["app"], "web");
-    assert_eq!(made.hosts[0].names, ["a", "b"]);
-    assert_eq!(made.sysctls["net.core.somaxconn"], "9");
-    assert_eq!(made.security.identity.user, Some(5));
-    assert_eq!(made.security.identity.groups, [7, 8]);
-    assert!(made.security.privileged);
-    let ports: Vec<_> = made
+    assert_eq!((config.attempt, &*config.hostname), (2, "web"));
+    assert_eq!(config.log_directory, Path::new("/logs/shop_web_u1"));
+    assert_eq!(config.labels["app"], "web");
+    assert_eq!(config.hosts[0].names, ["a", "b"]);
+    assert_eq!(config.sysctls["net.core.somaxconn"], "9");
+    assert_eq!(config.security.identity.user, Some(5));
+    assert_eq!(config.security.identity.groups, [7, 8]);
+    assert!(config.security.privileged);
+    let ports: Vec<_> = config
         .ports
         .iter()
         .map(|port| (port.protocol, port.container_port, port.host_port))
         .collect();
     assert_eq!(ports, [(Protocol::Tcp, 80, 8080), (Protocol::Udp, 53, 0)]);
-    assert_eq!(made.ports[0].host_ip, Some("127.0.0.1".parse().unwrap()));
+    assert_eq!(config.ports[0].host_ip, Some("127.0.0.1".parse().unwrap()));
 }
 
 #[test]
@@ -58,13 +58,13 @@ fn namespaces_follow_host_flags() {
     ];
     for (mut spec, expected) in cases {
         spec["containers"] = json!([{"name": "a", "ports": [{"containerPort": 1, "hostPort": 1}]}]);
-        let made = sandbox_of(spec.clone()).unwrap();
+        let config = sandbox_of(spec.clone()).unwrap();
         assert_eq!(
-            (made.network, made.process, made.ipc, made.users),
+            (config.network, config.process, config.ipc, config.users),
             expected,
             "{spec}"
         );
-        assert_eq!(made.ports.is_empty(), made.network == Node);
+        assert_eq!(config.ports.is_empty(), config.network == Node);
     }
 }
 
@@ -96,15 +96,15 @@ fn hostname_follows_the_pod() {
     ];
     for (spec, expected) in cases {
         match (sandbox_of(spec.clone()), expected) {
-            (Ok(made), Ok(name)) => assert_eq!(made.hostname, name, "{spec}"),
-            (Err(error), Err(words)) => assert!(error.to_string().starts_with(words), "{error}"),
-            (made, _) => panic!("{spec}: {made:?}"),
+            (Ok(config), Ok(name)) => assert_eq!(config.hostname, name, "{spec}"),
+            (Err(error), Err(message)) => assert!(error.to_string().starts_with(message), "{error}"),
+            (config, _) => panic!("{spec}: {config:?}"),
         }
     }
     let mut pod = pod(json!({}));
     pod.metadata.name = Some(long);
-    let made = generate_pod_sandbox_config(&pod, &facts(), 0, Path::new("/")).unwrap();
-    assert_eq!(made.hostname, "a".repeat(62));
+    let config = generate_pod_sandbox_config(&pod, &facts(), 0, Path::new("/")).unwrap();
+    assert_eq!(config.hostname, "a".repeat(62));
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn dns_policy_selects_name_servers() {
         ],
         vec!["ndots:5"],
     );
-    let machine = (vec!["9.9.9.9"], vec!["lan"], vec!["rotate", "timeout:1"]);
+    let host = (vec!["9.9.9.9"], vec!["lan"], vec!["rotate", "timeout:1"]);
     let config = json!({
         "nameservers": ["1.1.1.1"], "searches": ["x", "lan"],
         "options": [{"name": "ndots", "value": "2"}, {"name": "edns0"}],
@@ -128,13 +128,13 @@ fn dns_policy_selects_name_servers() {
         (json!({"dnsPolicy": "ClusterFirst"}), cluster.clone()),
         (
             json!({"dnsPolicy": "ClusterFirst", "hostNetwork": true}),
-            machine.clone(),
+            host.clone(),
         ),
         (
             json!({"dnsPolicy": "ClusterFirstWithHostNet", "hostNetwork": true}),
             cluster.clone(),
         ),
-        (json!({"dnsPolicy": "Default"}), machine),
+        (json!({"dnsPolicy": "Default"}), host),
         (
             json!({"dnsPolicy": "None", "dnsConfig": config}),
             (vec!["1.1.1.1"], vec!["x", "lan"], vec!["edns0", "ndots:2"]),
@@ -195,12 +195,12 @@ fn dns_limits_are_enforced_with_a_warning() {
         .dns
         .unwrap();
     assert_eq!((dns.servers.len(), dns.searches.len()), (3, 32));
-    let words: Vec<_> = dns_warnings(&many, &facts())
+    let messages: Vec<_> = dns_warnings(&many, &facts())
         .into_iter()
-        .map(|note| note.message)
+        .map(|warning| warning.message)
         .collect();
-    assert!(words[0].ends_with("the applied nameserver line is: 1.0.0.1 1.0.0.2 1.0.0.3"));
-    assert!(words[1].starts_with("Search Line limits were exceeded, some search paths have been omitted"));
+    assert!(messages[0].ends_with("the applied nameserver line is: 1.0.0.1 1.0.0.2 1.0.0.3"));
+    assert!(messages[1].starts_with("Search Line limits were exceeded, some search paths have been omitted"));
 
     let long: Vec<_> = (0..20).map(|number| format!("{number:0>200}")).collect();
     let searches = [long, vec!["x".repeat(254)]].concat();
@@ -226,7 +226,7 @@ fn hosts_file_names_the_pod_and_its_aliases() {
     assert_eq!(text, expected);
     let text = hosts_file(&pod(json!({})), &facts(), &ips[..1], "").unwrap();
     assert!(text.ends_with("ip6-allrouters\n10.0.0.7\tweb\n"));
-    let workers = hosts_file(
+    let host_network = hosts_file(
         &pod(json!({"hostNetwork": true})),
         &facts(),
         &ips,
@@ -234,7 +234,7 @@ fn hosts_file_names_the_pod_and_its_aliases() {
     )
     .unwrap();
     assert_eq!(
-        workers,
+        host_network,
         "# Kubernetes-managed hosts file (host network).\n127.0.0.1 me\n"
     );
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::runtime::{ContainerSecurity, ProcessUser, SecurityProfile};
 
-fn made(pod_context: Value, own: Value, image: &Image) -> Result<ContainerSecurity, SpecError> {
+fn container_security(pod_context: Value, own: Value, image: &Image) -> Result<ContainerSecurity, SpecError> {
     let pod = pod(json!({
         "securityContext": pod_context,
         "containers": [{"name": "a", "securityContext": own}],
@@ -25,7 +25,7 @@ fn container_security_context_overrides_the_pods() {
         "runAsUser": 1, "runAsGroup": 2, "fsGroup": 3, "supplementalGroups": [4, 5], "supplementalGroupsPolicy": "Strict",
         "seLinuxOptions": {"level": "s0"},
     });
-    let plain = made(of_pod.clone(), json!({}), &Image::default()).unwrap();
+    let plain = container_security(of_pod.clone(), json!({}), &Image::default()).unwrap();
     let expected = ProcessUser {
         user: Some(1),
         user_name: None,
@@ -36,7 +36,7 @@ fn container_security_context_overrides_the_pods() {
     assert_eq!(plain.identity, expected);
     assert_eq!(plain.selinux.unwrap(), ["", "", "", "s0"]);
     let own = json!({"runAsUser": 7, "runAsGroup": 8, "seLinuxOptions": {"type": "t"}});
-    let own = made(of_pod, own, &Image::default()).unwrap();
+    let own = container_security(of_pod, own, &Image::default()).unwrap();
     assert_eq!((own.identity.user, own.identity.group), (Some(7), Some(8)));
     assert_eq!(own.selinux.unwrap(), ["", "", "t", ""]);
 }
@@ -44,11 +44,12 @@ fn container_security_context_overrides_the_pods() {
 #[test]
 fn user_defaults_to_the_image_user() {
     let user = |image: &Image| {
-        let ProcessUser { user, user_name, .. } = made(json!({}), json!({}), image).unwrap().identity;
+        let ProcessUser { user, user_name, .. } =
+            container_security(json!({}), json!({}), image).unwrap().identity;
         (user, user_name)
     };
     assert_eq!(user(&image(Some(9), "")), (Some(9), None));
-    assert_eq!(user(&image(None, "nobody")), (None, Some("nobody".to_owned())));
+    assert_eq!(user(&image(None, "daemon")), (None, Some("daemon".to_owned())));
     assert_eq!(user(&image(None, "")), (Some(0), None));
 }
 
@@ -91,8 +92,8 @@ fn run_as_non_root_rejects_root() {
         ),
     ];
     for (own, image, expected) in cases {
-        let error = made(json!({"runAsNonRoot": true}), own.clone(), &image).err();
-        let expected = expected.map(|words| format!("{words} {of}"));
+        let error = container_security(json!({"runAsNonRoot": true}), own.clone(), &image).err();
+        let expected = expected.map(|message| format!("{message} {of}"));
         assert_eq!(error.map(|error| error.to_string()), expected, "{own}");
     }
 }
@@ -103,25 +104,25 @@ fn capabilities_and_privileges_follow_the_spec() {
         "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]}, "readOnlyRootFilesystem": true,
         "allowPrivilegeEscalation": false,
     });
-    let security = made(json!({}), own, &Image::default()).unwrap();
+    let security = container_security(json!({}), own, &Image::default()).unwrap();
     assert_eq!(security.capabilities.add, ["NET_ADMIN"]);
     assert_eq!(security.capabilities.drop, ["ALL"]);
     assert!(security.read_only_root && security.no_new_privileges && !security.privileged);
     assert!(security.masked_paths.unwrap().contains(&"/proc/kcore".to_owned()));
     assert!(security.readonly_paths.unwrap().contains(&"/proc/sys".to_owned()));
-    let usual = made(
+    let usual = container_security(
         json!({}),
         json!({"allowPrivilegeEscalation": true}),
         &Image::default(),
     )
     .unwrap();
     assert!(!usual.no_new_privileges && !usual.read_only_root);
-    let bare = made(json!({}), json!({"procMount": "Unmasked"}), &Image::default()).unwrap();
+    let bare = container_security(json!({}), json!({"procMount": "Unmasked"}), &Image::default()).unwrap();
     assert_eq!(
         (bare.masked_paths, bare.readonly_paths),
         (Some(Vec::new()), Some(Vec::new()))
     );
-    let all = made(json!({}), json!({"privileged": true}), &Image::default()).unwrap();
+    let all = container_security(json!({}), json!({"privileged": true}), &Image::default()).unwrap();
     assert!(all.privileged && all.masked_paths.is_none());
 }
 
@@ -137,11 +138,11 @@ fn seccomp_and_apparmor_profiles_are_applied() {
         (json!({}), seccomp("Localhost"), local("/var/lib/seccomp/p.json")),
     ];
     for (of_pod, own, expected) in cases {
-        let security = made(of_pod, own.clone(), &Image::default()).unwrap();
+        let security = container_security(of_pod, own.clone(), &Image::default()).unwrap();
         assert_eq!(security.seccomp, expected, "{own}");
     }
     let nameless = json!({"seccompProfile": {"type": "Localhost"}});
-    assert!(made(json!({}), nameless, &Image::default()).is_err());
+    assert!(container_security(json!({}), nameless, &Image::default()).is_err());
 
     let apparmor = |kind: &str| json!({"appArmorProfile": {"type": kind, "localhostProfile": "p"}});
     let cases = [
@@ -150,21 +151,24 @@ fn seccomp_and_apparmor_profiles_are_applied() {
         (apparmor("Unconfined"), apparmor("Localhost"), local("p")),
     ];
     for (of_pod, own, expected) in cases {
-        let security = made(of_pod, own.clone(), &Image::default()).unwrap();
+        let security = container_security(of_pod, own.clone(), &Image::default()).unwrap();
         assert_eq!(security.apparmor, expected, "{own}");
     }
-    let mut noted = pod(json!({"containers": [{"name": "a"}]}));
+    let mut annotated = pod(json!({"containers": [{"name": "a"}]}));
     let key = "container.apparmor.security.beta.kubernetes.io/a".to_owned();
-    noted.metadata.annotations = Some([(key, "localhost/old".to_owned())].into());
+    annotated.metadata.annotations = Some([(key, "localhost/old".to_owned())].into());
     assert_eq!(
-        container_of(&noted, &Image::default()).unwrap().security.apparmor,
+        container_of(&annotated, &Image::default())
+            .unwrap()
+            .security
+            .apparmor,
         local("old")
     );
 }
 
 #[test]
 fn rejects_unknown_supplemental_groups_policy() {
-    let error = made(
+    let error = container_security(
         json!({"supplementalGroupsPolicy": "Some"}),
         json!({}),
         &Image::default(),

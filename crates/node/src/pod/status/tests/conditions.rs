@@ -46,16 +46,16 @@ fn reports_sandbox_state() {
             expected
         );
     }
-    let mut nowhere = plain(&["a"]).sandbox();
-    nowhere.snapshot.sandboxes[0].addresses.clear();
+    let mut no_address = plain(&["a"]).sandbox();
+    no_address.snapshot.sandboxes[0].addresses.clear();
     let expected = "False PodSandboxNotReady pod sandbox has no IP address";
     assert_eq!(
-        describe_condition(&nowhere.status(), "PodReadyToStartContainers"),
+        describe_condition(&no_address.status(), "PodReadyToStartContainers"),
         expected
     );
-    nowhere.pod.spec.as_mut().unwrap().host_network = Some(true);
+    no_address.pod.spec.as_mut().unwrap().host_network = Some(true);
     assert_eq!(
-        describe_condition(&nowhere.status(), "PodReadyToStartContainers"),
+        describe_condition(&no_address.status(), "PodReadyToStartContainers"),
         "True"
     );
 }
@@ -72,24 +72,24 @@ fn pod_is_initialized_after_its_init_containers() {
         describe_condition(&begun.status(), "Initialized"),
         format!("{waits}[i s]")
     );
-    let through = fixture(spec.clone())
+    let after_init = fixture(spec.clone())
         .sandbox()
         .with("i", 0, exited(0))
         .with("s", 0, running());
     assert_eq!(
-        describe_condition(&through.status(), "Initialized"),
+        describe_condition(&after_init.status(), "Initialized"),
         format!("{waits}[s]")
     );
     assert_eq!(
-        describe_condition(&through.status(), "Ready"),
+        describe_condition(&after_init.status(), "Ready"),
         "False ContainersNotReady containers with unready status: [s a]"
     );
-    let ran = fixture(spec)
+    let started = fixture(spec)
         .sandbox()
         .with("i", 0, exited(0))
         .with("s", 1, running())
         .with("a", 0, running());
-    assert_eq!(describe_condition(&ran.status(), "Initialized"), "True");
+    assert_eq!(describe_condition(&started.status(), "Initialized"), "True");
 }
 
 #[test]
@@ -129,10 +129,10 @@ fn readiness_gates_delay_ready() {
         ready(gates("True")),
         format!("False ReadinessGatesNotReady {missing}")
     );
-    let no = "the status of pod readiness gate \"x/a\" is not \"True\", but False";
+    let not_true = "the status of pod readiness gate \"x/a\" is not \"True\", but False";
     assert_eq!(
         ready(gates("False")),
-        format!("False ReadinessGatesNotReady {no}, {missing}")
+        format!("False ReadinessGatesNotReady {not_true}, {missing}")
     );
     let both = json!({"conditions": [{"type": "x/a", "status": "True"}, {"type": "x/b", "status": "True"}]});
     assert_eq!(ready(both), "True");

@@ -134,7 +134,7 @@ fn waiting_reason_replaces_terminated_state() {
 #[test]
 fn restart_counts_never_decrease() {
     let reported = json!({"phase": "Running", "containerStatuses": [{
-        "name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 7, "containerID": "docker://gone",
+        "name": "a", "image": "", "imageID": "", "ready": true, "restartCount": 7, "containerID": "docker://removed",
         "state": {"terminated": {"exitCode": 1}},
     }]});
     let again = plain(&["a"])
@@ -161,10 +161,10 @@ fn lost_running_container_counts_as_terminated() {
             "state": state,
         }]})
     };
-    let ran = plain(&["a"]).sandbox().with_api_status(reported(
+    let removed = plain(&["a"]).sandbox().with_api_status(reported(
         json!({"running": {"startedAt": "2023-11-14T22:13:30Z"}}),
     ));
-    let status = ran.status();
+    let status = removed.status();
     let a = one(&status.container_statuses, "a");
     assert_eq!(status.phase.as_deref(), Some("Running"));
     let last = a.last_state.clone().unwrap().terminated.unwrap();
@@ -279,17 +279,17 @@ fn container_stays_ready_after_agent_restart_until_probed() {
         ("docker://other", true, 100, false),
         ("docker://a-0", true, 0, false),
     ];
-    for (id, told_ready, began, ready) in cases {
+    for (id, api_ready, began, ready) in cases {
         let mut fixture = fixture(probed.clone())
             .sandbox()
-            .with_api_status(reported(id, told_ready))
+            .with_api_status(reported(id, api_ready))
             .with("a", 0, running());
         fixture.probes = ProbeResults::new(at(began));
         let status = fixture.status();
         assert_eq!(
             one(&status.container_statuses, "a").ready,
             ready,
-            "{id} {told_ready} {began}"
+            "{id} {api_ready} {began}"
         );
     }
     let mut fixture = fixture(probed)

@@ -6,17 +6,17 @@ use super::{super::is_terminal, *};
 struct Rng(u64);
 
 impl Rng {
-    fn next_below(&mut self, sides: u64) -> u64 {
+    fn next_below(&mut self, bound: u64) -> u64 {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
+        (self.0 >> 33) % bound
     }
 
-    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        let index = self.next_below(of.len().try_into().unwrap());
-        of[usize::try_from(index).unwrap()]
+    fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        let index = self.next_below(choices.len().try_into().unwrap());
+        choices[usize::try_from(index).unwrap()]
     }
 }
 
@@ -81,21 +81,28 @@ fn invariants_hold_for_random_histories() {
             let status = fixture.status();
             let at = format!("seed {seed}, step {step}: {before:?} became {status:?}");
             if is_terminal(&before) {
-                assert_eq!(status.phase, before.phase, "a pod that terminated stays so; {at}");
+                assert_eq!(status.phase, before.phase, "a terminal phase changed; {at}");
             }
-            assert!(count(&status) >= count(&before), "counts never go down; {at}");
+            assert!(
+                count(&status) >= count(&before),
+                "a restart count decreased; {at}"
+            );
             for condition in status.conditions.as_ref().unwrap() {
                 let old = super::super::find_condition(before.conditions.as_ref(), &condition.type_).unwrap();
                 let same = old.status == condition.status;
                 assert_eq!(
                     same,
                     old.last_transition_time == condition.last_transition_time,
-                    "times; {at}"
+                    "the transition time must change with the status only; {at}"
                 );
             }
             fixture.previous = Some(status.clone());
             fixture.now = super::at(5000);
-            assert_eq!(fixture.status(), status, "the same gives the same; {at}");
+            assert_eq!(
+                fixture.status(),
+                status,
+                "the same input gave another status; {at}"
+            );
             before = status;
         }
     }

@@ -1,9 +1,6 @@
 //! Statuses computed from runtime states.
 
-#![expect(
-    clippy::needless_pass_by_value,
-    reason = "specs are written where they are used"
-)]
+#![expect(clippy::needless_pass_by_value, reason = "callers pass JSON literals")]
 
 mod conditions;
 mod containers;
@@ -70,7 +67,7 @@ fn fixture(spec: Value) -> StatusFixture {
     }
 }
 
-/// With one container `a`, or those of the names.
+/// A pod with one container for each name.
 fn plain(names: &[&str]) -> StatusFixture {
     let containers: Vec<_> = names
         .iter()
@@ -80,7 +77,7 @@ fn plain(names: &[&str]) -> StatusFixture {
 }
 
 impl StatusFixture {
-    /// With a sandbox that is ready.
+    /// Adds a ready sandbox.
     fn sandbox(mut self) -> Self {
         self.snapshot
             .sandboxes
@@ -88,7 +85,7 @@ impl StatusFixture {
         self
     }
 
-    /// With one more container, which is the newest.
+    /// Adds a container, which is the newest.
     fn with(mut self, name: &str, attempt: u32, state: ContainerState) -> Self {
         self.snapshot
             .containers
@@ -96,7 +93,7 @@ impl StatusFixture {
         self
     }
 
-    /// With this status in the API, and a freshly started agent.
+    /// Sets the status in the API, as after a start of the agent.
     fn with_api_status(mut self, status: Value) -> Self {
         self.pod.status = Some(serde_json::from_value(status).unwrap());
         self
@@ -172,7 +169,7 @@ fn exited(code: i32) -> ContainerState {
     })
 }
 
-#[expect(clippy::ref_option, reason = "fields of statuses are just that")]
+#[expect(clippy::ref_option, reason = "fields of PodStatus have this type")]
 fn one<'a>(statuses: &'a Option<Vec<ContainerStatus>>, name: &str) -> &'a ContainerStatus {
     statuses
         .iter()
@@ -185,7 +182,7 @@ fn condition<'a>(status: &'a PodStatus, kind: &str) -> &'a PodCondition {
     super::find_condition(status.conditions.as_ref(), kind).unwrap()
 }
 
-/// `Type=Status Reason message`, for each condition.
+/// A condition as `Status Reason message`.
 fn describe_condition(status: &PodStatus, kind: &str) -> String {
     let PodCondition {
         status,

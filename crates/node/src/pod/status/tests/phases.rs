@@ -7,7 +7,7 @@ type States = Vec<(&'static str, ContainerState)>;
 #[test]
 fn phase_follows_containers_and_restart_policy() {
     let run = running;
-    // Policy, containers, states of those that were made, phase.
+    // Policy, states of the existing containers, phase.
     let cases: Vec<(&str, States, &str)> = vec![
         ("Always", vec![], "Pending"),
         ("Always", vec![("a", run())], "Pending"),

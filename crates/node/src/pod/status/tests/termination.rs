@@ -75,7 +75,7 @@ fn unobserved_exit_counts_as_failure() {
         (137, Some("ContainerStatusUnknown"))
     );
 
-    // In a pod that never passed its first init container, only that one has failed.
+    // If the first init container never completed, only that container has failed.
     let spec = json!({"initContainers": [{"name": "i"}, {"name": "j"}], "containers": [{"name": "a"}]});
     let fixture = super::fixture(spec);
     let last = terminated_status(&fixture.pod, &fixture.status());
@@ -118,7 +118,7 @@ fn restart_rule_restarts_all_containers() {
         describe_condition(&begun, "AllContainersRestarting"),
         "True RestartAllContainersStarted container exited with restart policy rule"
     );
-    // All of them are removed.
+    // The agent has removed all containers.
     fixture.previous = Some(begun);
     fixture.snapshot.containers.clear();
     let removed = fixture.status();
