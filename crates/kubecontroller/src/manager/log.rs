@@ -2,8 +2,10 @@
 
 use std::{
     fmt,
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     io,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
     sync::{Mutex, OnceLock, PoisonError},
 };
 
@@ -39,9 +41,7 @@ pub(super) fn install(config: &LogConfig) -> Result<(), io::Error> {
     let writer = match config.output.as_str() {
         "stderr" => BoxMakeWriter::new(io::stderr),
         "stdout" => BoxMakeWriter::new(io::stdout),
-        path => BoxMakeWriter::new(Mutex::new(
-            OpenOptions::new().create(true).append(true).open(path)?,
-        )),
+        path => BoxMakeWriter::new(Mutex::new(open(Path::new(path))?)),
     };
     let (filter, handle) = reload::Layer::new(targets(config.level));
     let subscriber = tracing_subscriber::registry()
@@ -52,6 +52,15 @@ pub(super) fn install(config: &LogConfig) -> Result<(), io::Error> {
         let _ = DIAL.set(Mutex::new(Dial { level, handle }));
     }
     Ok(())
+}
+
+/// Opens a log file. A new one can be read by its owner only, whatever the umask: a log names objects and users.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
 }
 
 /// A layer that writes lines.
@@ -206,4 +215,19 @@ pub(super) fn hear_panics(with_stack: bool) {
             tracing::error!(place, "panic: {message}");
         }
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn log_file_is_private() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let file = open(&path).unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
 }
