@@ -124,7 +124,7 @@ pub(crate) fn unavailable(error: &StoreError) -> Status {
 }
 
 /// The answer to an object that no store takes, in the words of the one that upstream has.
-fn too_large() -> Status {
+pub(super) fn too_large() -> Status {
     let mut status = Status::request_entity_too_large("");
     "etcdserver: request is too large".clone_into(&mut status.message);
     status
