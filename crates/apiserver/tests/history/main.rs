@@ -6,6 +6,7 @@
 mod backend;
 mod client;
 mod decisions;
+mod eviction;
 mod gap_store;
 mod hostile;
 mod kinds;
