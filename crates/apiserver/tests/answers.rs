@@ -5,6 +5,8 @@ use std::{
     convert::Infallible,
     error::Error as _,
     net::{Ipv4Addr, SocketAddr},
+    path::Path,
+    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
@@ -354,6 +356,60 @@ async fn early_rejection_delivers_status_over_http1_with_and_without_expect() {
         assert!(text.starts_with("HTTP/1.1 401 "), "{expect}{length}: {text}");
     }
     cluster.stop().await;
+}
+
+/// Sends a body with curl, over HTTP/2 and a connection of its own. Gives the status and the version of HTTP.
+fn curl(url: &str, body: &Path) -> String {
+    let output = Command::new("curl")
+        .args([
+            "--http2",
+            "--insecure",
+            "--silent",
+            "--show-error",
+            "--max-time",
+            "60",
+        ])
+        .args([
+            "--output",
+            "/dev/null",
+            "--write-out",
+            "%{http_code} over %{http_version}",
+        ])
+        .args(["--header", "Content-Type: application/json", "--data-binary"])
+        .arg(format!("@{}", body.display()))
+        .arg(url)
+        .stdin(Stdio::null())
+        .output()
+        .expect("curl is installed");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{url}: {}: {errors}", output.status);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// curl sends its body as fast as the server takes it. A stream that is reset before it has read the answer is an error to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curl_reads_early_rejection_over_http2() {
+    const ROUNDS: usize = 25;
+    let directory = tempfile::tempdir().unwrap();
+    let body = directory.path().join("body");
+    std::fs::write(&body, vec![b' '; BODY]).unwrap();
+    for (trust, path, code) in [
+        (LocalhostAccess::None, CONFIG_MAPS, 401),
+        (LocalhostAccess::Localhost, "/api/v1/namespaces/default/nothing", 404),
+        (LocalhostAccess::Localhost, "/api/v1/namespaces/default/configmaps/a", 405),
+    ] {
+        let cluster = Cluster::start(trust).await;
+        let url = format!("https://{}{path}", cluster.address);
+        let body = body.clone();
+        let answers = tokio::task::spawn_blocking(move || {
+            let answers = (0..ROUNDS).map(|_| curl(&url, &body));
+            answers.collect::<Vec<_>>()
+        });
+        for (round, answer) in answers.await.unwrap().into_iter().enumerate() {
+            assert_eq!(answer, format!("{code} over 2"), "round {round}");
+        }
+        cluster.stop().await;
+    }
 }
 
 /// A `ConfigMap` that names many owners, none of them as it should be.

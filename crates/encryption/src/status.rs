@@ -42,7 +42,7 @@ impl EncryptedStore {
         let mut found: BTreeMap<GroupResource, ResourceStatus> = BTreeMap::new();
         let mut page = Page::first(PAGE);
         loop {
-            let range = self.inner().range(&root, page).await?;
+            let range = self.encrypted().range(&root, page).await?;
             for entry in &range.entries {
                 let Some(resource) = GroupResource::of_key(&entry.key) else {
                     continue;

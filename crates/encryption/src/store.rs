@@ -5,9 +5,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use k3_storage::{
-    Change, CommitError, Entry, Event, EventBatch, HistoryMark, Import, ImportError, Key, Operation, Page,
-    Prefix, Range, ReadError, Revision, Store, StoreError, StoreHealth, WatchError, WatchSource, WatchStream,
-    Write,
+    Change, CommitError, DelegatingStore, Entry, Event, EventBatch, Key, Operation, Page, Prefix, Range,
+    ReadError, Revision, Store, StoreError, WatchError, WatchSource, WatchStream, Write,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -22,7 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause between two attempts.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// A store whose values are encrypted in another store.
+/// A store whose values are encrypted in another store. An import passes values on as they are: those of another store are
+/// encrypted there already.
 ///
 /// A value that cannot be decrypted is returned as bytes for which [`undecrypted`](crate::undecrypted) gives the reason. While
 /// a plugin does not answer, reads that need it fail.
@@ -48,7 +48,7 @@ impl EncryptedStore {
     }
 
     /// The store with the encrypted values.
-    pub(crate) fn inner(&self) -> &dyn Store {
+    pub(crate) fn encrypted(&self) -> &dyn Store {
         &*self.inner
     }
 
@@ -82,7 +82,11 @@ fn unavailable(message: String) -> StoreError {
 }
 
 #[async_trait]
-impl Store for EncryptedStore {
+impl DelegatingStore for EncryptedStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
     async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError> {
         let Some(mut entry) = self.inner.get(key).await? else {
             return Ok(None);
@@ -143,43 +147,6 @@ impl Store for EncryptedStore {
             Outcome::Failed(_) => Ok(false),
             Outcome::Unavailable(reason) => Err(unavailable(reason).into()),
         }
-    }
-
-    async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
-        self.inner.compact(upto).await
-    }
-
-    async fn current_revision(&self) -> Result<Revision, StoreError> {
-        self.inner.current_revision().await
-    }
-
-    async fn health(&self) -> Result<StoreHealth, StoreError> {
-        self.inner.health().await
-    }
-
-    /// Imports values as they are: those of another store are encrypted there already.
-    async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError> {
-        self.inner.begin_import(source).await
-    }
-
-    async fn discard(&self) -> Result<(), ImportError> {
-        self.inner.discard().await
-    }
-
-    async fn history_mark(&self) -> Result<Option<HistoryMark>, StoreError> {
-        self.inner.history_mark().await
-    }
-
-    async fn replace_history_mark(
-        &self,
-        expected: Option<HistoryMark>,
-        mark: HistoryMark,
-    ) -> Result<bool, StoreError> {
-        self.inner.replace_history_mark(expected, mark).await
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
     }
 }
 

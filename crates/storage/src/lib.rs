@@ -11,6 +11,7 @@ mod clock;
 mod compaction_schedule;
 mod compactor;
 mod config;
+mod delegating_store;
 mod entry;
 mod error;
 mod event;
@@ -37,6 +38,7 @@ pub use self::{
     compaction_schedule::CompactionSchedule,
     compactor::Compactor,
     config::{StorageConfig, open},
+    delegating_store::DelegatingStore,
     entry::{Entry, Expiry},
     error::{CommitError, ImportError, OpenError, ReadError, StoreError, WatchError},
     event::{Change, Event, EventBatch, WatchSource, WatchStream},

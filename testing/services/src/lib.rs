@@ -10,6 +10,7 @@ mod daemon;
 mod error;
 mod etcd;
 mod mariadb;
+mod mysql_database;
 mod patience;
 mod port;
 mod program;
@@ -22,6 +23,7 @@ pub use self::{
     error::ServiceError,
     etcd::{Etcd, EtcdCluster, EtcdOptions},
     mariadb::{MariaDb, MariaDbOptions},
+    mysql_database::{MysqlDatabase, MysqlServer},
     port::free_port,
     program::{Program, find_program},
     runtime::{

@@ -26,7 +26,7 @@ const INSTALLER: Program = Program {
     name: "mariadb-install-db",
     ..PROGRAM
 };
-const CLIENT: Program = Program {
+pub(crate) const CLIENT: Program = Program {
     name: "mariadb",
     package: "mariadb-client",
     ..PROGRAM

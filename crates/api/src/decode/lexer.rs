@@ -157,7 +157,7 @@ impl<'b> Lexer<'b> {
         plain
     }
 
-    fn skip_string(&mut self) -> Result<(), DecodeError> {
+    pub(super) fn skip_string(&mut self) -> Result<(), DecodeError> {
         self.at += 1;
         let mut unused = Vec::new();
         loop {

@@ -22,5 +22,5 @@ pub use self::error::{DecodeError, StrictError, StrictErrors};
 pub(crate) use self::leaf::{Precision, quantity};
 pub(crate) use self::lexer::MAX_DEPTH;
 pub(crate) use self::number::float;
-pub use self::tree::{DecodedBody, TypeMeta, json, json_type, normalize, type_of, untyped};
-pub use self::yaml::{yaml, yaml_to_json};
+pub use self::tree::{DecodedBody, TypeMeta, duplicates, json, json_type, normalize, type_of, untyped};
+pub use self::yaml::{yaml, yaml_to_json, yaml_tree};

@@ -44,6 +44,13 @@ pub fn untyped(body: &[u8]) -> Result<DecodedBody, DecodeError> {
     decoder.finish(value)
 }
 
+/// What is there more than once in a body of a type that is not known, without a tree of it.
+pub fn duplicates(body: &[u8]) -> Result<StrictErrors, DecodeError> {
+    let mut decoder = Decoder::new(body);
+    decoder.scan(&Path::Root)?;
+    Ok(decoder.finish(Value::Null)?.strict_errors)
+}
+
 /// Brings a tree into the normal form of its type, as if it were a request body.
 pub fn normalize(value: &Value, ty: StructRef) -> Result<DecodedBody, DecodeError> {
     let text = serde_json::to_vec(value).map_err(|error| DecodeError::Syntax(error.to_string()))?;

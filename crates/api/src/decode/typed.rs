@@ -8,7 +8,7 @@ use super::path::{Path, PathWithName};
 use crate::limits::{self, MAX_PATH_BYTES};
 use crate::schema::{Struct, Type, schema};
 use serde_json::{Map, Value};
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 /// Objects with fields in one body: `{}` within a list becomes an object of hundreds of bytes.
 pub(super) const MAX_OBJECTS: usize = 1 << 17;
@@ -335,6 +335,45 @@ impl<'b> Decoder<'b> {
         }
     }
 
+    /// Reads any value as [`Self::any`] does, but only for what it reports.
+    pub(super) fn scan(&mut self, path: &Path<'_>) -> Result<(), DecodeError> {
+        match self.lexer.start()? {
+            ValueStart::Null | ValueStart::Bool(_) => {}
+            ValueStart::String => self.lexer.skip_string()?,
+            start @ ValueStart::Number => drop(self.any_started(start, path)?),
+            ValueStart::Array => {
+                self.lexer.enter()?;
+                let mut index = 0;
+                while self.lexer.item(index == 0)? {
+                    self.scan(&Path::Item { before: path, index })?;
+                    index += 1;
+                }
+            }
+            ValueStart::Object => {
+                self.lexer.enter()?;
+                let mut seen = SeenKeys::default();
+                let mut first = true;
+                while let Some(key) = self.lexer.key(first)? {
+                    if first {
+                        self.count()?;
+                    }
+                    first = false;
+                    if seen.contains(&key) {
+                        self.report(|| {
+                            StrictError::Duplicate(limits::display(&PathWithName(path, &key), MAX_PATH_BYTES))
+                        });
+                    }
+                    self.scan(&Path::Key {
+                        before: path,
+                        key: &key,
+                    })?;
+                    seen.insert(key);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn mismatch(&mut self, found: &str, ty: &Type, path: &Path<'_>) {
         // Types that read themselves read text first, and say what they could not make text of.
         let (wanted, slot) = match ty {
@@ -366,6 +405,31 @@ impl<'b> Decoder<'b> {
     fn count(&mut self) -> Result<(), DecodeError> {
         self.objects = self.objects.checked_sub(1).ok_or(DecodeError::TooMany)?;
         Ok(())
+    }
+}
+
+/// The keys of an object. Most objects have few.
+#[derive(Default)]
+struct SeenKeys<'b> {
+    few: Vec<Cow<'b, str>>,
+    many: HashSet<Cow<'b, str>>,
+}
+
+// --- SeenKeys ---
+
+impl<'b> SeenKeys<'b> {
+    const FEW: usize = 16;
+
+    fn contains(&self, key: &str) -> bool {
+        self.few.iter().any(|known| known == key) || self.many.contains(key)
+    }
+
+    fn insert(&mut self, key: Cow<'b, str>) {
+        if self.few.len() < Self::FEW {
+            self.few.push(key);
+        } else {
+            self.many.insert(key);
+        }
     }
 }
 

@@ -34,16 +34,21 @@ fn json_kind(value: &Value) -> &'static str {
 }
 
 /// Fields that are null mean that there is no such field. Items of lists stay: they have a position.
-fn without_nulls(value: Value) -> Value {
+fn without_nulls(mut value: Value) -> Value {
+    remove_nulls(&mut value);
+    value
+}
+
+/// Changes the value in place: to build it again costs as much as to read it.
+fn remove_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
-            let kept = map
-                .into_iter()
-                .filter(|(_, v)| !v.is_null())
-                .map(|(k, v)| (k, without_nulls(v)));
-            Value::Object(kept.collect())
+            if map.values().any(Value::is_null) {
+                map.retain(|_, value| !value.is_null());
+            }
+            map.values_mut().for_each(remove_nulls);
         }
-        Value::Array(list) => Value::Array(list.into_iter().map(without_nulls).collect()),
-        other => other,
+        Value::Array(list) => list.iter_mut().for_each(remove_nulls),
+        _ => {}
     }
 }

@@ -173,20 +173,33 @@ fn same_type(a: &Value, b: &Value) -> bool {
 }
 
 /// Objects that carry a directive have nothing to be merged with, and go.
-fn without_directives(value: Value) -> Option<Value> {
-    match value {
-        Value::Object(map) if map.contains_key(DIRECTIVE) => None,
-        Value::Object(map) => {
-            let kept = map
-                .into_iter()
-                .filter_map(|(k, v)| Some((k, without_directives(v)?)));
-            Some(Value::Object(kept.collect()))
-        }
-        Value::Array(list) => Some(Value::Array(
-            list.into_iter().filter_map(without_directives).collect(),
-        )),
-        other => Some(other),
+fn without_directives(mut value: Value) -> Option<Value> {
+    if carries_directive(&value) {
+        return None;
     }
+    remove_directives(&mut value);
+    Some(value)
+}
+
+/// Changes the value in place: to build it again costs as much as to read it.
+fn remove_directives(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            if map.values().any(carries_directive) {
+                map.retain(|_, value| !carries_directive(value));
+            }
+            map.values_mut().for_each(remove_directives);
+        }
+        Value::Array(list) => {
+            list.retain(|item| !carries_directive(item));
+            list.iter_mut().for_each(remove_directives);
+        }
+        _ => {}
+    }
+}
+
+fn carries_directive(value: &Value) -> bool {
+    value.as_object().is_some_and(|map| map.contains_key(DIRECTIVE))
 }
 
 #[cfg(test)]

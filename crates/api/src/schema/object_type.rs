@@ -48,11 +48,11 @@ impl ObjectType {
         }
     }
 
-    /// Decodes an object in YAML.
-    pub fn yaml(&self, body: &[u8]) -> Result<DecodedBody, DecodeError> {
+    /// Decodes an object that was read as YAML: `text` is its tree as JSON.
+    pub fn yaml_tree(&self, tree: DecodedBody, text: &[u8]) -> Result<DecodedBody, DecodeError> {
         match self {
-            ObjectType::Builtin(of) => decode::yaml(body, *of),
-            ObjectType::Custom(of) => settled(decode::yaml_to_json(body)?, &**of),
+            ObjectType::Builtin(of) => decode::yaml_tree(tree, text, *of),
+            ObjectType::Custom(of) => settled(tree, &**of),
         }
     }
 

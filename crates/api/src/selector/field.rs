@@ -5,7 +5,7 @@
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/fields/selector.go ParseSelector, EscapeValue, RequiresExactMatch
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use crate::go;
 
@@ -24,6 +24,14 @@ pub struct Term {
     pub value: String,
     /// How they are compared.
     pub operator: Operator,
+}
+
+/// What one field must be like, of all terms together: to match a value costs one look-up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldCondition {
+    equal: Option<String>,
+    is_contradictory: bool,
+    not_equal: HashSet<String>,
 }
 
 /// How a field is compared.
@@ -127,6 +135,38 @@ impl fmt::Display for Selector {
             term.fmt(f)?;
         }
         Ok(())
+    }
+}
+
+// --- FieldCondition ---
+
+impl FieldCondition {
+    /// Adds a term of the same field.
+    pub fn add(&mut self, term: &Term) {
+        match term.operator {
+            Operator::NotEquals => drop(self.not_equal.insert(term.value.clone())),
+            Operator::Equals => {
+                let equal = self.equal.get_or_insert_with(|| term.value.clone());
+                self.is_contradictory |= *equal != term.value;
+            }
+        }
+    }
+
+    /// Whether a value is as it must be.
+    pub fn matches(&self, value: &str) -> bool {
+        !self.is_contradictory
+            && self.equal.as_ref().is_none_or(|equal| equal == value)
+            && (self.not_equal.is_empty() || !self.not_equal.contains(value))
+    }
+
+    /// Whether every value is as it must be.
+    pub fn is_everything(&self) -> bool {
+        self.equal.is_none() && self.not_equal.is_empty()
+    }
+
+    /// The one value the field must have, if it must have one.
+    pub fn exact(&self) -> Option<&str> {
+        self.equal.as_deref()
     }
 }
 

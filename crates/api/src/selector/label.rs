@@ -4,6 +4,7 @@
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go Selector, Requirement, NewRequirement, Matches
 
+mod index;
 mod lexer;
 mod object;
 mod parser;
@@ -12,10 +13,12 @@ use std::{
     cmp::Ordering,
     collections::{BTreeMap, HashSet},
     fmt,
+    sync::Arc,
 };
 
 use serde_json::{Map, Value};
 
+use self::index::KeyIndex;
 pub use self::{
     object::{FromObjectError, InvalidValues, UnknownOperators, validate, validate_requirement},
     parser::ParseError,
@@ -29,6 +32,9 @@ use crate::{
 pub trait Labels {
     /// The value of a label.
     fn get(&self, key: &str) -> Option<&str>;
+
+    /// Calls `see` with each label.
+    fn visit(&self, see: &mut dyn FnMut(&str, &str));
 }
 
 /// What labels must be like.
@@ -36,6 +42,8 @@ pub trait Labels {
 pub struct Selector {
     /// `None` if nothing is meant at all. Sorted by key.
     requirements: Option<Vec<Requirement>>,
+    /// The requirements once more if they are many: a list matches each of thousands of objects.
+    index: Option<Arc<KeyIndex>>,
 }
 
 /// What one label must be like.
@@ -50,6 +58,9 @@ pub struct Requirement {
     /// The values once more if they are many: each object is looked up among them.
     lookup: HashSet<String>,
 }
+
+/// From so many requirements on they are looked up rather than scanned.
+const MANY_REQUIREMENTS: usize = 16;
 
 /// From so many values on they are looked up rather than scanned.
 const MANY_VALUES: usize = 16;
@@ -83,11 +94,23 @@ impl Labels for Map<String, Value> {
     fn get(&self, key: &str) -> Option<&str> {
         Map::get(self, key)?.as_str()
     }
+
+    fn visit(&self, see: &mut dyn FnMut(&str, &str)) {
+        for (key, value) in self {
+            if let Some(value) = value.as_str() {
+                see(key, value);
+            }
+        }
+    }
 }
 
 impl Labels for BTreeMap<String, String> {
     fn get(&self, key: &str) -> Option<&str> {
         BTreeMap::get(self, key).map(String::as_str)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&str, &str)) {
+        self.iter().for_each(|(key, value)| see(key, value));
     }
 }
 
@@ -95,11 +118,21 @@ impl<L: Labels> Labels for Option<L> {
     fn get(&self, key: &str) -> Option<&str> {
         self.as_ref()?.get(key)
     }
+
+    fn visit(&self, see: &mut dyn FnMut(&str, &str)) {
+        if let Some(labels) = self {
+            labels.visit(see);
+        }
+    }
 }
 
 impl<L: Labels + ?Sized> Labels for &L {
     fn get(&self, key: &str) -> Option<&str> {
         (**self).get(key)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&str, &str)) {
+        (**self).visit(see);
     }
 }
 
@@ -109,16 +142,22 @@ impl Selector {
     /// All objects, also those without labels.
     pub const EVERYTHING: Selector = Selector {
         requirements: Some(Vec::new()),
+        index: None,
     };
 
     /// No object.
-    pub const NOTHING: Selector = Selector { requirements: None };
+    pub const NOTHING: Selector = Selector {
+        requirements: None,
+        index: None,
+    };
 
     /// All of these at once.
     pub fn new(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        let index = (requirements.len() >= MANY_REQUIREMENTS).then(|| Arc::new(KeyIndex::new(&requirements)));
         Selector {
             requirements: Some(requirements),
+            index,
         }
     }
 
@@ -134,6 +173,9 @@ impl Selector {
 
     /// Whether labels are as they must be.
     pub fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
+        if let Some(index) = &self.index {
+            return index.matches(labels);
+        }
         self.requirements
             .as_ref()
             .is_some_and(|all| all.iter().all(|one| one.matches(labels)))

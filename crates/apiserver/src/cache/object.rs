@@ -142,6 +142,12 @@ impl CachedObject {
         k3_encryption::undecrypted(&self.bytes)
     }
 
+    /// Whether the stored bytes are an object at all. What has metadata of our writing is.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.metadata_offset > 0
+            || serde_json::from_slice::<serde_json::Map<String, Value>>(&self.bytes).is_ok()
+    }
+
     /// The bytes that are stored.
     pub(crate) fn stored(&self) -> &Bytes {
         &self.bytes
@@ -263,6 +269,10 @@ impl Labels for ObjectLabels<'_> {
     fn get(&self, key: &str) -> Option<&str> {
         let position = self.0.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
         Some(&self.0[position].1)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&str, &str)) {
+        self.0.iter().for_each(|(key, value)| see(key, value));
     }
 }
 

@@ -20,10 +20,7 @@ use k3_api::{
     strategy::{SelectableField, Tree},
 };
 use k3_encryption::{EncryptedStore, EncryptionConfiguration, Transformers};
-use k3_storage::{
-    Change, CommitError, Entry, Import, ImportError, Key, Page, Prefix, Range, ReadError, Revision, Store,
-    StoreError, StoreHealth, WatchError, WatchStream, Write, memory::MemoryStore,
-};
+use k3_storage::{Change, DelegatingStore, Key, Revision, Store, StoreError, Write, memory::MemoryStore};
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::time::Instant;
@@ -319,46 +316,14 @@ struct SilentStore {
 }
 
 #[async_trait]
-impl Store for SilentStore {
-    async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError> {
-        self.inner.get(key).await
-    }
-
-    async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
-        self.inner.range(prefix, page).await
-    }
-
-    async fn commit(&self, write: Write) -> Result<Revision, CommitError> {
-        self.inner.commit(write).await
-    }
-
-    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError> {
-        self.inner.watch(prefix, after).await
-    }
-
-    async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
-        self.inner.compact(upto).await
+impl DelegatingStore for SilentStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     async fn current_revision(&self) -> Result<Revision, StoreError> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         std::future::pending().await
-    }
-
-    async fn health(&self) -> Result<StoreHealth, StoreError> {
-        self.inner.health().await
-    }
-
-    async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError> {
-        self.inner.begin_import(source).await
-    }
-
-    async fn discard(&self) -> Result<(), ImportError> {
-        self.inner.discard().await
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
     }
 }
 
@@ -398,7 +363,7 @@ async fn undecrypted_objects_are_retried_in_background() {
     };
     let raw: Arc<dyn Store> = MemoryStore::new();
     let transformers = Transformers::new(&rules(&["one"])).await;
-    let writer = EncryptedStore::new(Arc::clone(&raw), transformers);
+    let writer: Arc<dyn Store> = EncryptedStore::new(Arc::clone(&raw), transformers);
     let step = Step {
         namespace: 0,
         name: 0,

@@ -6,7 +6,7 @@
 
 use std::{
     fmt, io,
-    net::{IpAddr, SocketAddr, UdpSocket},
+    net::{IpAddr, SocketAddr},
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use super::{
     address::{self, DialRule},
     error::dial,
+    interfaces,
 };
 
 /// Makes connections to addresses that objects name.
@@ -159,8 +160,7 @@ impl DialerNetwork for SystemNetwork {
     }
 
     fn is_local(&self, ip: IpAddr) -> bool {
-        // Sockets can be bound to addresses of this machine only. Nothing is sent.
-        UdpSocket::bind((ip, 0)).is_ok()
+        interfaces::is_local(ip)
     }
 }
 

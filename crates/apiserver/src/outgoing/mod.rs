@@ -6,6 +6,7 @@
 //! certificate_verifier  verification of server certificates
 //! trust                 trusted certificates
 //! address               which addresses may be dialled
+//! interfaces            addresses of this machine
 //! dialer                connections to addresses that objects name
 //! connection            one connection, and idle ones kept for reuse
 //! nodes                 addresses of kubelets, and the client certificate for them
@@ -22,6 +23,7 @@ mod connection;
 mod destination;
 mod dialer;
 mod error;
+mod interfaces;
 mod nodes;
 mod proxy;
 mod service;

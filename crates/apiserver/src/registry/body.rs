@@ -103,7 +103,7 @@ fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<
                 unrecognized(&format!("couldn't get version/kind; json parse error: {error}"))
             })?;
             expected.check_body(&body_text, &text)?;
-            expected.ty.yaml(body).map_err(|error| {
+            expected.ty.yaml_tree(untyped, &text).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })
         }

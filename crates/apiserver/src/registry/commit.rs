@@ -123,9 +123,9 @@ pub(crate) fn unavailable(error: &StoreError) -> Status {
     }
 }
 
-/// The error for an object that is too large for the store, with etcd's message.
+/// The answer to an object that no store takes, in the words of the one that upstream has.
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go isTooLargeError
-fn too_large() -> Status {
+pub(super) fn too_large() -> Status {
     let mut status = Status::request_entity_too_large("");
     "etcdserver: request is too large".clone_into(&mut status.message);
     status

@@ -21,6 +21,7 @@ use super::{
     managed_fields,
     request_context::Warnings,
     response::{self, ResponseObject},
+    size::{self, ManagedFields},
     storage_version,
 };
 use crate::{
@@ -62,9 +63,11 @@ impl Registry {
                 "resourceVersion should not be set on objects to be created",
             ));
         }
+        size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
         dedup_owners(&mut object, &mut warnings);
         ctx.check_wanted()?;
         resource.strategy().set_defaults(&mut object);
+        size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
         ctx.check_wanted()?;
         let made = self
             .store_new(
@@ -177,6 +180,7 @@ impl Registry {
             managed_fields::with_subject(kind, resource.strategy(), ctx.target.part(), custom, |subject| {
                 subject.track(None, &mut object, &options.manager, ctx.now);
             });
+            size::check(&object, None, ManagedFields::Recorded, ctx, resource)?;
             ctx.check_wanted()?;
         }
         let mut attributes = AdmissionAttributes {

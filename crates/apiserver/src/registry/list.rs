@@ -1,6 +1,7 @@
 //! GET and LIST: resource version semantics, selectors, limit and continue tokens.
 
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -9,7 +10,10 @@ use std::{
 use bytes::Bytes;
 use k3_api::{
     base64, decode, encode, go, protobuf,
-    selector::{field, label},
+    selector::{
+        field::{self, FieldCondition},
+        label,
+    },
     status::Status,
     strategy::{Tree, TreeMut},
 };
@@ -42,10 +46,10 @@ const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 /// The label and field selectors of a list or watch, compiled for a resource.
 pub(super) struct SelectionPredicate {
     labels: label::Selector,
-    /// Terms over metadata, and over the fields the kind names, by position.
-    names: Vec<field::Term>,
-    namespaces: Vec<field::Term>,
-    fields: Vec<(usize, field::Term)>,
+    name: FieldCondition,
+    namespace: FieldCondition,
+    /// Those of the fields that the kind names, by position.
+    fields: BTreeMap<usize, FieldCondition>,
 }
 
 /// One page of a list.
@@ -519,19 +523,19 @@ impl SelectionPredicate {
     pub(super) fn new(options: &ListOptions, resource: &Resource) -> Result<Self, Status> {
         let mut selection = SelectionPredicate {
             labels: options.labels.clone(),
-            names: Vec::new(),
-            namespaces: Vec::new(),
-            fields: Vec::new(),
+            name: FieldCondition::default(),
+            namespace: FieldCondition::default(),
+            fields: BTreeMap::new(),
         };
         for term in options.fields.terms() {
             match term.field.as_str() {
-                "metadata.name" => selection.names.push(term.clone()),
+                "metadata.name" => selection.name.add(term),
                 "metadata.namespace" if resource.strategy().selects_by_namespace() => {
-                    selection.namespaces.push(term.clone());
+                    selection.namespace.add(term);
                 }
                 field => match resource.cache.field_position(field) {
                     Some(position) if resource.selects_by(field) => {
-                        selection.fields.push((position, term.clone()));
+                        selection.fields.entry(position).or_default().add(term);
                     }
                     _ => {
                         return Err(Status::bad_request(
@@ -547,29 +551,26 @@ impl SelectionPredicate {
     /// Whether an object is selected.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/selection_predicate.go MatchesObjectAttributes
     pub(super) fn matches(&self, object: &CachedObject, resource: &Resource) -> bool {
-        self.names.iter().all(|term| term.matches(object.name()))
-            && self
-                .namespaces
-                .iter()
-                .all(|term| term.matches(object.namespace()))
+        self.name.matches(object.name())
+            && self.namespace.matches(object.namespace())
             && self.labels.is_everything_or(object)
             && self
                 .fields
                 .iter()
-                .all(|(position, term)| term.matches(resource.cache.field(object, *position)))
+                .all(|(position, condition)| condition.matches(resource.cache.field(object, *position)))
     }
 
     /// Whether all objects are selected.
     pub(super) fn is_everything(&self) -> bool {
         self.labels.is_everything()
-            && self.names.is_empty()
-            && self.namespaces.is_empty()
+            && self.name.is_everything()
+            && self.namespace.is_everything()
             && self.fields.is_empty()
     }
 
     /// Narrows it to one name.
     pub(super) fn only(&mut self, name: &str) {
-        self.names.push(field::Term {
+        self.name.add(&field::Term {
             field: "metadata.name".to_owned(),
             value: name.to_owned(),
             operator: field::Operator::Equals,
@@ -579,14 +580,14 @@ impl SelectionPredicate {
     /// The name, if the field selector selects a single object by `metadata.name`.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/selection_predicate.go MatchesSingle
     pub(super) fn name(&self) -> Option<&str> {
-        self.names.iter().find_map(|term| term.exact())
+        self.name.exact()
     }
 
     /// The indexed field and its value, if the field selector requires one.
     pub(super) fn field(&self) -> Option<(usize, &str)> {
         self.fields
             .iter()
-            .find_map(|(position, term)| Some((*position, term.exact()?)))
+            .find_map(|(position, condition)| Some((*position, condition.exact()?)))
     }
 }
 

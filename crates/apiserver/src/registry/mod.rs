@@ -38,6 +38,7 @@ mod request_context;
 mod resource;
 mod response;
 mod server_objects;
+mod size;
 mod storage_version;
 mod subresource;
 mod table;

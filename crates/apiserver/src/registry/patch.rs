@@ -1,5 +1,7 @@
 //! Decodes and applies patches: JSON patch, merge patch, strategic merge patch, server-side apply.
 
+use std::sync::{Mutex, PoisonError};
+
 use k3_api::{
     apply::managed::{ApplyConflictPolicy, ApplyError},
     decode,
@@ -11,7 +13,11 @@ use k3_api::{
 use serde_json::Value;
 
 use super::{
-    Registry, RequestContext, Resource, body::ExpectedKind, managed_fields, request_context::Warnings,
+    Registry, RequestContext, Resource,
+    body::ExpectedKind,
+    managed_fields,
+    request_context::Warnings,
+    size::{self, ManagedFields},
 };
 use crate::request::{FieldValidation, WriteOptions, WriteVerb};
 
@@ -19,12 +25,15 @@ pub(super) enum Patch {
     /// Operations, one by one.
     Json(patch::json::Patch),
     /// An example, merged key by key.
-    Merge(Value),
+    Merge(PatchDocument),
     /// Strategic merge patch.
-    Strategic(Value),
+    Strategic(PatchDocument),
     /// What a manager wants to be so.
     Apply(Value),
 }
+
+/// The document of a patch. It becomes part of the object, so that it need not be copied; for a second attempt it is read again.
+pub(super) struct PatchDocument(Mutex<Option<Value>>);
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
@@ -78,22 +87,22 @@ impl Patch {
             return Ok(Patch::Apply(decoded.value));
         }
         let document = patch::read(&ctx.body)?;
-        let mut duplicates = Vec::new();
-        if let Ok(decoded) = decode::untyped(&ctx.body) {
+        if options.validation != FieldValidation::Ignore
+            && let Ok(duplicates) = decode::duplicates(&ctx.body)
+        {
             if options.validation == FieldValidation::Strict
-                && let Some(error) = decoded.strict_errors.strict_error()
+                && let Some(error) = duplicates.strict_error()
             {
                 return Err(Status::bad_request(error));
             }
-            duplicates.extend(decoded.strict_errors.warnings());
-        }
-        if options.validation == FieldValidation::Warn {
-            warnings.0.extend(duplicates);
+            if options.validation == FieldValidation::Warn {
+                warnings.0.extend(duplicates.warnings());
+            }
         }
         Ok(match media {
             JSON => Patch::Json(patch::json::Patch::try_new(document).map_err(|error| error.status())?),
-            MERGE => Patch::Merge(document),
-            _ => Patch::Strategic(document),
+            MERGE => Patch::Merge(PatchDocument::new(document)),
+            _ => Patch::Strategic(PatchDocument::new(document)),
         })
     }
 
@@ -120,6 +129,7 @@ impl Patch {
     ) -> Result<Value, Status> {
         let patched = match self {
             Patch::Apply(configuration) => {
+                size::check(configuration, old, ManagedFields::Pending, ctx, resource)?;
                 let force = if options.force {
                     ApplyConflictPolicy::Yes
                 } else {
@@ -138,12 +148,19 @@ impl Patch {
                     },
                 )?
             }
-            _ => self.patched(old.cloned().unwrap_or_default(), &resource.kind)?,
+            _ => self.patched(old.cloned().unwrap_or_default(), ctx, &resource.kind)?,
         };
         ctx.check_wanted()?;
-        let mut object = decode_as(&patched, &resource.kind, options, warnings)?;
+        let managed_fields = if self.is_apply() {
+            ManagedFields::Recorded
+        } else {
+            ManagedFields::Pending
+        };
+        let mut object = decode_as(patched, &resource.kind, options, warnings)?;
+        size::check(&object, old, managed_fields, ctx, resource)?;
         ctx.check_wanted()?;
         resource.strategy().set_defaults(&mut object);
+        size::check(&object, old, managed_fields, ctx, resource)?;
         Ok(object)
     }
 
@@ -152,22 +169,22 @@ impl Patch {
         &self,
         old: &Value,
         kind: &Kind,
+        ctx: &RequestContext,
         options: &WriteOptions,
         warnings: &mut Warnings,
     ) -> Result<Value, Status> {
-        let patched = self.patched(old.clone(), kind)?;
-        decode_as(&patched, kind, options, warnings)
+        let patched = self.patched(old.clone(), ctx, kind)?;
+        decode_as(patched, kind, options, warnings)
     }
 
-    /// Applies a JSON patch, merge patch or strategic merge patch to a document. Server-side apply works on objects
-    /// instead.
+    /// Patches a document. What is applied is not patched so.
     // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go applyJSPatch, applyPatchToObject
-    fn patched(&self, document: Value, kind: &Kind) -> Result<Value, Status> {
+    fn patched(&self, document: Value, ctx: &RequestContext, kind: &Kind) -> Result<Value, Status> {
         match self {
             Patch::Json(patch) => patch.apply(document).map_err(|error| error.status()),
-            Patch::Merge(patch) => patch::merge::apply(document, patch.clone()),
+            Patch::Merge(patch) => patch::merge::apply(document, patch.take(ctx)?),
             Patch::Strategic(patch) => {
-                patch::strategic::apply(document, patch.clone(), &kind.ty).map_err(|error| error.status())
+                patch::strategic::apply(document, patch.take(ctx)?, &kind.ty).map_err(|error| error.status())
             }
             Patch::Apply(_) => Ok(document),
         }
@@ -194,25 +211,40 @@ impl Patch {
     }
 }
 
-/// Decodes the result of a patch.
+// --- PatchDocument ---
+
+impl PatchDocument {
+    fn new(document: Value) -> Self {
+        PatchDocument(Mutex::new(Some(document)))
+    }
+
+    fn take(&self, ctx: &RequestContext) -> Result<Value, Status> {
+        let document = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        document.map_or_else(|| patch::read(&ctx.body), Ok)
+    }
+}
+
+/// Decodes what a patch made.
 fn decode_as(
-    patched: &Value,
+    patched: Value,
     kind: &Kind,
     options: &WriteOptions,
     warnings: &mut Warnings,
 ) -> Result<Value, Status> {
-    if let Some(why) = ExpectedKind::of(kind).mismatch(patched) {
-        return Err(not_decoded(patched, &why));
+    let mismatch = ExpectedKind::of(kind).mismatch(&patched);
+    let text = patched.to_string();
+    drop(patched);
+    if let Some(why) = mismatch {
+        return Err(not_decoded(text, &why));
     }
-    let text = serde_json::to_vec(patched).unwrap_or_default();
-    let decoded = kind
-        .ty
-        .json(&text)
-        .map_err(|error| not_decoded(patched, &error.to_string()))?;
+    let decoded = match kind.ty.json(text.as_bytes()) {
+        Ok(decoded) => decoded,
+        Err(error) => return Err(not_decoded(text, &error.to_string())),
+    };
     if options.validation == FieldValidation::Strict
         && let Some(error) = decoded.strict_errors.strict_error()
     {
-        return Err(not_decoded(patched, &error));
+        return Err(not_decoded(text, &error));
     }
     if options.validation == FieldValidation::Warn {
         warnings.0.extend(decoded.strict_errors.warnings());
@@ -220,8 +252,8 @@ fn decode_as(
     Ok(decoded.value)
 }
 
-fn not_decoded(patched: &Value, why: &str) -> Status {
-    let shown = BadValue::Text(patched.to_string());
+fn not_decoded(patched: String, why: &str) -> Status {
+    let shown = BadValue::Text(patched);
     let error = Error::invalid(&Path::new("patch"), shown, why);
     Status::invalid(GroupResource::new("", ""), "", &[error])
 }

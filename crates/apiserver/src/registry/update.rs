@@ -23,6 +23,7 @@ use super::{
     patch::Patch,
     request_context::Warnings,
     response::{self, ResponseObject},
+    size::{self, ManagedFields},
     storage_version,
     subresource::NewScale,
 };
@@ -72,8 +73,10 @@ impl Registry {
         let resource = Resource::of(kind.clone(), &self.caches);
         match_name(&object, &ctx.target.name)?;
         match_namespace(&mut object, &resource, &ctx.target.namespace)?;
+        size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
         ctx.check_wanted()?;
         resource.strategy().set_defaults(&mut object);
+        size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
         self.answer_change(ctx, &resource, &UpdateSource::Put(object), &options, warnings)
             .await
     }
@@ -223,6 +226,7 @@ impl Registry {
                 },
             );
         }
+        size::check(&new, Some(&old), ManagedFields::Recorded, ctx, resource)?;
         let validation_kind = storage_version::validation_kind(&resource.kind);
         let mut new = storage_version::convert(new, &resource.kind, validation_kind);
         let old = storage_version::convert(old, &resource.kind, validation_kind);

@@ -1,11 +1,6 @@
 //! The backends, and the macro that runs a test on each of them.
 
-use std::{
-    hash::{BuildHasher, Hasher, RandomState},
-    net::SocketAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use k3_storage::{
     Store,
@@ -14,7 +9,7 @@ use k3_storage::{
     memory::MemoryStore,
     mysql::{MysqlOptions, MysqlStore},
 };
-use sqlx::{AssertSqlSafe, Connection, Executor, mysql::MySqlConnection};
+use k3_test_services::MysqlDatabase;
 
 /// How long a test may take before it counts as hung.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -27,13 +22,7 @@ pub(crate) enum Backend {
         #[expect(dead_code, reason = "removed when dropped")] tempfile::TempDir,
     ),
     Etcd(k3_test_services::Etcd),
-    Mysql(Database),
-}
-
-/// A database that is dropped with this.
-pub(crate) struct Database {
-    server: &'static str,
-    options: MysqlOptions,
+    Mysql(MysqlDatabase),
 }
 
 /// Makes a test of each function on each backend.
@@ -95,24 +84,8 @@ impl Backend {
     }
 
     pub(crate) async fn mysql() -> Self {
-        let server = tokio::task::spawn_blocking(k3_test_services::mysql)
-            .await
-            .unwrap();
-        let (account, address) = server.strip_prefix("mysql://").unwrap().split_once('@').unwrap();
-        let (user, password) = account.split_once(':').unwrap();
-        let (host, port) = address.trim_end_matches('/').split_once(':').unwrap();
-        let number = RandomState::new().build_hasher().finish();
-        Backend::Mysql(Database {
-            server,
-            options: MysqlOptions {
-                host: host.to_owned(),
-                port: port.parse().unwrap(),
-                user: user.to_owned(),
-                password: password.to_owned(),
-                database: format!("k3_history_{number:016x}"),
-                ..MysqlOptions::default()
-            },
-        })
+        let database = tokio::task::spawn_blocking(|| MysqlDatabase::new("k3_history")).await;
+        Backend::Mysql(database.unwrap())
     }
 
     /// Where the database listens.
@@ -121,8 +94,8 @@ impl Backend {
             Backend::Memory(_) | Backend::File(..) => unreachable!("it listens nowhere"),
             Backend::Etcd(etcd) => etcd.endpoint().strip_prefix("http://").unwrap().parse().unwrap(),
             Backend::Mysql(database) => {
-                let options = &database.options;
-                format!("{}:{}", options.host, options.port).parse().unwrap()
+                let server = &database.server;
+                format!("{}:{}", server.host, server.port).parse().unwrap()
             }
         }
     }
@@ -139,7 +112,7 @@ impl Backend {
                 let options = MysqlOptions {
                     host: address.ip().to_string(),
                     port: address.port(),
-                    ..database.options.clone()
+                    ..mysql_options(database)
                 };
                 MysqlStore::open(options).await.unwrap()
             }
@@ -151,28 +124,19 @@ impl Backend {
         match self {
             Backend::Memory(store) | Backend::File(store, _) => Arc::clone(store),
             Backend::Etcd(etcd) => EtcdStore::open(EtcdOptions::at([etcd.endpoint()])).await.unwrap(),
-            Backend::Mysql(database) => MysqlStore::open(database.options.clone()).await.unwrap(),
+            Backend::Mysql(database) => MysqlStore::open(mysql_options(database)).await.unwrap(),
         }
     }
 }
 
-// --- Database ---
-
-impl Drop for Database {
-    fn drop(&mut self) {
-        let statement = format!("DROP DATABASE IF EXISTS `{}`", self.options.database);
-        let server = self.server;
-        let dropped = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
-            runtime.block_on(async {
-                let mut connection = MySqlConnection::connect(server).await?;
-                connection.execute(AssertSqlSafe(statement)).await
-            })
-        });
-        if let Err(error) = dropped.join().expect("it does not panic") {
-            eprintln!("a database is left behind: {error}");
-        }
+fn mysql_options(database: &MysqlDatabase) -> MysqlOptions {
+    let server = database.server.clone();
+    MysqlOptions {
+        host: server.host,
+        port: server.port,
+        user: server.user,
+        password: server.password,
+        database: database.name.clone(),
+        ..MysqlOptions::default()
     }
 }

@@ -76,7 +76,19 @@ impl Client {
     }
 
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> TestResponse {
-        let answer = self.transport.ask(request(method, path, body)).await;
+        let body = body.map(Value::to_string).unwrap_or_default();
+        self.send_as(method, path, "application/json", body).await
+    }
+
+    /// Sends a body of another media type.
+    pub(crate) async fn send_as(
+        &self,
+        method: Method,
+        path: &str,
+        media: &str,
+        body: String,
+    ) -> TestResponse {
+        let answer = self.transport.ask(request_as(method, path, media, body)).await;
         let (head, body) = answer.into_parts();
         let bytes = timeout(PATIENCE, body.collect())
             .await
@@ -171,11 +183,15 @@ fn user(name: &str, group: &str) -> User {
 
 fn request(method: Method, path: &str, body: Option<&Value>) -> Request<Full<bytes::Bytes>> {
     let body = body.map(Value::to_string).unwrap_or_default();
+    request_as(method, path, "application/json", body)
+}
+
+fn request_as(method: Method, path: &str, media: &str, body: String) -> Request<Full<bytes::Bytes>> {
     Request::builder()
         .method(method)
         .uri(path)
         .header(header::ACCEPT, "application/json")
-        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::CONTENT_TYPE, media)
         .body(Full::from(body))
         .unwrap()
 }

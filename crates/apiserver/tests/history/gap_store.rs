@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use k3_storage::{
-    CommitError, Entry, EventBatch, HistoryMark, Import, ImportError, Key, Page, Prefix, Range, ReadError,
-    Revision, Store, StoreError, StoreHealth, WatchError, WatchSource, WatchStream, Write,
+    DelegatingStore, EventBatch, Page, Prefix, Range, ReadError, Revision, Store, StoreError, WatchError,
+    WatchSource, WatchStream,
 };
 use tokio::sync::watch;
 
@@ -74,19 +74,15 @@ impl GapStore {
 }
 
 #[async_trait]
-impl Store for GapStore {
-    async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError> {
-        self.inner.get(key).await
+impl DelegatingStore for GapStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
         let mut state = self.state.subscribe();
         state.wait_for(|gap| !gap.ranges_wait).await.unwrap();
         self.inner.range(prefix, page).await
-    }
-
-    async fn commit(&self, write: Write) -> Result<Revision, CommitError> {
-        self.inner.commit(write).await
     }
 
     async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError> {
@@ -99,42 +95,6 @@ impl Store for GapStore {
             state: self.state.subscribe(),
             delivered: after,
         }))
-    }
-
-    async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
-        self.inner.compact(upto).await
-    }
-
-    async fn current_revision(&self) -> Result<Revision, StoreError> {
-        self.inner.current_revision().await
-    }
-
-    async fn health(&self) -> Result<StoreHealth, StoreError> {
-        self.inner.health().await
-    }
-
-    async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError> {
-        self.inner.begin_import(source).await
-    }
-
-    async fn discard(&self) -> Result<(), ImportError> {
-        self.inner.discard().await
-    }
-
-    async fn history_mark(&self) -> Result<Option<HistoryMark>, StoreError> {
-        self.inner.history_mark().await
-    }
-
-    async fn replace_history_mark(
-        &self,
-        expected: Option<HistoryMark>,
-        mark: HistoryMark,
-    ) -> Result<bool, StoreError> {
-        self.inner.replace_history_mark(expected, mark).await
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
     }
 }
 

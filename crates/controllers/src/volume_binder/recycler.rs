@@ -113,10 +113,7 @@ impl PersistentVolumeController {
         volume: Arc<PersistentVolume>,
         why: &str,
     ) -> Result<Outcome, Error> {
-        let event = EventMessage::warning(
-            "VolumeFailedRecycle",
-            format_args!("Recycle failed: {why}"),
-        );
+        let event = EventMessage::warning("VolumeFailedRecycle", format_args!("Recycle failed: {why}"));
         self.update_volume_phase(volume, VolumePhase::Failed, Some(&event))
             .await?;
         Ok(Outcome::RequeueAfter(RETRY_DELAY))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k3_storage::{StorageConfig, Store, etcd::EtcdOptions, file::FileOptions, mysql::MysqlOptions};
+use k3_test_services::MysqlDatabase;
 use tempfile::TempDir;
 
 /// A store, and what it needs to be there.
@@ -10,6 +11,7 @@ pub(crate) struct Backend {
     pub(crate) name: &'static str,
     pub(crate) store: Arc<dyn Store>,
     _directory: TempDir,
+    _database: Option<MysqlDatabase>,
 }
 
 /// All four, for the test of this name.
@@ -17,6 +19,7 @@ pub(crate) async fn all(test: &str) -> Vec<Backend> {
     let mut backends = Vec::new();
     for name in ["memory", "file", "etcd", "mysql"] {
         let directory = tempfile::tempdir().unwrap();
+        let mut database = None;
         let unique = format!("encryption_{test}_{}", std::process::id());
         let config = match name {
             "memory" => StorageConfig::Memory,
@@ -27,30 +30,30 @@ pub(crate) async fn all(test: &str) -> Vec<Backend> {
                 options.prefix = format!("/{unique}/");
                 StorageConfig::Etcd(options)
             }
-            _ => StorageConfig::Mysql(mysql(&unique).await),
+            _ => {
+                let created = tokio::task::spawn_blocking(|| MysqlDatabase::new("k3_encryption")).await;
+                let created = database.insert(created.unwrap());
+                StorageConfig::Mysql(mysql_options(created))
+            }
         };
         backends.push(Backend {
             name,
             store: k3_storage::open(config).await.unwrap(),
             _directory: directory,
+            _database: database,
         });
     }
     backends
 }
 
-async fn mysql(database: &str) -> MysqlOptions {
-    let url = tokio::task::spawn_blocking(k3_test_services::mysql)
-        .await
-        .unwrap();
-    let (account, address) = url.strip_prefix("mysql://").unwrap().split_once('@').unwrap();
-    let (user, password) = account.split_once(':').unwrap();
-    let (host, port) = address.trim_end_matches('/').split_once(':').unwrap();
+fn mysql_options(database: &MysqlDatabase) -> MysqlOptions {
+    let server = database.server.clone();
     MysqlOptions {
-        host: host.to_owned(),
-        port: port.parse().unwrap(),
-        user: user.to_owned(),
-        password: password.to_owned(),
-        database: database.to_owned(),
+        host: server.host,
+        port: server.port,
+        user: server.user,
+        password: server.password,
+        database: database.name.clone(),
         ..MysqlOptions::default()
     }
 }

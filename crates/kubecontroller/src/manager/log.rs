@@ -2,8 +2,10 @@
 
 use std::{
     fmt,
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     io,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
     sync::{Mutex, OnceLock, PoisonError},
 };
 
@@ -39,9 +41,7 @@ pub(super) fn install(config: &LogConfig) -> Result<(), io::Error> {
     let writer = match config.output.as_str() {
         "stderr" => BoxMakeWriter::new(io::stderr),
         "stdout" => BoxMakeWriter::new(io::stdout),
-        path => BoxMakeWriter::new(Mutex::new(
-            OpenOptions::new().create(true).append(true).open(path)?,
-        )),
+        path => BoxMakeWriter::new(Mutex::new(open(Path::new(path))?)),
     };
     let (filter, handle) = reload::Layer::new(targets(config.level));
     let subscriber = tracing_subscriber::registry()
@@ -54,7 +54,16 @@ pub(super) fn install(config: &LogConfig) -> Result<(), io::Error> {
     Ok(())
 }
 
-/// A layer that writes log lines.
+/// Opens a log file. A new one can be read by its owner only, whatever the umask: a log names objects and users.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// A layer that writes lines.
 fn lines<W, S>(config: &LogConfig, writer: W) -> impl tracing_subscriber::Layer<S>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
@@ -207,4 +216,19 @@ pub(super) fn log_panics(with_stack: bool) {
             tracing::error!(location, message, "panic");
         }
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn log_file_is_private() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let file = open(&path).unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
 }

@@ -6,7 +6,7 @@ use k3_storage::{
     Change, Event, Key, Prefix, Revision, Store, WatchStream, Write,
     mysql::{MysqlOptions, MysqlStore},
 };
-use k3_test_services::{MariaDb, MariaDbOptions};
+use k3_test_services::{MariaDb, MariaDbOptions, MysqlServer};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, mysql::MySqlConnection};
 use tokio::time::timeout;
 
@@ -57,14 +57,12 @@ impl TestServer {
 
 /// Options for the server at `mysql://user:password@host:port`.
 fn options_of(url: &str) -> MysqlOptions {
-    let (account, address) = url.strip_prefix("mysql://").unwrap().split_once('@').unwrap();
-    let (user, password) = account.split_once(':').unwrap();
-    let (host, port) = address.split_once(':').unwrap();
+    let server = MysqlServer::from_url(url);
     MysqlOptions {
-        host: host.to_owned(),
-        port: port.parse().unwrap(),
-        user: user.to_owned(),
-        password: password.to_owned(),
+        host: server.host,
+        port: server.port,
+        user: server.user,
+        password: server.password,
         ..MysqlOptions::default()
     }
 }

@@ -39,6 +39,12 @@ impl Labels for TreeLabels<'_> {
     fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key)?.as_str()
     }
+
+    fn visit(&self, see: &mut dyn FnMut(&str, &str)) {
+        if let Some(labels) = self.0.as_object() {
+            labels.visit(see);
+        }
+    }
 }
 
 // --- MatchCriteria ---

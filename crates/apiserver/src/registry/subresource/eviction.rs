@@ -81,7 +81,7 @@ impl Registry {
             .cache
             .get(&key)
             .ok_or_else(|| pods.not_found(&ctx.target.name))?;
-        let tree = pod.tree();
+        let tree = self.readable(&pods, pod).await?.tree();
         if !is_free(&tree) {
             self.ask_budget(ctx, &tree, delete.dry_run).await?;
         }
@@ -97,6 +97,14 @@ impl Registry {
         let budgets = Resource::of(kind, &self.caches);
         let snapshot = budgets.cache.snapshot(self.caches.applied());
         let prefix = budgets.under(&ctx.target.namespace);
+        // A budget that cannot be read may be the one of the pod: the eviction fails, as when upstream cannot list them.
+        let snapshot = self.readable_snapshot(&budgets, snapshot, &prefix).await?;
+        if let Some(budget) = snapshot.under(&prefix, None).find(|budget| !budget.is_readable()) {
+            let name = budget.name();
+            return Err(Status::internal_error(format!(
+                "cannot read PodDisruptionBudget {name:?}: stored object is not JSON"
+            )));
+        }
         let labels = pod.at("metadata").entries("labels");
         let mut found = snapshot
             .under(&prefix, None)
@@ -191,14 +199,10 @@ fn is_ready(pod: &Value) -> bool {
 }
 
 fn covers(budget: &Value, labels: &serde_json::Map<String, Value>) -> bool {
-    struct MapLabels<'m>(&'m serde_json::Map<String, Value>);
-    impl label::Labels for MapLabels<'_> {
-        fn get(&self, key: &str) -> Option<&str> {
-            self.0.get(key)?.as_str()
-        }
-    }
+    // A selector that is not valid covers no pod.
+    // upstream: pkg/registry/core/pod/storage/eviction.go getPodDisruptionBudgets
     label::Selector::from_object(budget.at("spec").get("selector"))
-        .is_ok_and(|selector| selector.matches(&MapLabels(labels)))
+        .is_ok_and(|selector| selector.matches(labels))
 }
 
 /// Counts a disruption, if one is allowed.

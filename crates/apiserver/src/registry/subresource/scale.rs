@@ -184,7 +184,7 @@ impl NewScale {
                 let applied = applied.map_err(|error| Patch::not_applied(&error))?;
                 response::normal(&applied, &subresource.ty)
             }
-            NewScale::Patch(patch) => patch.make_as(&live, &kind, options, warnings)?,
+            NewScale::Patch(patch) => patch.make_as(&live, &kind, ctx, options, warnings)?,
         };
         // Custom objects are validated as a whole, with the new scale.
         if custom.is_none()

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use super::harness::{Harness, condition, container};
-use crate::runtime::{SandboxState, fake::FakeProgram};
+use crate::runtime::{SandboxState, SecurityProfile, fake::FakeProgram};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -398,4 +398,51 @@ async fn static_pods_run_and_have_mirror_pods() {
     harness
         .until_true(|| harness.runtime.all_containers().is_empty() && harness.get("web-n1").is_none())
         .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn containers_get_default_seccomp_profile_unless_turned_off() {
+    let config = crate::agent::AgentConfig::new("n1", "/nowhere");
+    assert!(config.seccomp_default, "it is on by default");
+    let harness = Harness::new();
+    let _agent = harness.start_agent();
+    let set_default = |is_on: bool| {
+        harness.facts.send_modify(|facts| {
+            std::sync::Arc::make_mut(facts).machine.seccomp_default = is_on;
+        });
+    };
+    for (name, is_on, expected) in [
+        ("on", config.seccomp_default, SecurityProfile::RuntimeDefault),
+        ("off", false, SecurityProfile::Unconfined),
+    ] {
+        set_default(is_on);
+        harness.pod(name, json!({"containers": [container("main")]}));
+        harness.until_phase(name, "Running").await;
+        let spec = harness.runtime.container_spec(name, "main").unwrap();
+        assert_eq!(spec.security.seccomp, expected, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn container_start_limit_limits_pulls() {
+    let mut harness = Harness::new();
+    harness.settings.start_limit = 5 * SECOND;
+    let _agent = harness.start_agent();
+    drop(harness.runtime.clone().with_registry_image("remote:latest"));
+    harness.runtime.delay_calls("pull_image", 1, 20 * SECOND);
+    let mut slow = container("main");
+    slow["image"] = json!("remote");
+    harness.pod("web", json!({"containers": [slow]}));
+    let reason = |status: &serde_json::Value| status["containerStatuses"][0]["state"]["waiting"].clone();
+    let status = harness
+        .until("web", |status| reason(status)["reason"] == "ErrImagePull")
+        .await;
+    let message = reason(&status)["message"].to_string();
+    assert!(
+        message.contains("PullImage: context deadline exceeded"),
+        "{message}"
+    );
+    // The next pull is quick enough.
+    harness.until_phase("web", "Running").await;
+    assert_eq!(harness.runtime.count("pull_image"), 2);
 }

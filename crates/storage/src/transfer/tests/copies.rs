@@ -13,8 +13,8 @@ use super::{
     REVISION, any_entries, block_on, entries_of, entry, expiring, quiet, store_of,
 };
 use crate::{
-    Clock, CommitError, Entry, Expiry, Import, ImportError, Key, Page, Prefix, Range, ReadError, Revision,
-    Store, StoreError, StoreHealth, SystemClock, WatchError, WatchStream, Write, memory::MemoryStore,
+    Clock, DelegatingStore, Entry, Expiry, Import, ImportError, Page, Prefix, Revision, Store, SystemClock,
+    Write, memory::MemoryStore,
 };
 
 /// A store that changes what it is given, as a faulty disk or a wrong setting of a database does.
@@ -34,40 +34,17 @@ struct FixedClock(SystemTime);
 // --- FailingStore ---
 
 #[async_trait]
-impl Store for FailingStore {
-    async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError> {
-        self.inner.get(key).await
+impl DelegatingStore for FailingStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
-    async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
-        self.inner.range(prefix, page).await
-    }
-    async fn commit(&self, write: Write) -> Result<Revision, CommitError> {
-        self.inner.commit(write).await
-    }
-    async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError> {
-        self.inner.watch(prefix, after).await
-    }
-    async fn compact(&self, upto: Revision) -> Result<(), StoreError> {
-        self.inner.compact(upto).await
-    }
-    async fn current_revision(&self) -> Result<Revision, StoreError> {
-        self.inner.current_revision().await
-    }
-    async fn health(&self) -> Result<StoreHealth, StoreError> {
-        self.inner.health().await
-    }
+
     async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError> {
         let inner = self.inner.begin_import(source).await?;
         Ok(Box::new(FaultyImport {
             inner,
             spoil: self.spoil,
         }))
-    }
-    async fn discard(&self) -> Result<(), ImportError> {
-        self.inner.discard().await
-    }
-    async fn close(&self) {
-        self.inner.close().await;
     }
 }
 

@@ -1,40 +1,33 @@
 //! A database of its own on a server that tests share.
 
-use std::{
-    hash::{BuildHasher, Hasher, RandomState},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use k3_storage::{
     Store,
     mysql::{MysqlOptions, MysqlStore},
 };
-use sqlx::{AssertSqlSafe, Connection, Executor, mysql::MySqlConnection};
+use k3_test_services::{MysqlDatabase, MysqlServer};
 
 use super::TestBackend;
 
-pub(crate) struct Mysql(TestDatabase);
+pub(crate) struct Mysql(MysqlDatabase);
 
-/// A database that is dropped with this. The server may be one that stays: nothing of ours is left there.
-pub(crate) struct TestDatabase {
-    /// As `mysql://user:password@host:port`.
-    pub(crate) server: &'static str,
-    pub(crate) options: MysqlOptions,
-}
-
-/// Options for the server at `mysql://user:password@host:port`.
-pub(crate) fn server_options(url: &str) -> MysqlOptions {
-    let (account, address) = url.strip_prefix("mysql://").unwrap().split_once('@').unwrap();
-    let (user, password) = account.split_once(':').unwrap();
-    let (host, port) = address.trim_end_matches('/').split_once(':').unwrap();
+/// Options for a server.
+pub(crate) fn server_options(server: &MysqlServer) -> MysqlOptions {
     MysqlOptions {
-        host: host.to_owned(),
-        port: port.parse().unwrap(),
-        user: user.to_owned(),
-        password: password.to_owned(),
+        host: server.host.clone(),
+        port: server.port,
+        user: server.user.clone(),
+        password: server.password.clone(),
         ..MysqlOptions::default()
     }
+}
+
+/// A database that does not exist yet: the store creates it.
+pub(crate) async fn fresh_database() -> MysqlDatabase {
+    let created = tokio::task::spawn_blocking(|| MysqlDatabase::new("k3_suite"));
+    created.await.unwrap()
 }
 
 // --- Mysql ---
@@ -42,7 +35,7 @@ pub(crate) fn server_options(url: &str) -> MysqlOptions {
 #[async_trait]
 impl TestBackend for Mysql {
     async fn fresh() -> Self {
-        Self(TestDatabase::fresh().await)
+        Self(fresh_database().await)
     }
 
     async fn another(&self) -> Box<dyn TestBackend> {
@@ -50,44 +43,10 @@ impl TestBackend for Mysql {
     }
 
     async fn open(&self) -> Arc<dyn Store> {
-        MysqlStore::open(self.0.options.clone()).await.unwrap()
-    }
-}
-
-// --- TestDatabase ---
-
-impl TestDatabase {
-    /// A database that is not there yet: the store makes it.
-    pub(crate) async fn fresh() -> Self {
-        let server = tokio::task::spawn_blocking(k3_test_services::mysql)
-            .await
-            .unwrap();
-        let number = RandomState::new().build_hasher().finish();
-        Self {
-            server,
-            options: MysqlOptions {
-                database: format!("k3_suite_{number:016x}"),
-                ..server_options(server)
-            },
-        }
-    }
-}
-
-impl Drop for TestDatabase {
-    fn drop(&mut self) {
-        let statement = format!("DROP DATABASE IF EXISTS `{}`", self.options.database);
-        let server = self.server;
-        let dropped = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
-            runtime.block_on(async {
-                let mut connection = MySqlConnection::connect(server).await?;
-                connection.execute(AssertSqlSafe(statement)).await
-            })
-        });
-        if let Err(error) = dropped.join().expect("it does not panic") {
-            eprintln!("a database is left behind: {error}");
-        }
+        let options = MysqlOptions {
+            database: self.0.name.clone(),
+            ..server_options(&self.0.server)
+        };
+        MysqlStore::open(options).await.unwrap()
     }
 }

@@ -8,6 +8,7 @@ use k3_storage::{
     file::{FileOptions, FileStore},
     mysql::MysqlStore,
 };
+use k3_test_services::MysqlServer;
 
 use crate::backend::mysql::server_options;
 
@@ -38,7 +39,7 @@ impl Address {
                 Ok(EtcdStore::open(options).await?)
             }
             Self::Mysql { server, database } => {
-                let mut options = server_options(server);
+                let mut options = server_options(&MysqlServer::from_url(server));
                 options.database.clone_from(database);
                 options.request_timeout = REQUEST;
                 Ok(MysqlStore::open(options).await?)

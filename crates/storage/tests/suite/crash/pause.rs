@@ -39,10 +39,10 @@ fn paused_etcd_client_sees_every_event_or_compacted() {
 #[test]
 fn paused_mysql_client_sees_every_event_or_compacted() {
     run_within(LIMIT, async {
-        let database = mysql::TestDatabase::fresh().await;
+        let database = mysql::fresh_database().await;
         let address = Address::Mysql {
-            server: database.server.to_owned(),
-            database: database.options.database.clone(),
+            server: database.server.url(),
+            database: database.name.clone(),
         };
         pause_a_watcher(&address).await;
     });
