@@ -224,15 +224,13 @@ async fn a_signal_stops_the_program_in_order() {
         .await;
         assert_eq!(code, Some(0), "{log}");
         let order = [
-            "linked reconciler=\"maps\" resource=\"configmaps\" about=\"Looks at maps\"",
-            "set up controller=\"maps\"",
             "became leader",
             "reconciled",
-            "stopping signal=",
+            "received signal; stopping signal=",
             "stopping leader tasks",
-            "gave the lease back",
+            "released the lease",
             "stopping other tasks",
-            "writing the last events",
+            "flushing events",
             "stopping informers",
             "stopping servers",
             "stopped",
@@ -280,7 +278,7 @@ async fn tasks_that_miss_the_shutdown_deadline_are_dropped() {
     assert_eq!(code, Some(0), "{log}");
     position(
         &log,
-        "did not end in time, and was dropped controller=\"stubborn\"",
+        "dropped controller that did not stop by the deadline controller=\"stubborn\"",
     );
 }
 
@@ -351,25 +349,29 @@ async fn usage_errors_exit_with_2_before_connecting_and_failures_with_1() {
         (
             &["-c", file],
             2,
-            "app.yaml:3: log.levle: no such key; is it log.level?",
+            "app.yaml:3: log.levle: unknown key; did you mean log.level?",
         ),
         (&["-c", "/nowhere.yaml"], 2, "error: /nowhere.yaml: No such file"),
         (
             &["--enabled=bats"],
             2,
-            "error: there is no controller \"bats\"; there are: configmaps, maps",
+            "error: unknown controller \"bats\"; known: configmaps, maps",
         ),
         (
             &["--resource-filter.pods=x"],
             2,
-            "error: resource-filter.pods: no controller is for that; there are: configmaps",
+            "error: resource-filter.pods: no controller handles this resource; known: configmaps",
         ),
         (
             &["--maps.mood=bad"],
             1,
-            "error: cannot set up maps: in a bad mood",
+            "error: setup of maps failed: in a bad mood",
         ),
-        (&["--kubeconfig=/nowhere.conf"], 1, "error: cannot make a client"),
+        (
+            &["--kubeconfig=/nowhere.conf"],
+            1,
+            "error: failed to create the client",
+        ),
     ] {
         let args: Vec<_> = args.iter().copied().chain(["--master", &address]).collect();
         let (got, _, log) = Program::start(&args).end();
@@ -400,9 +402,14 @@ fn lists_linked_controllers_and_prints_help() {
 async fn a_disabled_controller_is_logged_and_sends_no_request() {
     let api = cluster();
     let (address, _serving) = serve(&api).await;
-    let mut program = Program::start(&["--master", &address, "--controllers=*,-configmaps"]);
+    let mut program = Program::start(&[
+        "--master",
+        &address,
+        "--log-level=debug",
+        "--controllers=*,-configmaps",
+    ]);
     let (code, _, _) = run_blocking(move || {
-        program.wait_for_log("disabled controller=\"maps\" resource=\"configmaps\" why=\"by configuration\"");
+        program.wait_for_log("controller is disabled controller=\"maps\" resource=\"configmaps\" reason=\"disabled by configuration\"");
         program.wait_for_log("informers are synced");
         program.signal("-TERM");
         program.end()

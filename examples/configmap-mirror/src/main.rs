@@ -44,9 +44,7 @@ impl Reconciler for Mirror {
         for namespace in targets {
             let existing = store.get(&Key::new(namespace, key.name()));
             if existing.is_some_and(|existing| source(&existing) != key) {
-                return Err(Error::permanent(
-                    "a config map with this name exists and is not a copy",
-                ));
+                return Err(Error::permanent("the target exists and is not a copy"));
             }
             let api = api(namespace);
             api.patch(key.name(), &params, &Patch::Apply(&copy)).await?;

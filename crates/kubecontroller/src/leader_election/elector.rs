@@ -35,7 +35,7 @@ pub struct LeaderElector {
 /// The election as this candidate sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderStatus {
-    /// The identity of the leader, if current.
+    /// The identity of the leader, if known.
     pub leader: Option<String>,
     /// Whether this candidate is the leader.
     pub is_leading: bool,

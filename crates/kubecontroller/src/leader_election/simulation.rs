@@ -278,7 +278,7 @@ async fn simulate(faults: Vec<(u64, InjectedFault)>) -> u64 {
                     request_delay: Duration::from_millis(request_delay),
                     response_delay: Duration::from_millis(response_delay),
                     is_cut: false,
-                })
+                });
             }
             InjectedFault::Suspend(candidate, pause) => {
                 *resumes[candidate].lock().unwrap() = Instant::now() + Duration::from_millis(pause);

@@ -197,11 +197,11 @@ impl Manager {
                 name: setup.name().to_owned(),
                 resource: setup.resource().to_owned(),
             };
-            if let Some(why) = self.disabled_reason(&owner) {
+            if let Some(reason) = self.disabled_reason(&owner) {
                 info!(
                     controller = owner.name,
                     resource = owner.resource,
-                    why,
+                    reason,
                     "controller is disabled"
                 );
                 continue;

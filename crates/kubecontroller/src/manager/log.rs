@@ -152,8 +152,8 @@ where
             return writeln!(line, "}}");
         }
         write!(line, "{now} {:>5} ", metadata.level())?;
-        for runnable in [&self.name, &caller, &fields.message].into_iter().flatten() {
-            write!(line, "{runnable} ")?;
+        for prefix in [&self.name, &caller, &fields.message].into_iter().flatten() {
+            write!(line, "{prefix} ")?;
         }
         for (key, value) in fields.others {
             write!(line, "{key}={value} ")?;

@@ -83,11 +83,11 @@ pub enum HandlerResult {
     Pending,
     /// Started, not ended.
     Doing,
-    /// PassOutcome successfully.
+    /// Ended successfully.
     Succeeded,
-    /// PassOutcome successfully, with a warning.
+    /// Ended successfully, with a warning.
     Warning,
-    /// PassOutcome with an error.
+    /// Ended with an error.
     Failed,
 }
 

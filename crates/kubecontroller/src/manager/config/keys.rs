@@ -40,7 +40,7 @@ pub(in crate::manager) struct Setting {
     pub(super) help: &'static str,
     /// The placeholder for the value in the help; empty for booleans.
     pub(super) value: &'static str,
-    /// Validates and stores the value; the second argument is the runnable of the key that matches the wildcard.
+    /// Validates and stores the value; the second argument is the part of the key that matches the wildcard.
     pub(super) set: fn(&mut Config, &str, &str) -> Result<(), String>,
 }
 
@@ -67,7 +67,7 @@ impl Setting {
         self
     }
 
-    /// Finds the setting of a key, and the runnable of the key that matches its wildcard.
+    /// Finds the setting of a key, and the part of the key that matches its wildcard.
     pub(super) fn find(key: &str) -> Option<(&'static Setting, &str)> {
         KEYS.iter().find_map(|setting| match setting.key_prefix() {
             None => (setting.key == key).then_some((setting, "")),
@@ -78,7 +78,7 @@ impl Setting {
         })
     }
 
-    /// The runnable of the key before its wildcard; none without wildcard.
+    /// The part of the key before its wildcard; none without wildcard.
     pub(super) fn key_prefix(&self) -> Option<&'static str> {
         self.key.split_once('<').map(|(prefix, _)| prefix)
     }

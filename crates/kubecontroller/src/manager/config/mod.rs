@@ -128,7 +128,7 @@ pub struct LogConfig {
     pub level: tracing::Level,
     /// The format of log lines. Default: console.
     pub format: LogFormat,
-    /// A logger name that is runnable of every line.
+    /// A logger name that is part of every line.
     pub name: Option<String>,
     /// Whether lines contain file and line of the call. Default: no.
     pub caller: bool,

@@ -166,7 +166,7 @@ fn errors_name_file_line_and_key() {
     }
     let filter = errors("resource-filter: {ats: 'a[b'}");
     assert!(
-        filter[0].starts_with("app.yaml:1: resource-filter.ats: the glob"),
+        filter[0].starts_with("app.yaml:1: resource-filter.ats: invalid glob"),
         "{filter:?}"
     );
     let twice = errors("workers: 3\nworkers: 4");
