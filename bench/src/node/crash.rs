@@ -56,7 +56,11 @@ pub(super) async fn kill(
     let server_options = server_options(options, name, daemon)?;
     let runtime = daemon.connect(NODE).await?;
     let there = async || -> Result<BTreeSet<String>, BenchError> {
-        let sandboxes = runtime.list_pod_sandboxes().await?.into_iter().map(|sandbox| sandbox.id.0);
+        let sandboxes = runtime
+            .list_pod_sandboxes()
+            .await?
+            .into_iter()
+            .map(|sandbox| sandbox.id.0);
         let containers = runtime
             .list_containers()
             .await?

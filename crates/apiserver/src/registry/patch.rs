@@ -140,9 +140,9 @@ impl Patch {
             }
             _ => self.patched(old.cloned().unwrap_or_default(), &resource.kind)?,
         };
-        ctx.check_wanted()?;
+        ctx.check_cancelled()?;
         let mut object = decode_as(&patched, &resource.kind, options, warnings)?;
-        ctx.check_wanted()?;
+        ctx.check_cancelled()?;
         resource.strategy().set_defaults(&mut object);
         Ok(object)
     }

@@ -217,7 +217,11 @@ async fn find_existing(
     }
 }
 
-fn build_spec(settings: &DatabaseSettings, storage: &StorageConfig, endpoint: &LocalEndpoint) -> ServiceContainerSpec {
+fn build_spec(
+    settings: &DatabaseSettings,
+    storage: &StorageConfig,
+    endpoint: &LocalEndpoint,
+) -> ServiceContainerSpec {
     let address = endpoint.loopback().expect("the endpoint is on this machine");
     container_spec::service(settings, storage, address, endpoint.port)
         .expect("a store with an endpoint has a database")
@@ -236,7 +240,11 @@ fn fill_password(storage: &mut StorageConfig, password: String) {
 }
 
 /// Removes an exited container of k3. A created container may be about to be started by another process.
-async fn remove_stopped(engine: &DockerRuntime, name: &str, mut found: ServiceContainer) -> Result<(), CommandError> {
+async fn remove_stopped(
+    engine: &DockerRuntime,
+    name: &str,
+    mut found: ServiceContainer,
+) -> Result<(), CommandError> {
     let failed = |error| runtime_failure(engine, "remove the exited container of a database", error);
     let waited = timeout(CREATED_TIMEOUT, async {
         while found.state == ServiceContainerState::Created {

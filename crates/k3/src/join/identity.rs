@@ -48,7 +48,8 @@ impl NodeIdentity {
         server: &Uri,
         authority: &str,
     ) -> Result<Self, SigningError> {
-        let IssuedCertificate { certificate, key } = signing::request_client_certificate(client, name).await?;
+        let IssuedCertificate { certificate, key } =
+            signing::request_client_certificate(client, name).await?;
         Ok(NodeIdentity {
             name: name.to_owned(),
             server: server.to_string(),
@@ -61,7 +62,8 @@ impl NodeIdentity {
 
     /// Requests a new certificate through `client`, which is the node.
     pub(super) async fn renew(&mut self, client: &Client) -> Result<(), SigningError> {
-        let IssuedCertificate { certificate, key } = signing::request_client_certificate(client, &self.name).await?;
+        let IssuedCertificate { certificate, key } =
+            signing::request_client_certificate(client, &self.name).await?;
         (self.certificate, self.key) = (certificate, key);
         Ok(())
     }

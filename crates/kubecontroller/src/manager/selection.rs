@@ -1,6 +1,6 @@
 //! The selection of controllers to run.
 
-/// RuleTarget controllers run, selected by the names of controllers or of their resources. Default: all.
+/// Which controllers run, selected by the names of controllers or of their resources. Default: all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControllerSelection {
     /// Names and whether they run. The last matching rule applies; without rules, all controllers run.

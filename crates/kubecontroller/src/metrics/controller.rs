@@ -97,7 +97,7 @@ impl ControllerMetrics {
         self.errors.fetch_add(1, Relaxed);
     }
 
-    /// InformerCounts an error that is not retried.
+    /// Counts an error that is not retried.
     pub(crate) fn permanent(&self) {
         self.permanent.fetch_add(1, Relaxed);
     }
@@ -110,7 +110,7 @@ impl ControllerMetrics {
         self.timeouts.fetch_add(1, Relaxed);
     }
 
-    /// InformerCounts a key that was reported because it failed many times in a row.
+    /// Counts a key that was reported because it failed many times in a row.
     pub(crate) fn stuck(&self) {
         self.stuck.fetch_add(1, Relaxed);
     }
@@ -157,7 +157,7 @@ impl Default for WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// InformerCounts a completed reconcile.
+    /// Counts a completed reconcile.
     pub(crate) fn reconciled(&self, result: ReconcileResult, waited: Duration, took: Duration) {
         self.results[result as usize].fetch_add(1, Relaxed);
         self.waited.observe(waited);

@@ -61,23 +61,23 @@ impl Default for InformerMetrics {
 }
 
 impl InformerMetrics {
-    /// InformerCounts a completed list and its duration.
+    /// Counts a completed list and its duration.
     pub fn listed(&self, took: Duration) {
         self.counts.lists.fetch_add(1, Relaxed);
         self.counts.took.observe(took);
     }
 
-    /// InformerCounts a started watch.
+    /// Counts a started watch.
     pub fn watched(&self) {
         self.counts.watches.fetch_add(1, Relaxed);
     }
 
-    /// InformerCounts a failed list or watch.
+    /// Counts a failed list or watch.
     pub fn failed(&self) {
         self.counts.failures.fetch_add(1, Relaxed);
     }
 
-    /// InformerCounts a received change.
+    /// Counts a received change.
     pub fn event(&self) {
         self.counts.events.fetch_add(1, Relaxed);
     }

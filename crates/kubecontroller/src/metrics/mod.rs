@@ -87,7 +87,7 @@ impl Metrics {
         names.queues.entry(name.to_owned()).or_default().follow(queue);
     }
 
-    /// InformerCounts the restart of a controller or another runnable.
+    /// Counts the restart of a controller or another runnable.
     pub fn record_restart(&self, controller: &str) {
         self.controller(controller).restarted();
     }

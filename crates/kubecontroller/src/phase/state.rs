@@ -83,11 +83,11 @@ pub enum HandlerResult {
     Pending,
     /// Started, not ended.
     Doing,
-    /// PassOutcome successfully.
+    /// Finished successfully.
     Succeeded,
-    /// PassOutcome successfully, with a warning.
+    /// Finished successfully, with a warning.
     Warning,
-    /// PassOutcome with an error.
+    /// Finished with an error.
     Failed,
 }
 

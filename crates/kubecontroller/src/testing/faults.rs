@@ -107,7 +107,7 @@ impl Faults {
         self.on(RequestMatcher::writes().skip(n), Fault::Status(503));
     }
 
-    /// ObjectWrite `n + 1` takes effect without a response and all later ones fail, as if the process had died after it.
+    /// Write `n + 1` takes effect without a response and all later ones fail, as if the process had died after it.
     pub fn lose_write_after(&self, n: usize) {
         self.on(RequestMatcher::writes().skip(n).times(1), Fault::LostResponse);
         self.on(RequestMatcher::writes().skip(n), Fault::Status(503));
