@@ -28,29 +28,29 @@ pub const MAX_CAUSES_BYTES: usize = 128 * 1024;
 pub const MAX_COLLECTED_BYTES: usize = 512 * 1024;
 
 /// The text, or its beginning and how much was left out.
-pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
-    if text.len() <= most {
+pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
+    if text.len() <= max {
         return Cow::Borrowed(text);
     }
-    let end = text.floor_char_boundary(most);
+    let end = text.floor_char_boundary(max);
     Cow::Owned(format!("{}... ({} more bytes)", &text[..end], text.len() - end))
 }
 
 /// The same for a text that is owned already.
-pub(crate) fn cut_owned(text: String, most: usize) -> String {
-    if text.len() <= most {
+pub(crate) fn cut_owned(text: String, max: usize) -> String {
+    if text.len() <= max {
         text
     } else {
-        cut(&text, most).into_owned()
+        cut(&text, max).into_owned()
     }
 }
 
 /// The text, cut so that it takes at most so many bytes as a JSON string.
-pub(crate) fn cut_encoded(text: &str, most: usize) -> Cow<'_, str> {
+pub(crate) fn cut_encoded(text: &str, max: usize) -> Cow<'_, str> {
     let mut encoded = 0;
     for (at, c) in text.char_indices() {
         encoded += encoded_char(c);
-        if encoded > most {
+        if encoded > max {
             return Cow::Owned(format!("{}... ({} more bytes)", &text[..at], text.len() - at));
         }
     }
@@ -71,10 +71,10 @@ fn encoded_char(c: char) -> usize {
 }
 
 /// What is displayed, up to so many bytes. No more than that is formatted.
-pub(crate) fn display(shown: &dyn fmt::Display, most: usize) -> String {
+pub(crate) fn display(shown: &dyn fmt::Display, max: usize) -> String {
     let mut out = BoundedText {
         text: String::new(),
-        most,
+        max,
     };
     let whole = fmt::Write::write_fmt(&mut out, format_args!("{shown}")).is_ok();
     if !whole {
@@ -85,25 +85,25 @@ pub(crate) fn display(shown: &dyn fmt::Display, most: usize) -> String {
 
 /// A value as JSON with sorted keys, if it takes at most so many bytes; else its beginning. No more than that is
 /// looked at.
-pub(crate) fn json(value: &Value, most: usize) -> Result<String, String> {
+pub(crate) fn json(value: &Value, max: usize) -> Result<String, String> {
     let mut out = String::new();
-    if push_json(&mut out, value, most) {
+    if push_json(&mut out, value, max) {
         return Ok(out);
     }
-    let end = out.floor_char_boundary(most);
+    let end = out.floor_char_boundary(max);
     out.truncate(end);
     out.push_str("...");
     Err(out)
 }
 
 /// Appends a value until the text has so many bytes; whether all of it was appended.
-fn push_json(out: &mut String, value: &Value, most: usize) -> bool {
+fn push_json(out: &mut String, value: &Value, max: usize) -> bool {
     match value {
         Value::String(text) => {
-            let rest = most.saturating_sub(out.len());
+            let rest = max.saturating_sub(out.len());
             let shown = &text[..text.floor_char_boundary(rest)];
             go::push_json_string(out, shown);
-            shown.len() == text.len() && out.len() <= most
+            shown.len() == text.len() && out.len() <= max
         }
         Value::Array(list) => {
             out.push('[');
@@ -111,12 +111,12 @@ fn push_json(out: &mut String, value: &Value, most: usize) -> bool {
                 if index > 0 {
                     out.push(',');
                 }
-                if !push_json(out, item, most) {
+                if !push_json(out, item, max) {
                     return false;
                 }
             }
             out.push(']');
-            out.len() <= most
+            out.len() <= max
         }
         Value::Object(map) => {
             out.push('{');
@@ -124,20 +124,20 @@ fn push_json(out: &mut String, value: &Value, most: usize) -> bool {
                 if index > 0 {
                     out.push(',');
                 }
-                let rest = most.saturating_sub(out.len());
+                let rest = max.saturating_sub(out.len());
                 let shown = &key[..key.floor_char_boundary(rest)];
                 go::push_json_string(out, shown);
                 out.push(':');
-                if shown.len() < key.len() || !push_json(out, item, most) {
+                if shown.len() < key.len() || !push_json(out, item, max) {
                     return false;
                 }
             }
             out.push('}');
-            out.len() <= most
+            out.len() <= max
         }
         scalar => {
             go::push_json(out, scalar);
-            out.len() <= most
+            out.len() <= max
         }
     }
 }
@@ -145,14 +145,14 @@ fn push_json(out: &mut String, value: &Value, most: usize) -> bool {
 /// A text that takes no more than so many bytes.
 struct BoundedText {
     text: String,
-    most: usize,
+    max: usize,
 }
 
 // --- BoundedText ---
 
 impl fmt::Write for BoundedText {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        let remaining = self.most - self.text.len();
+        let remaining = self.max - self.text.len();
         if part.len() <= remaining {
             self.text.push_str(part);
             return Ok(());

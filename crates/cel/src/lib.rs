@@ -33,9 +33,9 @@ pub use self::{
     value::{Authorizer, Check, Decision, Entries, List, Map, ResourceCheck, Target, Text, Value},
 };
 
-/// What one expression may cost when it runs.
+/// The cost limit of one evaluation. Upstream's `PerCallLimit`.
 pub const PER_CALL_LIMIT: u64 = 1_000_000;
-/// What all expressions for one object may cost together.
+/// The cost limit of all expressions of one object or policy binding. Upstream's `RuntimeCELCostBudget`.
 pub const RUNTIME_COST_BUDGET: u64 = 10_000_000;
-/// What all match conditions for one request may cost together.
+/// The cost limit of all match conditions for one request. Upstream's `RuntimeCELCostBudgetMatchConditions`.
 pub const MATCH_CONDITIONS_COST_BUDGET: u64 = 2_500_000;

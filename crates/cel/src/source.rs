@@ -6,7 +6,7 @@
 use std::fmt;
 
 /// The most errors that are reported one by one.
-const MOST_ERRORS: usize = 100;
+const MAX_ERRORS: usize = 100;
 /// The longest line that is shown.
 const LONGEST_LINE: usize = 16_384;
 
@@ -53,7 +53,7 @@ impl CompileError {
     /// Reports issues in the order of their locations.
     pub(crate) fn new(source: &Source, mut issues: Vec<Issue>) -> Self {
         let total = issues.len();
-        issues.truncate(MOST_ERRORS);
+        issues.truncate(MAX_ERRORS);
         let mut located: Vec<_> = issues
             .iter()
             .map(|issue| (source.location(issue.offset), issue))
@@ -63,8 +63,8 @@ impl CompileError {
             .into_iter()
             .map(|((line, column), issue)| source.show(line, column, &issue.message))
             .collect();
-        if total > MOST_ERRORS {
-            shown.push(format!("{} more errors were truncated", total - MOST_ERRORS));
+        if total > MAX_ERRORS {
+            shown.push(format!("{} more errors were truncated", total - MAX_ERRORS));
         }
         CompileError {
             shown: shown.join("\n"),

@@ -40,7 +40,7 @@ fn the_most_that_rules_can_cost() {
     let replace = |max| object(&[("str", text(max)), ("before", text(8)), ("after", text(16))]);
     let split = |max| object(&[("str", text(max)), ("separator", text(max))]);
     let nested = |max| list(map(object(&[("required", text(TEXT))]), max), max);
-    for (decl, rule, most) in [
+    for (decl, rule, max) in [
         (list(Shape::Double, 1_572_863), "self.all(x, true)", 4_718_591),
         (list(Shape::Double, 10), "self.all(x, true)", 32),
         (list(text(TEXT), 20), "self.all(x, true)", 62),
@@ -119,7 +119,7 @@ fn the_most_that_rules_can_cost() {
         ),
         (DeclType::new(Shape::IntOrString, 80), "isQuantity(self)", 9),
     ] {
-        assert_eq!(program(&decl, rule).estimate().max, most, "{rule} with {decl:?}");
+        assert_eq!(program(&decl, rule).estimate().max, max, "{rule} with {decl:?}");
     }
 }
 

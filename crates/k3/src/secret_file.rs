@@ -74,7 +74,7 @@ impl PendingFile {
     pub(crate) fn create(target: &Path) -> Result<Self, FileError> {
         let create = || {
             let name = target.file_name().unwrap_or_default().to_string_lossy();
-            // With an unguessable name and create_new, because another user may have placed links in the directory.
+            // With an unguessable name and `create_new`, because another user may have placed links in the directory.
             let unique = random::digits::<8>().map_err(|failure| io::Error::other(failure.to_string()))?;
             let path = directory_of(target)?.join(format!(".{name}.{unique}.new"));
             let mut options = OpenOptions::new();

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use num_bigint::{BigInt, Sign};
 
-use super::suffix::MOST_BINARY;
+use super::suffix::MAX_BINARY;
 
 /// `mantissa * 10^exponent`.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ enum Mantissa {
 
 /// How far apart two exponents may be for their sum to be computed. Past it the smaller number is too small to
 /// count, and writing both with one exponent would cost memory by the gigabyte.
-const MOST_APART: i64 = 10_000;
+const MAX_APART: i64 = 10_000;
 
 /// The powers of ten that a word holds.
 const WORD_POWERS: u32 = 18;
@@ -80,7 +80,7 @@ impl Decimal {
             (other, self)
         };
         let apart = high.exponent - low.exponent;
-        if apart > MOST_APART {
+        if apart > MAX_APART {
             return if low.magnitude() > high.magnitude() {
                 low.clone()
             } else {
@@ -221,7 +221,7 @@ impl Decimal {
             return None;
         }
         let mut power = 0;
-        while power < MOST_BINARY && big.trailing_zeros().is_some_and(|zeros| zeros >= 10) {
+        while power < MAX_BINARY && big.trailing_zeros().is_some_and(|zeros| zeros >= 10) {
             big >>= 10;
             power += 1;
         }

@@ -35,7 +35,7 @@ struct Parts<'t> {
 const NANO: i64 = -9;
 
 /// More digits than this are an attack: reading them as one number takes quadratic time.
-const MOST_DIGITS: usize = 4096;
+const MAX_DIGITS: usize = 4096;
 
 pub(super) fn parse(text: &str) -> Result<Quantity, ParseError> {
     if text.is_empty() {
@@ -43,7 +43,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, ParseError> {
     }
     let parts = split(text)?;
     let suffix = suffix::interpret(parts.suffix).ok_or(ParseError::Suffix)?;
-    if parts.whole.len() + parts.fraction.len() > MOST_DIGITS {
+    if parts.whole.len() + parts.fraction.len() > MAX_DIGITS {
         return Err(ParseError::Numeric);
     }
     let digits = [parts.whole, parts.fraction].concat();

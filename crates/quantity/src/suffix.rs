@@ -26,7 +26,7 @@ const DECIMAL: [(&str, i64); 10] = [
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// The greatest power of 1024 that has a suffix.
-pub(super) const MOST_BINARY: usize = BINARY.len() - 1;
+pub(super) const MAX_BINARY: usize = BINARY.len() - 1;
 
 /// What a suffix stands for, if it is one.
 pub(super) fn interpret(suffix: &str) -> Option<Suffix> {
@@ -59,7 +59,7 @@ pub(super) fn decimal(exponent: i64) -> Option<&'static str> {
         .map(|(name, _)| *name)
 }
 
-/// The suffix of a power of 1024, up to [`MOST_BINARY`].
+/// The suffix of a power of 1024, up to [`MAX_BINARY`].
 pub(super) fn binary(power: usize) -> &'static str {
     BINARY[power]
 }

@@ -1,8 +1,13 @@
-//! When to compact which revision, decided by a mark in the store.
+//! Periodic compaction: a mark in the store decides when to compact and up to which revision.
 //!
-//! Promises: what happened within the last period can be watched, as long as the clocks of the processes agree
-//! or the processes keep running; what is older than two periods is compacted, however often processes restart in
-//! between; several processes on one store compact as one of them alone would.
+//! The mark is a revision and the time at which it was the current one. When the mark is one compaction interval old, a process
+//! compacts up to its revision and replaces it.
+//!
+//! Promises: the history of the last interval can be watched, as long as the clocks of the processes agree or the processes keep
+//! running. History older than two intervals is compacted, even if processes restart often. Several processes on one store
+//! compact as often as a single one.
+
+// upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/compact.go StartCompactorPerEndpoint, NewCompactor, runCompactLoop
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,42 +15,43 @@ use tokio::time::Instant;
 
 use crate::{Clock, HistoryMark, Store, StoreError};
 
-/// Compacts a store when its mark is a period old, and then replaces the mark.
+/// Compacts a store when its mark is one interval old, and then replaces the mark.
 #[derive(Debug)]
 pub struct CompactionSchedule {
-    period: Duration,
+    interval: Duration,
     clock: Arc<dyn Clock>,
     /// The mark that the store had when it was last read.
     observed: Option<MarkObservation>,
-    /// When the store was last requested its mark.
+    /// When the mark was last read from the store.
     last_read: Option<Instant>,
 }
 
-/// A mark, and what this process itself knows of its age.
+/// A mark, and the bounds of its age by the monotonic clock of this process.
 #[derive(Clone, Copy, Debug)]
 struct MarkObservation {
     mark: HistoryMark,
-    /// When this process saw it for the first time. The mark is at least as old.
+    /// When this process first read the mark: a lower bound of its age.
     first_seen: Instant,
-    /// When this process looked and it was not there. The mark is at most as old. `None` if it was there from
-    /// the start: then the wall clock alone reports its age.
+    /// When this process last read the store without this mark: an upper bound of its age. `None` if the mark was there at the
+    /// first read: then only the wall clock gives an upper bound.
     last_absent: Option<Instant>,
 }
 
 // --- CompactionSchedule ---
 
 impl CompactionSchedule {
-    /// Keeps the history of at least the last `period`, and of at most the last two.
-    pub fn new(period: Duration, clock: Arc<dyn Clock>) -> Self {
+    /// Keeps the history of at least one `interval`, and of at most two.
+    pub fn new(interval: Duration, clock: Arc<dyn Clock>) -> Self {
         Self {
-            period,
+            interval,
             clock,
             observed: None,
             last_read: None,
         }
     }
 
-    /// Compacts what is old enough, and returns after how long to run again.
+    /// Compacts the store if its mark is old enough, and returns the delay until the next run.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/compact.go Compact
     pub async fn run(&mut self, store: &dyn Store) -> Result<Duration, StoreError> {
         loop {
             let found = store.history_mark().await?;
@@ -53,21 +59,21 @@ impl CompactionSchedule {
             self.observe(found, now);
             if let Some(observed) = self.observed {
                 let age = observed.age(now, self.clock.as_ref());
-                if let Some(remaining) = self.period.checked_sub(age).filter(|left| !left.is_zero()) {
+                if let Some(remaining) = self.interval.checked_sub(age).filter(|left| !left.is_zero()) {
                     return Ok(remaining);
                 }
                 store.compact(observed.mark.revision).await?;
             }
             if self.replace_mark(store, found).await? {
-                return Ok(self.period);
+                return Ok(self.interval);
             }
-            // Another process was faster: its mark is the one that counts.
+            // Another process replaced the mark first: read it and wait for its age.
         }
     }
 
     fn observe(&mut self, found: Option<HistoryMark>, now: Instant) {
         let last_absent = self.last_read.replace(now);
-        // A store that keeps no mark has the one that this process remembers.
+        // A store without persistent marks: the mark in `self.observed` stays valid.
         let Some(mark) = found else { return };
         if self.observed.is_none_or(|observed| observed.mark != mark) {
             self.observed = Some(MarkObservation {
@@ -100,11 +106,11 @@ impl CompactionSchedule {
 // --- MarkObservation ---
 
 impl MarkObservation {
-    /// How old the mark is. The wall clock is trusted only within what this process has seen itself: clocks of
-    /// two machines may differ, and one clock may be set.
+    /// The age of the mark by the wall clock, clamped to the bounds that this process observed: the clocks of two machines may
+    /// differ, and a clock may be set.
     fn age(&self, now: Instant, clock: &dyn Clock) -> Duration {
-        let least = now - self.first_seen;
-        let most = self.last_absent.map_or(Duration::MAX, |absent| now - absent);
-        self.mark.age(clock.now()).unwrap_or(least).clamp(least, most)
+        let min = now - self.first_seen;
+        let max = self.last_absent.map_or(Duration::MAX, |absent| now - absent);
+        self.mark.age(clock.now()).unwrap_or(min).clamp(min, max)
     }
 }

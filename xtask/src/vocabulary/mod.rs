@@ -1,7 +1,7 @@
 //! The project writes the way Kubernetes engineers read: retired words are refused.
 //!
 //! A rule names a word, what to write instead, and where it is refused. Identifiers are split at underscores and capitals, so
-//! `place` is found in `ObjectPlace` and not in `replace`. `vocabulary-allow.tsv` lists the exceptions, each with its reason; an
+//! `place` is found in `ObjectPlace` and not in `replace`. `allow_list.rs` lists the exceptions, each with its reason; an
 //! exception that nothing needs any more is refused too.
 
 mod allow_list;

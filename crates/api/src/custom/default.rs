@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::node::{Node, SchemaFlag};
 
 /// Bytes of defaults that one object is given. An object with as many is too large to be stored.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
+const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Gives an object the defaults of its schema, wherever the object that holds a field is there. A large default in each
-/// item of a long list could fill the memory: beyond [`MOST_BYTES`] nothing is filled in.
+/// item of a long list could fill the memory: beyond [`MAX_BYTES`] nothing is filled in.
 pub(super) fn fill(value: &mut Value, node: &Node) {
-    let mut bytes = MOST_BYTES;
+    let mut bytes = MAX_BYTES;
     fill_level(value, node, &mut bytes);
 }
 

@@ -82,7 +82,7 @@ impl JsonPath {
 }
 
 /// Values that a step may find. Steps that descend, or name several paths, find values more than once.
-const MOST_FOUND: usize = 1_000_000;
+const MAX_FOUND: usize = 1_000_000;
 
 // --- Step ---
 
@@ -109,7 +109,7 @@ impl Step {
                         ends = step.take(&ends)?;
                     }
                     found.extend(ends);
-                    if found.len() > MOST_FOUND {
+                    if found.len() > MAX_FOUND {
                         return Err(PathNotFound);
                     }
                 }
@@ -135,7 +135,7 @@ impl Step {
                 }
             }
         }
-        if found.len() > MOST_FOUND {
+        if found.len() > MAX_FOUND {
             return Err(PathNotFound);
         }
         Ok(found)
@@ -170,7 +170,7 @@ impl Step {
 
 /// A value and all below it.
 fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
-    if found.len() > MOST_FOUND {
+    if found.len() > MAX_FOUND {
         return;
     }
     found.push(value);

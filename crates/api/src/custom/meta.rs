@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Paths of fields that are not known which are collected. Clients are shown fewer.
-const MOST_UNKNOWN: usize = 1000;
+const MAX_UNKNOWN: usize = 1000;
 
 /// What happens to metadata that is not metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +143,7 @@ impl MetadataCoercion {
         let before = metadata.clone();
         match settle(metadata, self.malformed) {
             Ok(unknown) => {
-                if !unknown.is_empty() && self.unknown.len() < MOST_UNKNOWN {
+                if !unknown.is_empty() && self.unknown.len() < MAX_UNKNOWN {
                     let prefix = limits::display(&child_path, MAX_PATH_BYTES);
                     self.unknown
                         .extend(unknown.iter().map(|path| format!("{prefix}.{path}")));

@@ -36,7 +36,7 @@ pub(crate) use self::{
     meta::{MalformedMetadata, coerce as coerce_metadata, validate as validate_metadata},
     node::Node,
     pattern::Pattern,
-    prune::unknown as has_unknown_fields,
+    prune::has_unknown_fields,
     validate::validate as validate_value,
 };
 pub use crate::kinds::non_structural_schema_message;

@@ -7,84 +7,93 @@ use serde_json::Value;
 use super::node::{AdditionalProperties, Node, SchemaFlag};
 use crate::limits::{self, MAX_PATH_BYTES};
 
-/// Paths of fields that are not known which are collected. Clients are shown fewer.
-const MOST_UNKNOWN: usize = 1000;
+/// The maximum number of paths of pruned fields that are collected. Warnings to clients contain fewer.
+const MAX_UNKNOWN: usize = 1000;
 
-/// Fields every object has, which its schema need not name.
-const OF_ALL: [&str; 3] = ["apiVersion", "kind", "metadata"];
+/// Fields that every object has, so that its schema need not specify them.
+const OBJECT_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Whether a field is one every object has.
-pub(super) fn is_of_all(name: &str) -> bool {
-    OF_ALL.contains(&name)
+/// Whether every object has this field at its root.
+pub(super) fn is_object_field(name: &str) -> bool {
+    OBJECT_FIELDS.contains(&name)
 }
 
-/// Takes the fields out of an object that its schema does not know, and gives the paths to them, sorted.
+/// Removes the fields that the schema does not specify, and returns their paths, sorted.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning/algorithm.go PruneWithOptions
 pub(super) fn prune(object: &mut Value, node: &Node) -> Vec<String> {
     let mut unknown = Vec::new();
     let mut pruning = Pruning {
         path: String::new(),
         unknown: &mut unknown,
     };
-    pruning.level(object, Some(node), true, KeepUnknownFields::Known);
+    pruning.prune_value(object, Some(node), true, UnknownFields::Prune);
     unknown.sort();
     unknown
 }
 
-/// Whether a value has fields that its schema does not know. `whole`: whether it is an object with kind and metadata.
-pub(crate) fn unknown(value: &Value, node: &Node, whole: bool) -> bool {
+/// Whether a value has fields that its schema does not specify. `is_resource_root`: whether it is an object with kind and metadata.
+pub(crate) fn has_unknown_fields(value: &Value, node: &Node, is_resource_root: bool) -> bool {
     let mut pruned = value.clone();
     let mut pruning = Pruning {
         path: String::new(),
         unknown: &mut Vec::new(),
     };
-    pruning.level(&mut pruned, Some(node), whole, KeepUnknownFields::Known);
+    pruning.prune_value(&mut pruned, Some(node), is_resource_root, UnknownFields::Prune);
     pruned != *value
 }
 
-/// What happens to fields that are not known.
+/// What to do with unknown fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum KeepUnknownFields {
-    Known,
-    All,
+enum UnknownFields {
+    Prune,
+    /// `x-kubernetes-preserve-unknown-fields: true`
+    Preserve,
 }
 
 struct Pruning<'u> {
-    /// The way here.
+    /// The path of the current value.
     path: String,
     unknown: &'u mut Vec<String>,
 }
 
 impl Pruning<'_> {
-    fn level(&mut self, value: &mut Value, node: Option<&Node>, whole: bool, keep: KeepUnknownFields) {
-        let keep = match node {
-            Some(node) if node.has_flag(SchemaFlag::Preserve) => KeepUnknownFields::All,
-            None if keep == KeepUnknownFields::All => return,
-            _ => keep,
+    fn prune_value(
+        &mut self,
+        value: &mut Value,
+        node: Option<&Node>,
+        is_resource_root: bool,
+        unknown_fields: UnknownFields,
+    ) {
+        let unknown_fields = match node {
+            Some(node) if node.has_flag(SchemaFlag::Preserve) => UnknownFields::Preserve,
+            None if unknown_fields == UnknownFields::Preserve => return,
+            _ => unknown_fields,
         };
         match value {
             Value::Object(fields) => {
-                let embedded = whole || node.is_some_and(|node| node.has_flag(SchemaFlag::Embedded));
+                let is_resource =
+                    is_resource_root || node.is_some_and(|node| node.has_flag(SchemaFlag::Embedded));
                 fields.retain(|name, value| {
-                    if embedded && is_of_all(name) {
+                    if is_resource && is_object_field(name) {
                         return true;
                     }
-                    let below = match node {
+                    let field_schema = match node {
                         None => SchemaOfField::Unknown,
-                        Some(node) => below(node, name),
+                        Some(node) => schema_of_field(node, name),
                     };
-                    match below {
-                        SchemaOfField::Known(node) => {
+                    match field_schema {
+                        SchemaOfField::Specified(node) => {
                             let length = self.enter(name);
-                            self.level(value, node, false, KeepUnknownFields::Known);
+                            self.prune_value(value, node, false, UnknownFields::Prune);
                             self.path.truncate(length);
                             true
                         }
-                        SchemaOfField::Unknown if keep == KeepUnknownFields::All => true,
+                        SchemaOfField::Unknown if unknown_fields == UnknownFields::Preserve => true,
                         SchemaOfField::Unknown => {
-                            // At the top these are none of the user's business.
-                            if node.is_none() || !is_of_all(name) || !self.path.is_empty() {
+                            // A root whose schema is unknown still has these fields: no warning for them.
+                            if node.is_none() || !is_object_field(name) || !self.path.is_empty() {
                                 let length = self.enter(name);
-                                if self.unknown.len() < MOST_UNKNOWN {
+                                if self.unknown.len() < MAX_UNKNOWN {
                                     self.unknown
                                         .push(limits::cut(&self.path, MAX_PATH_BYTES).into_owned());
                                 }
@@ -100,7 +109,7 @@ impl Pruning<'_> {
                 for (index, item) in items.iter_mut().enumerate() {
                     let length = self.path.len();
                     self.path.extend(["[", &index.to_string(), "]"]);
-                    self.level(item, node, false, keep);
+                    self.prune_value(item, node, false, unknown_fields);
                     self.path.truncate(length);
                 }
             }
@@ -119,23 +128,24 @@ impl Pruning<'_> {
     }
 }
 
-/// What a schema states of a field.
+/// Whether a schema specifies a field.
 enum SchemaOfField<'n> {
-    /// The field stays; its value is of this schema, or of one that knows nothing.
-    Known(Option<&'n Node>),
+    /// The field is kept. Its value is pruned with this schema; without one, all its fields are unknown.
+    Specified(Option<&'n Node>),
     Unknown,
 }
 
-fn below<'n>(node: &'n Node, name: &str) -> SchemaOfField<'n> {
+fn schema_of_field<'n>(node: &'n Node, name: &str) -> SchemaOfField<'n> {
     match (node.property(name), node.additional()) {
-        (Some(property), _) => SchemaOfField::Known(Some(property)),
-        (None, AdditionalProperties::Node(node)) => SchemaOfField::Known(Some(node)),
-        (None, AdditionalProperties::Any | AdditionalProperties::Nothing) => SchemaOfField::Known(None),
+        (Some(property), _) => SchemaOfField::Specified(Some(property)),
+        (None, AdditionalProperties::Node(node)) => SchemaOfField::Specified(Some(node)),
+        (None, AdditionalProperties::Any | AdditionalProperties::Nothing) => SchemaOfField::Specified(None),
         (None, AdditionalProperties::Unsaid) => SchemaOfField::Unknown,
     }
 }
 
-/// Takes out fields that are `null` where that is no value, unless a default replaces them.
+/// Removes fields that are `null` and not nullable, unless a default replaces them.
+// upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/prunenulls.go PruneNonNullableNullsWithoutDefaults
 pub(super) fn prune_nulls(value: &mut Value, node: Option<&Node>) {
     match value {
         Value::Object(fields) => fields.retain(|name, value| {

@@ -37,7 +37,7 @@ pub fn json_type(body: &[u8], ty: &Type) -> Result<DecodedBody, DecodeError> {
     decoder.finish(if value.is_null() { ty.zero() } else { value })
 }
 
-/// Decodes a body of a type that is not known, such as a custom resource: only duplicates are strict_errors.
+/// Decodes a body of an unknown type, such as a custom resource: only duplicate fields are strict errors.
 pub fn untyped(body: &[u8]) -> Result<DecodedBody, DecodeError> {
     let mut decoder = Decoder::new(body);
     let value = decoder.any(&Path::Root)?;

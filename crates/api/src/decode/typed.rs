@@ -24,7 +24,7 @@ pub(super) struct Decoder<'b> {
     pub(super) unreadable: Option<String>,
     /// How many more objects there may be.
     pub(super) objects: usize,
-    /// Whether strict_errors are reported. Within JSON schemas, parts that may be one of two values are not reported.
+    /// Whether strict errors are reported. In JSON schemas they are not for a field that may be a schema or another value.
     pub(super) reporting: bool,
 }
 

@@ -181,8 +181,8 @@ impl Error {
     }
 
     /// A list of more items than allowed. Without the number of items there are, none is shown.
-    pub fn too_many(at: &Path<'_>, actual: Option<usize>, most: usize) -> Self {
-        let detail = format!("must have at most {}", counted(most, "item"));
+    pub fn too_many(at: &Path<'_>, actual: Option<usize>, max: usize) -> Self {
+        let detail = format!("must have at most {}", counted(max, "item"));
         Self::new(
             ErrorKind::TooMany,
             at,
@@ -192,8 +192,8 @@ impl Error {
     }
 
     /// A list of fewer items than asked for.
-    pub fn too_few(at: &Path<'_>, actual: usize, least: usize) -> Self {
-        let detail = format!("must have at least {}", counted(least, "item"));
+    pub fn too_few(at: &Path<'_>, actual: usize, min: usize) -> Self {
+        let detail = format!("must have at least {}", counted(min, "item"));
         Self::new(ErrorKind::TooFew, at, actual, detail)
     }
 

@@ -34,10 +34,10 @@ pub(super) fn validate_not_greater_than(
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    let most = tree.int(limit).unwrap_or_default();
+    let max = tree.int(limit).unwrap_or_default();
     for name in names {
         let number = tree.int(name).unwrap_or_default();
-        if number > most {
+        if number > max {
             errors.push(Error::invalid(&at.child(name), number, detail));
         }
     }

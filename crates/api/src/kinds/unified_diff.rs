@@ -1,6 +1,6 @@
 //! Unified diff of two texts, line by line, without the file headers.
 //!
-//! Finds exactly the matching matching_blocks of Python's difflib `SequenceMatcher`, as go-difflib does, with its autojunk rule: lines
+//! Finds exactly the matching blocks of Python's difflib `SequenceMatcher`, as go-difflib does, with its autojunk rule: lines
 //! that are too frequent in a long text begin no match. Error messages carry these diffs, so they must agree byte for byte.
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/diff/diff.go Diff; the algorithm is that of github.com/pmezard/go-difflib
 
@@ -112,8 +112,8 @@ impl<'t> SequenceMatcher<'t> {
             line_indexes.entry(*line).or_default().push(index);
         }
         if b.len() >= AUTOJUNK_MIN_LINES {
-            let most = b.len() / 100 + 1;
-            line_indexes.retain(|_, at| at.len() <= most);
+            let max = b.len() / 100 + 1;
+            line_indexes.retain(|_, at| at.len() <= max);
         }
         SequenceMatcher {
             a,

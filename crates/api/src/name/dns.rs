@@ -186,10 +186,10 @@ pub(super) fn prefix_faults(value: &str) -> ErrorMessages {
     messages
 }
 
-fn messages(length: usize, most: usize, fits: bool, form: impl FnOnce() -> String) -> ErrorMessages {
+fn messages(length: usize, max: usize, fits: bool, form: impl FnOnce() -> String) -> ErrorMessages {
     let mut messages = Vec::new();
-    if length > most {
-        messages.push(at_most_characters(most));
+    if length > max {
+        messages.push(at_most_characters(max));
     }
     if !fits {
         messages.push(form());

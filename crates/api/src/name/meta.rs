@@ -177,9 +177,9 @@ mod tests {
     fn annotations_share_a_budget_and_ignore_case() {
         let at = Path::new("a");
         assert!(validate_annotations(&at, &map(&json!({"E.COM/X": "any <value>\n"}))).is_empty());
-        let most = "v".repeat(ANNOTATIONS_BYTES - 1);
-        assert!(validate_annotations(&at, &map(&json!({"k": most}))).is_empty());
-        let errors = validate_annotations(&at, &map(&json!({"k": most, "l": ""})));
+        let max = "v".repeat(ANNOTATIONS_BYTES - 1);
+        assert!(validate_annotations(&at, &map(&json!({"k": max}))).is_empty());
+        let errors = validate_annotations(&at, &map(&json!({"k": max, "l": ""})));
         assert_eq!(
             errors[0].to_string(),
             "a: Too long: may not be more than 262144 bytes"

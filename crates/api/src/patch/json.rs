@@ -31,7 +31,7 @@ pub enum Error {
     #[error("{0}")]
     Malformed(String),
     /// More operations than are allowed.
-    #[error("The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {0}")]
+    #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
     TooManyOperations(usize),
     /// An operation does not apply. The text is for logs: the answer does not carry it.
     #[error("{0}")]
@@ -39,16 +39,16 @@ pub enum Error {
     /// Copies make the document grow too much.
     #[error(
         "Unable to complete the copy, the accumulated size increase of copy is {0}, exceeding the limit \
-         {MOST_COPIED_BYTES}"
+         {MAX_COPIED_BYTES}"
     )]
     CopiesTooMuch(usize),
 }
 
 /// How many operations a patch may have.
-pub const MOST_OPERATIONS: usize = 10_000;
+pub const MAX_OPERATIONS: usize = 10_000;
 
 /// How much all copies together may add.
-pub const MOST_COPIED_BYTES: usize = 3 * 1024 * 1024;
+pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
 // --- Error ---
 
@@ -86,7 +86,7 @@ impl Patch {
             other => Err(Error::Malformed(mistyped(&other, "jsonpatch.Operation", ""))),
         });
         let operations = operations.collect::<Result<Vec<_>, _>>()?;
-        if operations.len() > MOST_OPERATIONS {
+        if operations.len() > MAX_OPERATIONS {
             return Err(Error::TooManyOperations(operations.len()));
         }
         Ok(Patch { operations })
@@ -203,7 +203,7 @@ impl<'o> Operation<'o> {
             .unwrap_or_default();
         let bytes = pointer::json_length(&value);
         *self.copied = self.copied.saturating_add(bytes);
-        if *self.copied > MOST_COPIED_BYTES {
+        if *self.copied > MAX_COPIED_BYTES {
             return Err(Error::CopiesTooMuch(*self.copied));
         }
         self.add_value(value)

@@ -19,8 +19,8 @@ const OF_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
 const AS_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
 /// Marks the claim that was made for the extended resources of a pod.
 const EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";
-/// As many devices as a claim can get.
-const MOST: usize = 32;
+/// The maximum number of devices of a claim: the count of a request for `All` of them.
+const MAX_DEVICES_PER_REQUEST: usize = 32;
 
 /// The classes of devices, and the extended resources they are known as.
 #[derive(Debug, Default)]
@@ -94,19 +94,19 @@ impl DeviceClassIndex {
 fn devices(claim: &Value) -> BTreeMap<&str, usize> {
     let count = |request: &Value| match request.text("allocationMode") {
         "ExactCount" => usize::try_from(request.int("count").unwrap_or_default()).unwrap_or_default(),
-        "All" => MOST,
+        "All" => MAX_DEVICES_PER_REQUEST,
         _ => 0,
     };
     let mut total = BTreeMap::new();
     for request in claim.at_path("spec.devices").items("requests") {
         let choices = request.items("firstAvailable");
-        let mut most: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut max_by_class: BTreeMap<&str, usize> = BTreeMap::new();
         let exactly = request.has("exactly").then(|| request.at("exactly"));
         for choice in choices.iter().chain(exactly.filter(|_| choices.is_empty())) {
-            let of_class = most.entry(choice.text("deviceClassName")).or_default();
+            let of_class = max_by_class.entry(choice.text("deviceClassName")).or_default();
             *of_class = count(choice).max(*of_class);
         }
-        for (class, count) in most {
+        for (class, count) in max_by_class {
             *total.entry(class).or_default() += count;
         }
     }

@@ -115,7 +115,7 @@ impl QuotaEvaluator {
     /// What the containers of an object do not say and quotas want to know.
     pub fn missing(&self, object: &Value) -> MissingConstraints {
         match self {
-            QuotaEvaluator::Pods => pod::missing(object),
+            QuotaEvaluator::Pods => pod::missing_constraints(object),
             _ => BTreeMap::new(),
         }
     }

@@ -19,14 +19,14 @@ use crate::{
 const COUNT: &str = "count/pods";
 const PODS: &str = "pods";
 const HUGEPAGES: &str = "hugepages-";
-/// What begins the name of a resource that a class of devices is, without being named so.
+/// The prefix of the implicit extended resource of a device class.
 const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
-/// What quotas count of containers, by their requests and by their limits.
+/// Compute resources that quotas count by requests and by limits.
 const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
-/// What every container must say when a quota counts it.
-const DEMANDED: [&str; 6] = [
+/// Quota resources that every container must set when a quota limits them.
+const REQUIRED_BY_QUOTA: [&str; 6] = [
     "cpu",
     "limits.cpu",
     "limits.memory",
@@ -35,7 +35,7 @@ const DEMANDED: [&str; 6] = [
     "requests.memory",
 ];
 
-/// Names that quotas demand, and the containers that do not say them.
+/// Resources that a quota requires, and the names of the containers that do not set them.
 pub type MissingConstraints = BTreeMap<&'static str, BTreeSet<String>>;
 
 pub(super) fn tracks(name: &str) -> bool {
@@ -50,17 +50,18 @@ pub(super) fn tracks(name: &str) -> bool {
             .is_some_and(|of| of_compute(of) || of.starts_with(HUGEPAGES) || is_extended(of))
 }
 
-/// Whether quotas can count it by requests alone.
+/// Whether a resource is an extended resource: quotas limit only its requests.
 pub(super) fn is_extended(name: &str) -> bool {
     name.starts_with(DEVICE_CLASS) || (name.contains('/') && !name.contains("kubernetes.io/"))
 }
 
-/// A pod that has ended, or should have, uses nothing but its object count.
+/// The quota usage of a pod. A terminal pod, or one whose grace period is over, counts only as an object.
+// upstream: pkg/quota/v1/evaluator/core/pods.go PodUsageFunc, QuotaV1Pod
 pub(super) fn usage(pod: &Value, now: Time) -> Totals {
     let mut usage = Totals::from([(COUNT.to_owned(), pieces(1))]);
     if is_live(pod, now) {
         usage.insert(PODS.to_owned(), pieces(1));
-        usage.extend(compute(&requests(pod), &limits(pod)));
+        usage.extend(compute_usage(&requests(pod), &limits(pod)));
     }
     usage
 }
@@ -77,8 +78,9 @@ fn is_live(pod: &Value, now: Time) -> bool {
     }
 }
 
-/// Requests and limits under the names of quotas.
-fn compute(requests: &Totals, limits: &Totals) -> Totals {
+/// Converts requests and limits to quota resource names (`requests.cpu`, `limits.memory`).
+// upstream: pkg/quota/v1/evaluator/core/pods.go podComputeUsageHelper
+fn compute_usage(requests: &Totals, limits: &Totals) -> Totals {
     let mut usage = Totals::new();
     for (name, amount) in requests {
         let is_compute = COMPUTE.contains(&name.as_str()) || name.starts_with(HUGEPAGES);
@@ -97,11 +99,15 @@ fn compute(requests: &Totals, limits: &Totals) -> Totals {
     usage
 }
 
-/// What the containers of a pod do not set and quotas demand. Pod-level values count for all containers.
-pub(super) fn missing(pod: &Value) -> MissingConstraints {
+/// Returns the resources that quotas require and containers do not set. Pod-level resources count for all containers.
+// upstream: pkg/quota/v1/evaluator/core/pods.go Constraints, enforcePodContainerConstraints
+pub(super) fn missing_constraints(pod: &Value) -> MissingConstraints {
     let spec = pod.at("spec");
-    let own = |of: &str| spec.at("resources").entries(of).keys();
-    if own("requests").chain(own("limits")).any(|name| suits_pod(name)) {
+    let pod_level = |field: &str| spec.at("resources").entries(field).keys();
+    if pod_level("requests")
+        .chain(pod_level("limits"))
+        .any(|name| is_pod_level_resource(name))
+    {
         return MissingConstraints::new();
     }
     let mut missing = MissingConstraints::new();
@@ -109,9 +115,12 @@ pub(super) fn missing(pod: &Value) -> MissingConstraints {
         .into_iter()
         .flat_map(|list| spec.items(list))
     {
-        let list = |of: &str| pod_amounts::amounts(container.at("resources").entries(of));
-        let said = compute(&list("requests"), &list("limits"));
-        for name in DEMANDED.into_iter().filter(|name| !said.contains_key(*name)) {
+        let amounts = |field: &str| pod_amounts::amounts(container.at("resources").entries(field));
+        let usage = compute_usage(&amounts("requests"), &amounts("limits"));
+        for name in REQUIRED_BY_QUOTA
+            .into_iter()
+            .filter(|name| !usage.contains_key(*name))
+        {
             let containers = missing.entry(name).or_default();
             containers.insert(container.text("name").to_owned());
         }
@@ -119,7 +128,8 @@ pub(super) fn missing(pod: &Value) -> MissingConstraints {
     missing
 }
 
-fn suits_pod(name: &str) -> bool {
+// upstream: staging/src/k8s.io/component-helpers/resource/helpers.go IsSupportedPodLevelResource
+fn is_pod_level_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with(HUGEPAGES)
 }
 
@@ -131,15 +141,15 @@ fn requests(pod: &Value) -> Totals {
         &[
             |status| Some(status.at("allocatedResources")).filter(|amounts| amounts.is_object()),
             |status| {
-                let given = [
+                let candidates = [
                     status.at_path("resources.requests"),
                     status.at("allocatedResources"),
                 ];
-                given.into_iter().find(|amounts| amounts.is_object())
+                candidates.into_iter().find(|amounts| amounts.is_object())
             },
         ],
     );
-    speak_for(&mut total, spec, "requests");
+    apply_pod_level_resources(&mut total, spec, "requests");
     pod_amounts::add(&mut total, &pod_amounts::amounts(spec.entries("overhead")));
     total
 }
@@ -151,8 +161,8 @@ fn limits(pod: &Value) -> Totals {
         "limits",
         &[|status| Some(status.at_path("resources.limits")).filter(|amounts| amounts.is_object())],
     );
-    speak_for(&mut total, spec, "limits");
-    // What has no limit does not get one by what running it costs.
+    apply_pod_level_resources(&mut total, spec, "limits");
+    // The overhead is added only to limits that exist: it must not turn an unlimited resource into a limited one.
     let overhead = pod_amounts::amounts(spec.entries("overhead"));
     let limited = overhead
         .into_iter()
@@ -163,19 +173,24 @@ fn limits(pod: &Value) -> Totals {
 }
 
 /// Pod-level resources take precedence over those of containers.
-fn speak_for(total: &mut Totals, spec: &Value, of: &str) {
-    let own = pod_amounts::amounts(spec.at("resources").entries(of));
-    total.extend(own.into_iter().filter(|(name, _)| suits_pod(name)));
+fn apply_pod_level_resources(total: &mut Totals, spec: &Value, field: &str) {
+    let pod_level = pod_amounts::amounts(spec.at("resources").entries(field));
+    total.extend(
+        pod_level
+            .into_iter()
+            .filter(|(name, _)| is_pod_level_resource(name)),
+    );
 }
 
-/// Where the status of a container has its allocated resources.
+/// Reads resources from the status of a container.
 type AllocatedResourcesGetter = fn(&Value) -> Option<&Value>;
 
-/// What the containers of a pod ask for in all, or have, whichever is more: a pod that shrinks still has what it had. What cannot
-/// be given does not count.
-fn effective(pod: &Value, of: &str, given: &[AllocatedResourcesGetter]) -> Totals {
+/// The maximum of the resources in the spec and of those in the status, per resource: during a resize to less, the pod still has
+/// what was allocated before. If the resize is infeasible, the spec does not count.
+// upstream: staging/src/k8s.io/component-helpers/resource/helpers.go containerActuatedRequests, containerActuatedLimits, maxResourceList
+fn effective(pod: &Value, field: &str, getters: &[AllocatedResourcesGetter]) -> Totals {
     let spec = pod.at("spec");
-    let asked = pod_amounts::totals(spec, of);
+    let spec_total = pod_amounts::totals(spec, field);
     let status = pod.at("status");
     let is_infeasible = status
         .items("conditions")
@@ -188,19 +203,19 @@ fn effective(pod: &Value, of: &str, given: &[AllocatedResourcesGetter]) -> Total
         .map(|status| (status.text("name"), status))
         .collect();
     if statuses.is_empty() && !is_infeasible {
-        return asked;
+        return spec_total;
     }
-    let mut total = if is_infeasible { Totals::new() } else { asked };
-    for given in given {
-        let has = pod_amounts::aggregate(spec, |container| {
+    let mut total = if is_infeasible { Totals::new() } else { spec_total };
+    for getter in getters {
+        let actual = pod_amounts::aggregate(spec, |container| {
             let status = statuses.get(container.text("name"));
-            match status.and_then(|status| given(status)) {
+            match status.and_then(|status| getter(status)) {
                 Some(amounts) => pod_amounts::amounts(amounts.as_object().unwrap_or(&Map::new())),
                 None if is_infeasible => Totals::new(),
-                None => pod_amounts::amounts(container.at("resources").entries(of)),
+                None => pod_amounts::amounts(container.at("resources").entries(field)),
             }
         });
-        pod_amounts::raise(&mut total, &has);
+        pod_amounts::raise(&mut total, &actual);
     }
     total
 }

@@ -205,14 +205,14 @@ fn owners(owners: &[Value], at: &Path<'_>, errors: &mut ErrorList) {
 }
 
 /// A list of owners. It ends early once it has more than so many bytes.
-fn printed_within(owners: &[Value], most: usize) -> String {
+fn printed_within(owners: &[Value], max: usize) -> String {
     let mut text = String::from("[");
     for (index, owner) in owners.iter().enumerate() {
         if index > 0 {
             text.push(',');
         }
         text.push_str(&printed(owner));
-        if text.len() > most {
+        if text.len() > max {
             return text;
         }
     }

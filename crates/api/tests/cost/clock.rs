@@ -11,7 +11,7 @@ const FLOOR: Duration = Duration::from_millis(25);
 const CEILING: Duration = Duration::from_secs(4);
 
 /// How much longer four times the input may take. What grows like its square takes sixteen times as long.
-const MOST_GROWTH: u32 = 8;
+const MAX_GROWTH: u32 = 8;
 
 /// The smaller of the sizes that are compared. `K3_COST_ENTRIES` asks for others: the larger they are, the smaller
 /// the steps that are found.
@@ -45,7 +45,7 @@ impl Growth {
                 return;
             }
             let short = timed(prepare(few()), &run).min(timed(prepare(few()), &run));
-            if long < short * MOST_GROWTH && long < CEILING {
+            if long < short * MAX_GROWTH && long < CEILING {
                 return;
             }
             last = (short, long);

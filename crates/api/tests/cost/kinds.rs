@@ -17,7 +17,7 @@ use super::{
 };
 
 /// What an answer may take.
-const MOST_ANSWER: usize = 256 * 1024;
+const MAX_ANSWER: usize = 256 * 1024;
 
 #[test]
 fn validation_grows_as_lists_of_pods_do() {
@@ -124,7 +124,7 @@ fn check(growth: &Growth, name: &str, location: &FieldLocation, object: impl Fn(
 fn bounded<T>(name: &str, answer: Result<T, Status>) {
     if let Err(status) = answer {
         let text = status.to_json();
-        assert!(text.len() <= MOST_ANSWER, "{name}: {} bytes", text.len());
+        assert!(text.len() <= MAX_ANSWER, "{name}: {} bytes", text.len());
         assert!(
             status.message.len() <= 2 * limits::MAX_MESSAGE_BYTES,
             "{name}: {}",

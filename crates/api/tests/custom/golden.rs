@@ -5,7 +5,7 @@ use std::path::Path;
 use k3_api::strategy::{Tree, TreeMut};
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server, tree};
+use crate::server::{ObjectResponse, Server, tree};
 
 /// What the server decides, and not the rules.
 const NOT_OF_RULES: [&str; 12] = [
@@ -59,7 +59,7 @@ fn play(case: &Value) -> Vec<String> {
         let (path, _) = path.split_once('?').unwrap_or((path, ""));
         let body = step.at("body").clone();
         let parts: Vec<_> = path.split('/').skip(1).collect();
-        let answer: Answer = match (method, parts.as_slice()) {
+        let answer: ObjectResponse = match (method, parts.as_slice()) {
             ("POST", [.., "customresourcedefinitions"]) => {
                 server.define(&body).map(|warnings| (Value::Null, warnings))
             }
@@ -105,7 +105,7 @@ fn play(case: &Value) -> Vec<String> {
     wrong
 }
 
-fn compare(answer: &Answer, expected: &Value) -> Option<String> {
+fn compare(answer: &ObjectResponse, expected: &Value) -> Option<String> {
     let theirs = expected.at("body");
     match answer {
         Err(status) if theirs.is_null() => {

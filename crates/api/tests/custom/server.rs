@@ -22,8 +22,8 @@ pub(crate) struct Server {
     objects: HashMap<String, Value>,
 }
 
-/// An answer, and its warnings.
-pub(crate) type Answer = Result<(Value, Vec<String>), Status>;
+/// The object in a response and its warnings, or the error.
+pub(crate) type ObjectResponse = Result<(Value, Vec<String>), Status>;
 
 fn now() -> Time {
     Time::parse("2024-01-01T00:00:00Z").unwrap()
@@ -105,7 +105,7 @@ impl Server {
         }
     }
 
-    fn read(kind: &Kind, object: &Value) -> Answer {
+    fn read(kind: &Kind, object: &Value) -> ObjectResponse {
         let body = serde_json::to_vec(object).unwrap();
         let decoded = match kind.ty.json(&body) {
             Ok(decoded) => decoded,
@@ -122,7 +122,7 @@ impl Server {
         Ok((object, warnings))
     }
 
-    pub(crate) fn create(&mut self, version: &str, object: &Value) -> Answer {
+    pub(crate) fn create(&mut self, version: &str, object: &Value) -> ObjectResponse {
         let kind = self.kind(version);
         let (mut object, mut warnings) = Self::read(&kind, object)?;
         let user = User::default();
@@ -143,7 +143,7 @@ impl Server {
         Ok((object, warnings))
     }
 
-    pub(crate) fn patch(&mut self, version: &str, name: &str, part: &str, change: Value) -> Answer {
+    pub(crate) fn patch(&mut self, version: &str, name: &str, part: &str, change: Value) -> ObjectResponse {
         let kind = self.kind(version);
         let old = self.objects[name].clone();
         let scale = self.definition().version(version).unwrap().scale.clone();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::run::Size;
 
 /// No input grows larger.
-const MOST_BYTES: usize = 1 << 16;
+const MAX_BYTES: usize = 1 << 16;
 
 /// Failing bytes are printed as text.
 #[derive(Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) fn bytes(samples: Vec<Vec<u8>>, tokens: &'static [&'static str]) -> i
         for edit in edits {
             edit.make(&mut bytes);
         }
-        bytes.truncate(MOST_BYTES);
+        bytes.truncate(MAX_BYTES);
         Bytes(bytes)
     })
 }
@@ -186,7 +186,7 @@ impl Edit {
             Edit::Repeat(at, length, times) => {
                 let at = field_path(at);
                 let part = bytes[at..bytes.len().min(at + length)].to_vec();
-                let max_times = MOST_BYTES / part.len().max(1);
+                let max_times = MAX_BYTES / part.len().max(1);
                 bytes.splice(at..at, part.repeat(times.min(max_times)));
             }
         }

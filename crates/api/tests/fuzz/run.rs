@@ -41,18 +41,18 @@ where
 {
     let end = Instant::now() + seconds();
     let mut seed = seed();
-    let watched = Watched::start();
+    let watchdog = Watchdog::start();
     let cases = Cell::new(0_u64);
     while Instant::now() < end {
         println!("K3_FUZZ_SEED={seed}");
         let mut runner = runner(seed);
         let result = runner.run(strategy, |input| {
             cases.set(cases.get() + 1);
-            watched.begin(&input);
+            watchdog.begin(&input);
             if Instant::now() < end {
                 timed(&input, &test);
             }
-            watched.end();
+            watchdog.end();
             Ok(())
         });
         match result {
@@ -97,29 +97,29 @@ fn runner(seed: u64) -> TestRunner {
 /// Others use the machine too: only what is slow repeatedly is slow.
 fn timed<I: Size>(input: &I, test: &impl Fn(&I)) {
     let bytes = u32::try_from(input.size()).unwrap_or(u32::MAX);
-    let most = PAUSE + PER_BYTE * bytes;
-    let mut least = Duration::MAX;
+    let max = PAUSE + PER_BYTE * bytes;
+    let mut min = Duration::MAX;
     for _ in 0..4 {
         let start = Instant::now();
         test(input);
-        least = least.min(start.elapsed());
-        if least <= most {
+        min = min.min(start.elapsed());
+        if min <= max {
             return;
         }
     }
-    panic!("{bytes} bytes took {least:?}");
+    panic!("{bytes} bytes took {min:?}");
 }
 
-/// The input at work, and a thread that ends the process if it stays too long.
-struct Watched {
+/// The input that is being processed, and a thread that ends the process if that takes too long.
+struct Watchdog {
     input: Arc<Mutex<Option<(Instant, String)>>>,
     /// The thread ends when it is dropped.
     _alive: mpsc::Sender<()>,
 }
 
-// --- Watched ---
+// --- Watchdog ---
 
-impl Watched {
+impl Watchdog {
     fn start() -> Self {
         let input = Arc::new(Mutex::new(None::<(Instant, String)>));
         let (alive, closed) = mpsc::channel::<()>();

@@ -20,7 +20,7 @@ pub(super) struct NamespacedDerivedCache<T>(Mutex<HashMap<Box<str>, DerivedEntry
 type DerivedEntry<T> = (Vec<u64>, Arc<T>);
 
 /// More namespaces than this are not remembered at once.
-const MOST_NAMESPACES: usize = 4096;
+const MAX_NAMESPACES: usize = 4096;
 
 // --- DerivedCache ---
 
@@ -99,7 +99,7 @@ impl<T> NamespacedDerivedCache<T> {
             return Some(value);
         }
         // Namespaces come and go; those that are still there are found out about again.
-        if known.len() >= MOST_NAMESPACES {
+        if known.len() >= MAX_NAMESPACES {
             known.clear();
         }
         known.insert(namespace.into(), (revisions, Arc::clone(&value)));

@@ -19,7 +19,7 @@ use crate::cache::WatchCaches;
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 /// The largest amount whose thousandths can be compared.
-const MOST_MILLI: i64 = i64::MAX / 1000;
+const MAX_MILLI: i64 = i64::MAX / 1000;
 
 #[derive(Default)]
 pub(super) struct LimitRanger {
@@ -205,13 +205,13 @@ impl LimitRange {
                     limit
                         .min
                         .iter()
-                        .filter_map(|(name, least)| limit.below(name, least, &asked)),
+                        .filter_map(|(name, min)| limit.below(name, min, &asked)),
                 );
                 errors.extend(
                     limit
                         .max
                         .iter()
-                        .filter_map(|(name, most)| limit.request_above(name, most, &asked)),
+                        .filter_map(|(name, max)| limit.request_above(name, max, &asked)),
                 );
             }
         }
@@ -244,29 +244,29 @@ impl LimitRangeItem {
         errors.extend(
             self.min
                 .iter()
-                .filter_map(|(name, least)| self.below(name, least, asked)),
+                .filter_map(|(name, min)| self.below(name, min, asked)),
         );
         errors.extend(
             self.max
                 .iter()
-                .filter_map(|(name, most)| self.above(name, most, asked)),
+                .filter_map(|(name, max)| self.above(name, max, asked)),
         );
         errors.extend(
             self.ratio
                 .iter()
-                .filter_map(|(name, most)| self.apart(name, most, asked)),
+                .filter_map(|(name, max)| self.apart(name, max, asked)),
         );
     }
 
     /// Why something is less than the least.
     // upstream: plugin/pkg/admission/limitranger/admission.go minConstraint
-    fn below(&self, name: &str, least: &Quantity, asked: &ResourceRequests) -> Option<String> {
+    fn below(&self, name: &str, min: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let (request, limit) = asked.get(name);
-        let begin = format!("minimum {name} usage per {} is {least}", self.of);
+        let begin = format!("minimum {name} usage per {} is {min}", self.of);
         let Some(request) = request else {
             return Some(format!("{begin}.  No request is specified"));
         };
-        let [requested, limited, bound] = comparable([Some(request), limit, Some(least)]);
+        let [requested, limited, bound] = comparable([Some(request), limit, Some(min)]);
         if requested < bound {
             return Some(format!("{begin}, but request is {request}"));
         }
@@ -277,13 +277,13 @@ impl LimitRangeItem {
 
     /// Why something is more than the most.
     // upstream: plugin/pkg/admission/limitranger/admission.go maxConstraint
-    fn above(&self, name: &str, most: &Quantity, asked: &ResourceRequests) -> Option<String> {
+    fn above(&self, name: &str, max: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let (request, limit) = asked.get(name);
-        let begin = format!("maximum {name} usage per {} is {most}", self.of);
+        let begin = format!("maximum {name} usage per {} is {max}", self.of);
         let Some(limit) = limit else {
             return Some(format!("{begin}.  No limit is specified"));
         };
-        let [requested, limited, bound] = comparable([request, Some(limit), Some(most)]);
+        let [requested, limited, bound] = comparable([request, Some(limit), Some(max)]);
         if limited > bound {
             return Some(format!("{begin}, but limit is {limit}"));
         }
@@ -294,12 +294,12 @@ impl LimitRangeItem {
 
     /// Why something without limits is more than the most.
     // upstream: plugin/pkg/admission/limitranger/admission.go maxRequestConstraint
-    fn request_above(&self, name: &str, most: &Quantity, asked: &ResourceRequests) -> Option<String> {
-        let begin = format!("maximum {name} usage per {} is {most}", self.of);
+    fn request_above(&self, name: &str, max: &Quantity, asked: &ResourceRequests) -> Option<String> {
+        let begin = format!("maximum {name} usage per {} is {max}", self.of);
         let Some(request) = asked.requests.get(name) else {
             return Some(format!("{begin}.  No request is specified"));
         };
-        let [requested, bound] = comparable([Some(request), Some(most)]);
+        let [requested, bound] = comparable([Some(request), Some(max)]);
         (requested > bound).then(|| format!("{begin}, but request is {request}"))
     }
 
@@ -309,10 +309,10 @@ impl LimitRangeItem {
         reason = "the ratio is reported and compared as a fraction"
     )]
     // upstream: plugin/pkg/admission/limitranger/admission.go limitRequestRatioConstraint
-    fn apart(&self, name: &str, most: &Quantity, asked: &ResourceRequests) -> Option<String> {
+    fn apart(&self, name: &str, max: &Quantity, asked: &ResourceRequests) -> Option<String> {
         let (request, limit) = asked.get(name);
-        let begin = format!("{name} max limit to request ratio per {} is {most}", self.of);
-        let [requested, limited, _] = comparable([request, limit, Some(most)]);
+        let begin = format!("{name} max limit to request ratio per {} is {max}", self.of);
+        let [requested, limited, _] = comparable([request, limit, Some(max)]);
         if request.is_none() || requested == 0 {
             return Some(format!("{begin}, but no request is specified or request is 0"));
         }
@@ -320,10 +320,10 @@ impl LimitRangeItem {
             return Some(format!("{begin}, but no limit is specified or limit is 0"));
         }
         let ratio = limited as f64 / requested as f64;
-        let is_above = if most.value() <= MOST_MILLI {
-            ratio * 1000.0 > most.milli_value() as f64
+        let is_above = if max.value() <= MAX_MILLI {
+            ratio * 1000.0 > max.milli_value() as f64
         } else {
-            ratio > most.value() as f64
+            ratio > max.value() as f64
         };
         is_above.then(|| format!("{begin}, but provided ratio is {ratio:.6}"))
     }
@@ -332,10 +332,7 @@ impl LimitRangeItem {
 /// Amounts in thousandths, or in whole units if one of them is too large for that. What is not there is nothing.
 // upstream: plugin/pkg/admission/limitranger/admission.go requestLimitEnforcedValues
 fn comparable<const N: usize>(amounts: [Option<&Quantity>; N]) -> [i64; N] {
-    let fits = amounts
-        .iter()
-        .flatten()
-        .all(|amount| amount.value() <= MOST_MILLI);
+    let fits = amounts.iter().flatten().all(|amount| amount.value() <= MAX_MILLI);
     amounts.map(|amount| match amount {
         Some(amount) if fits => amount.milli_value(),
         Some(amount) => amount.value(),

@@ -258,7 +258,7 @@ impl AdmissionChain {
         all.iter().map(AsRef::as_ref)
     }
 
-    /// Lets each plugin change the object. May be asked again.
+    /// Runs the mutating plugins, webhooks and policies; a second time if reinvocation requires it.
     pub(crate) fn admit_by_plugins(
         &self,
         attributes: &mut AdmissionAttributes<'_>,
@@ -284,7 +284,7 @@ impl AdmissionChain {
                 changed = self.webhooks.admit(attributes, caches, &mut webhooks).await;
             }
             changed.map_err(|status| attach_warnings(status, attributes))?;
-            if !ReinvocationContext::go_on([&mut policies, &mut webhooks]) {
+            if !ReinvocationContext::start_reinvocation([&mut policies, &mut webhooks]) {
                 return Ok(());
             }
             self.admit_by_plugins(attributes, caches)?;

@@ -1,80 +1,86 @@
 //! Reinvocation of webhooks and policies after a later change of the object.
 //!
-//! There are at most two rounds. In the second round all plugins run again, and those webhooks and policies with
-//! `reinvocationPolicy: IfNeeded` after which the object was changed; none is invoked there for the first time.
+//! Mutating admission runs at most twice. In the second pass all built-in plugins run again, and those webhooks and policies with
+//! `reinvocationPolicy: IfNeeded` after whose invocation the object was changed. None is invoked in the second pass for the first
+//! time.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What those of one sort have done, over both rounds.
+/// The invocations of mutating webhooks (or of mutating policies) for one request, over both passes.
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/reinvocationcontext.go webhookReinvokeContext
 #[derive(Debug, Default)]
 pub(super) struct ReinvocationContext {
-    /// Whether it is the second one.
-    again: bool,
-    /// Whether there must be a second one.
-    wanted: bool,
-    /// The object as the first round left it.
-    left: Option<Value>,
-    /// Those that were asked, want to be asked again, and after whom nothing was changed yet.
-    waiting: BTreeSet<String>,
-    /// Those that are asked in the second round.
-    called: BTreeSet<String>,
+    /// Whether this is the second pass.
+    is_reinvoke: bool,
+    /// Whether an invocation changed the object, so that a second pass is necessary.
+    should_reinvoke: bool,
+    /// The object at the end of the first pass.
+    last_object: Option<Value>,
+    /// Webhooks with `IfNeeded` that were invoked, and after which the object has not changed yet.
+    previously_invoked: BTreeSet<String>,
+    /// Webhooks that are invoked in the second pass.
+    reinvoke: BTreeSet<String>,
 }
 
 // --- ReinvocationContext ---
 
 impl ReinvocationContext {
-    /// Begins a round with an object.
-    pub(super) fn begin(&mut self, object: Option<&Value>) {
-        if self.again && self.left.as_ref() != object {
-            self.recall();
+    /// Starts a pass with an object. If a built-in plugin changed it since the first pass, the webhooks are invoked again.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/reinvocationcontext.go IsOutputChangedSinceLastWebhookInvocation
+    pub(super) fn begin_pass(&mut self, object: Option<&Value>) {
+        if self.is_reinvoke && self.last_object.as_ref() != object {
+            self.require_reinvocation();
         }
     }
 
-    /// Ends a round with an object.
-    pub(super) fn end(&mut self, object: Option<&Value>) {
-        if !self.again && !self.waiting.is_empty() {
-            self.left = object.cloned();
+    /// Ends a pass with an object.
+    pub(super) fn end_pass(&mut self, object: Option<&Value>) {
+        if !self.is_reinvoke && !self.previously_invoked.is_empty() {
+            self.last_object = object.cloned();
         }
     }
 
-    /// Whether a webhook or policy is invoked in this round.
-    pub(super) fn includes(&self, id: &str) -> bool {
-        !self.again || self.called.contains(id)
+    /// Whether a webhook or policy is invoked in this pass.
+    pub(super) fn should_invoke(&self, id: &str) -> bool {
+        !self.is_reinvoke || self.reinvoke.contains(id)
     }
 
     /// Records an invocation.
-    pub(super) fn invoked(&mut self, id: &str, changed: bool, again: bool) {
+    pub(super) fn record_invocation(&mut self, id: &str, changed: bool, reinvoke_if_needed: bool) {
+        // The order matters: a webhook is not invoked again because of its own change.
         if changed {
-            self.recall();
-            self.wanted = true;
+            self.require_reinvocation();
+            self.should_reinvoke = true;
         }
-        if again {
-            self.waiting.insert(id.to_owned());
+        if reinvoke_if_needed {
+            self.previously_invoked.insert(id.to_owned());
         }
     }
 
-    /// The number of the round.
-    pub(super) fn number(&self) -> usize {
-        usize::from(self.again)
+    /// The number of the pass: 0 or 1.
+    pub(super) fn pass_number(&self) -> usize {
+        usize::from(self.is_reinvoke)
     }
 
-    /// Starts the second round for all kinds if one of them needs it. Returns whether there is a second round; there is no
-    /// third.
-    pub(super) fn go_on<const N: usize>(rounds: [&mut ReinvocationContext; N]) -> bool {
-        let wanted = rounds.iter().any(|round| round.wanted && !round.again);
-        let is_over = rounds.iter().any(|round| round.again);
-        for round in rounds {
-            round.again = true;
+    /// Starts the second pass for webhooks and policies if one of them changed the object. Returns whether there is a second pass;
+    /// there is no third.
+    pub(super) fn start_reinvocation<const N: usize>(contexts: [&mut ReinvocationContext; N]) -> bool {
+        let should_reinvoke = contexts
+            .iter()
+            .any(|context| context.should_reinvoke && !context.is_reinvoke);
+        let is_second_pass = contexts.iter().any(|context| context.is_reinvoke);
+        for context in contexts {
+            context.is_reinvoke = true;
         }
-        wanted && !is_over
+        should_reinvoke && !is_second_pass
     }
 
-    /// All that wait are asked again.
-    fn recall(&mut self) {
-        self.called.append(&mut self.waiting);
+    /// Invokes all webhooks again that were invoked before this change.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/reinvocationcontext.go RequireReinvokingPreviouslyInvokedPlugins
+    fn require_reinvocation(&mut self) {
+        self.reinvoke.append(&mut self.previously_invoked);
     }
 }
 
@@ -86,37 +92,37 @@ mod tests {
 
     #[test]
     fn reinvokes_after_later_change() {
-        let mut round = ReinvocationContext::default();
-        round.begin(Some(&json!(0)));
-        round.invoked("first", false, true);
-        round.invoked("second", true, true);
-        round.invoked("third", false, false);
-        round.end(Some(&json!(1)));
-        assert!(ReinvocationContext::go_on([&mut round]));
-        round.begin(Some(&json!(1)));
-        // The second one saw its own change.
+        let mut context = ReinvocationContext::default();
+        context.begin_pass(Some(&json!(0)));
+        context.record_invocation("first", false, true);
+        context.record_invocation("second", true, true);
+        context.record_invocation("third", false, false);
+        context.end_pass(Some(&json!(1)));
+        assert!(ReinvocationContext::start_reinvocation([&mut context]));
+        context.begin_pass(Some(&json!(1)));
+        // The second webhook is not invoked again because of its own change.
         assert_eq!(
-            ["first", "second", "third", "new"].map(|id| round.includes(id)),
+            ["first", "second", "third", "new"].map(|id| context.should_invoke(id)),
             [true, false, false, false]
         );
     }
 
     #[test]
     fn reinvokes_all_after_plugin_change() {
-        let mut round = ReinvocationContext::default();
-        round.begin(Some(&json!(0)));
-        round.invoked("a", true, true);
-        round.invoked("b", false, false);
-        round.end(Some(&json!(1)));
-        assert!(ReinvocationContext::go_on([&mut round]));
-        round.begin(Some(&json!(2)));
-        assert_eq!(["a", "b"].map(|id| round.includes(id)), [true, false]);
+        let mut context = ReinvocationContext::default();
+        context.begin_pass(Some(&json!(0)));
+        context.record_invocation("a", true, true);
+        context.record_invocation("b", false, false);
+        context.end_pass(Some(&json!(1)));
+        assert!(ReinvocationContext::start_reinvocation([&mut context]));
+        context.begin_pass(Some(&json!(2)));
+        assert_eq!(["a", "b"].map(|id| context.should_invoke(id)), [true, false]);
     }
 
     #[test]
     fn no_reinvocation_without_change() {
-        let mut round = ReinvocationContext::default();
-        round.invoked("a", false, true);
-        assert!(!ReinvocationContext::go_on([&mut round]));
+        let mut context = ReinvocationContext::default();
+        context.record_invocation("a", false, true);
+        assert!(!ReinvocationContext::start_reinvocation([&mut context]));
     }
 }

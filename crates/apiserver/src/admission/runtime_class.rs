@@ -118,12 +118,12 @@ fn select_nodes(attributes: &mut AdmissionAttributes<'_>, scheduling: &Value) ->
 }
 
 /// So many tolerations are compared each with each. No pod that people write has more.
-const MOST_COMPARED: usize = 500;
+const MAX_COMPARED: usize = 500;
 
 /// All tolerations of both but those that another one covers. Of very many, all stay: they tolerate the same.
 fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
     let all: Vec<_> = first.iter().chain(second).collect();
-    if all.len() > MOST_COMPARED {
+    if all.len() > MAX_COMPARED {
         return all.into_iter().cloned().collect();
     }
     let mut merged: Vec<Value> = Vec::new();
@@ -153,10 +153,10 @@ fn covers(wide: &Value, narrow: &Value) -> bool {
         return false;
     }
     if wide.text("effect") == "NoExecute"
-        && let Some(most) = wide.int("tolerationSeconds")
+        && let Some(max) = wide.int("tolerationSeconds")
         && narrow
             .int("tolerationSeconds")
-            .is_none_or(|seconds| seconds > most)
+            .is_none_or(|seconds| seconds > max)
     {
         return false;
     }

@@ -73,12 +73,12 @@ fn rotated(from: u128, end: u128, random: u128) -> impl Iterator<Item = u128> {
 
 /// How many of the numbers are left to users: a part of them, though neither few nor very many; of a small row, none.
 // upstream: pkg/registry/core/service/ipallocator/bitmap.go calculateRangeOffset; KEP-3070
-fn lower_band(size: u128, part: u128, most: u128) -> u128 {
-    const FEWEST: u128 = 16;
-    if size <= FEWEST {
+fn lower_band(size: u128, part: u128, max: u128) -> u128 {
+    const MIN_BAND: u128 = 16;
+    if size <= MIN_BAND {
         0
     } else {
-        (size / part).clamp(FEWEST, most)
+        (size / part).clamp(MIN_BAND, max)
     }
 }
 

@@ -12,12 +12,12 @@ use serde_json::{Map, Value, json};
 
 use super::{
     body,
+    context::{AuditAttributes, ObjectRef},
     policy::{AuditLevel, AuditStage},
-    record::{AuditAttributes, ObjectRef},
 };
 
 /// Longer user agents are truncated.
-const LONGEST_AGENT: usize = 1024;
+const MAX_AGENT_BYTES: usize = 1024;
 
 /// One audit event: one stage of one request.
 // upstream: staging/src/k8s.io/apiserver/pkg/apis/audit/types.go Event
@@ -28,14 +28,14 @@ pub(super) struct AuditEvent {
     pub omit_managed_fields: bool,
     pub stage: AuditStage,
     pub at: Time,
-    pub acts_as: Option<Arc<(User, String)>>,
+    pub impersonated: Option<Arc<(User, String)>>,
     pub outcome: Option<ResponseOutcome>,
     pub request: Option<RecordedBody>,
     pub response: Option<RecordedBody>,
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What is the same at all stages.
+/// The fields that all events of a request share.
 #[derive(Debug)]
 pub(super) struct RequestFacts {
     pub id: Box<str>,
@@ -51,7 +51,7 @@ pub(super) struct RequestFacts {
 /// The outcome of a request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResponseOutcome {
-    /// 0 as long as there is none.
+    /// The status code; 0 until the response is known.
     pub code: u16,
     pub status: &'static str,
     pub reason: &'static str,
@@ -65,7 +65,7 @@ pub(super) struct RecordedBody {
     pub media: Box<str>,
 }
 
-/// An object in the making, with its fields in the order they are given.
+/// Builds a JSON object as text; fields keep the order in which they are added.
 struct JsonLine(String);
 
 // --- RequestFacts ---
@@ -75,7 +75,7 @@ impl RequestFacts {
         let agent = match attributes
             .agent
             .char_indices()
-            .find(|(at, _)| *at >= LONGEST_AGENT)
+            .find(|(at, _)| *at >= MAX_AGENT_BYTES)
         {
             Some((end, _)) => format!("{}...TRUNCATED", &attributes.agent[..end]).into(),
             None => attributes.agent.into(),
@@ -164,8 +164,8 @@ impl AuditEvent {
         line.text("requestURI", &facts.uri);
         line.text("verb", &facts.verb);
         line.value("user", &facts.user.as_ref().map_or_else(|| json!({}), user));
-        if let Some((acts_as, constraint)) = self.acts_as.as_deref() {
-            line.value("impersonatedUser", &user(acts_as));
+        if let Some((impersonated, constraint)) = self.impersonated.as_deref() {
+            line.value("impersonatedUser", &user(impersonated));
             if !constraint.is_empty() {
                 line.value(
                     "authenticationMetadata",

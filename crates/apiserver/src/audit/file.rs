@@ -166,7 +166,7 @@ impl RotatingFile {
         aside.reverse();
         let kept = match self.settings.most_backups {
             0 => aside.len(),
-            most => most.min(aside.len()),
+            max => max.min(aside.len()),
         };
         for (_, path) in aside.drain(kept..) {
             fs::remove_file(path)?;

@@ -16,16 +16,16 @@ use k3_storage::Clock;
 
 use super::{
     AuditConfig,
+    context::{AuditAttributes, AuditContext},
     event::{AuditEvent, RequestFacts},
     file::AuditSink,
     policy::{AuditPolicy, AuditStage},
-    record::{AuditAttributes, AuditContext},
 };
 use crate::{clock, metrics::Metrics};
 
 /// So many events wait at most, and so many bytes of what was sent and answered.
-const MOST_EVENTS: usize = 10_000;
-const MOST_BYTES: usize = 64 * 1024 * 1024;
+const MAX_EVENTS: usize = 10_000;
+const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// How long the server waits at its end for the log to be written.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Lost events are logged once per this number.
@@ -59,7 +59,7 @@ impl Auditor {
         metrics: Arc<Metrics>,
     ) -> io::Result<Arc<Self>> {
         let sink = AuditSink::open(config.log, Arc::clone(&clock))?;
-        let (sender, events) = mpsc::sync_channel(MOST_EVENTS);
+        let (sender, events) = mpsc::sync_channel(MAX_EVENTS);
         let (done, written) = mpsc::channel();
         let weight = Arc::new(AtomicUsize::new(0));
         let held = Arc::clone(&weight);
@@ -85,19 +85,24 @@ impl Auditor {
 
     /// Starts auditing a request, if the policy matches.
     pub(crate) fn begin(self: &Arc<Self>, attributes: AuditAttributes<'_>) -> Option<Box<AuditContext>> {
-        let mut record = self.record(attributes)?;
-        record.emit(AuditStage::RequestReceived);
-        Some(record)
+        let mut context = self.new_context(attributes)?;
+        context.process_event_stage(AuditStage::RequestReceived);
+        Some(context)
     }
 
     /// Audits a request that was rejected before authentication completed.
-    pub(crate) fn refused(self: &Arc<Self>, attributes: AuditAttributes<'_>, code: u16, message: String) {
-        if let Some(record) = self.record(attributes) {
-            record.refused(code, message);
+    pub(crate) fn audit_authentication_failure(
+        self: &Arc<Self>,
+        attributes: AuditAttributes<'_>,
+        code: u16,
+        message: String,
+    ) {
+        if let Some(context) = self.new_context(attributes) {
+            context.authentication_failed(code, message);
         }
     }
 
-    fn record(self: &Arc<Self>, attributes: AuditAttributes<'_>) -> Option<Box<AuditContext>> {
+    fn new_context(self: &Arc<Self>, attributes: AuditAttributes<'_>) -> Option<Box<AuditContext>> {
         let audit_config = self.policy.evaluate(&attributes);
         let level = audit_config.map_or(0, |audit_config| audit_config.level as usize);
         self.metrics.audit.levels[level].count();
@@ -116,7 +121,7 @@ impl Auditor {
         let weight = event.weight();
         let waiting = self.queue.weight.fetch_add(weight, Ordering::Relaxed);
         let sent = match &self.queue.events {
-            Some(events) if waiting + weight <= MOST_BYTES => events.try_send(event),
+            Some(events) if waiting + weight <= MAX_BYTES => events.try_send(event),
             _ => Err(TrySendError::Full(event)),
         };
         if sent.is_err() {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! policy   which requests are audited, and at which level
-//! record   the audit context of one request, from stage to stage
+//! context  the audit context of one request, from stage to stage
 //! event    one stage of one request, as a JSON line
 //! body     request and response bodies as JSON
 //! log      the writer thread and its queue
@@ -13,19 +13,19 @@
 //! Nothing that the policy omits is kept, not even in memory. Queued events are written before the server ends.
 
 mod body;
+mod context;
 mod event;
 mod file;
 mod log;
 mod policy;
-mod record;
 
+pub(crate) use self::{
+    context::{AuditAttributes, AuditContext, ObjectRef},
+    log::Auditor,
+};
 pub use self::{
     file::AuditLogFile,
     policy::{AuditPolicy, AuditPolicyError},
-};
-pub(crate) use self::{
-    log::Auditor,
-    record::{AuditAttributes, AuditContext, ObjectRef},
 };
 
 /// What is written down, and where.

@@ -13,31 +13,31 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::record::AuditAttributes;
+use super::context::AuditAttributes;
 
-/// How much of a request is written down.
+/// The level of a rule: how much of a request is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AuditLevel {
-    /// Nothing.
+    /// No event is written.
     None,
-    /// Who asked for what, and the answer's code.
+    /// User, verb, object and status code.
     Metadata,
-    /// Also what was sent.
+    /// Also the request body.
     Request,
-    /// Also what was answered.
+    /// Also the response body.
     RequestResponse,
 }
 
 /// The stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AuditStage {
-    /// It is here.
+    /// The request was received and not handled yet.
     RequestReceived,
-    /// The answer has begun; only for those that go on.
+    /// The response headers were sent; only long-running requests have this stage.
     ResponseStarted,
-    /// The answer is sent.
+    /// The response was sent.
     ResponseComplete,
-    /// It failed by a fault of the server.
+    /// The handler panicked.
     Panic,
 }
 
@@ -69,11 +69,12 @@ pub enum AuditPolicyError {
     },
 }
 
-/// What is done with a request that met a rule.
+/// The audit configuration of a request: that of the first matching rule.
+// upstream: staging/src/k8s.io/apiserver/pkg/audit/evaluator.go RequestAuditConfig; OmitStages
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestAuditConfig {
     pub level: AuditLevel,
-    pub omit: AuditStages,
+    pub omit_stages: AuditStages,
     pub omit_managed_fields: bool,
 }
 
@@ -163,7 +164,7 @@ impl AuditPolicy {
         }
         let mut errors = Vec::new();
         unknown_fields(&tree, &FIELDS, "");
-        let omit = stages(&tree, &Path::new("omitStages"), &mut errors);
+        let omit_stages = stages(&tree, &Path::new("omitStages"), &mut errors);
         let omit_managed_fields = tree.flag("omitManagedFields");
         let at = Path::new("rules");
         let rules: Vec<_> = tree
@@ -171,7 +172,13 @@ impl AuditPolicy {
             .iter()
             .enumerate()
             .map(|(number, rule)| {
-                AuditRule::read(rule, &at.index(number), omit, omit_managed_fields, &mut errors)
+                AuditRule::read(
+                    rule,
+                    &at.index(number),
+                    omit_stages,
+                    omit_managed_fields,
+                    &mut errors,
+                )
             })
             .collect();
         if let Some(errors) = aggregate(&errors) {
@@ -223,7 +230,7 @@ impl AuditRule {
     fn read(
         tree: &Value,
         at: &Path<'_>,
-        omit: AuditStages,
+        omit_stages: AuditStages,
         omit_managed_fields: bool,
         errors: &mut Vec<Error>,
     ) -> Self {
@@ -249,7 +256,7 @@ impl AuditRule {
         let rule = AuditRule {
             audit_config: RequestAuditConfig {
                 level,
-                omit: omit.and(stages(tree, &at.child("omitStages"), errors)),
+                omit_stages: omit_stages.and(stages(tree, &at.child("omitStages"), errors)),
                 omit_managed_fields: tree
                     .at("omitManagedFields")
                     .as_bool()
@@ -530,10 +537,12 @@ mod tests {
         };
         let audit_config = policy.evaluate(&attributes).unwrap();
         assert!(
-            audit_config.omit.has(AuditStage::RequestReceived)
-                && audit_config.omit.has(AuditStage::ResponseStarted)
+            audit_config.omit_stages.has(AuditStage::RequestReceived)
+                && audit_config.omit_stages.has(AuditStage::ResponseStarted)
         );
-        assert!(!audit_config.omit.has(AuditStage::ResponseComplete) && audit_config.omit_managed_fields);
+        assert!(
+            !audit_config.omit_stages.has(AuditStage::ResponseComplete) && audit_config.omit_managed_fields
+        );
     }
 
     #[test]

@@ -224,7 +224,11 @@ impl Authenticator {
         };
         for token in in_header.into_iter().chain(in_protocol.as_deref()) {
             let audiences = self.tokens.own_audiences();
-            match self.tokens.find(token, audiences, request.now).await {
+            match self
+                .tokens
+                .authenticate_token(token, audiences, request.now)
+                .await
+            {
                 Ok(known) => return Some(known),
                 Err(more) => reasons.extend(more),
             }
@@ -278,7 +282,7 @@ impl Authenticator {
                 }),
             };
         };
-        match self.tokens.find(token, audiences, now).await {
+        match self.tokens.authenticate_token(token, audiences, now).await {
             Ok(known) => TokenReviewResult::Authenticated(AuthenticatedUser {
                 user: authenticated(known.user),
                 ..known

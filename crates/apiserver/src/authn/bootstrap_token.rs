@@ -22,10 +22,14 @@ const GROUP_LETTERS: usize = 256;
 
 /// Authenticates a bootstrap token.
 // upstream: plugin/pkg/auth/authenticator/token/bootstrap/bootstrap.go AuthenticateToken
-pub(super) fn find(token: &str, lookup: &TokenObjectLookup, now: Time) -> Option<AuthenticatedUser> {
+pub(super) fn authenticate_token(
+    token: &str,
+    lookup: &TokenObjectLookup,
+    now: Time,
+) -> Option<AuthenticatedUser> {
     let (id, secret) = parse(token)?;
     let stored = lookup
-        .find("secrets", "kube-system", &format!("bootstrap-token-{id}"))
+        .get("secrets", "kube-system", &format!("bootstrap-token-{id}"))
         .ok()?
         .tree();
     let data = |key: &str| text(&stored, key);

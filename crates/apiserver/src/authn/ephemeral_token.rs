@@ -162,13 +162,17 @@ impl EphemeralToken {
 }
 
 /// Authenticates an ephemeral token.
-pub(super) fn find(token: &str, lookup: &TokenObjectLookup, now: Time) -> Option<AuthenticatedUser> {
+pub(super) fn authenticate_token(
+    token: &str,
+    lookup: &TokenObjectLookup,
+    now: Time,
+) -> Option<AuthenticatedUser> {
     let (id, secret) = token.strip_prefix(PREFIX)?.split_once('.')?;
     if !is_id(id) {
         return None;
     }
     let stored = lookup
-        .find("secrets", NAMESPACE, &EphemeralToken::secret_name(id))
+        .get("secrets", NAMESPACE, &EphemeralToken::secret_name(id))
         .ok()?
         .tree();
     let found = EphemeralToken::read(&stored).ok()?;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::keys::PublicKey;
 
 /// Tokens of this length are not ours.
-const MOST_BYTES: usize = 128 * 1024;
+const MAX_BYTES: usize = 128 * 1024;
 
 /// A token that has been taken apart, and not been verified.
 pub(super) struct Jwt<'t> {
@@ -30,7 +30,7 @@ impl<'t> Jwt<'t> {
     /// Parses a token; `None` if it is not a JWT.
     // upstream: pkg/serviceaccount/jwt.go hasCorrectIssuer, AuthenticateToken
     pub(super) fn read(token: &'t str) -> Option<Self> {
-        if token.len() > MOST_BYTES {
+        if token.len() > MAX_BYTES {
             return None;
         }
         let (signed, signature) = token.rsplit_once('.')?;
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn ignores_other_formats() {
         let good = signer().sign(&json!({}));
-        let long = format!("{good}{}", "A".repeat(MOST_BYTES));
+        let long = format!("{good}{}", "A".repeat(MAX_BYTES));
         for text in [
             "",
             "a",

@@ -1,6 +1,6 @@
 //! Legacy service account tokens in Secrets: valid as long as the Secret exists.
 //!
-//! Promise: such a token is worth something only while the secret with it is there.
+//! Promise: such a token is valid only while the Secret that contains it exists.
 
 use k3_api::{
     base64, name,
@@ -15,17 +15,17 @@ use super::{
 };
 
 const CLAIMS: &str = "kubernetes.io/serviceaccount/";
-/// A label that takes the worth from the token of a secret.
+/// The label of a Secret whose token is invalid.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 const INVALIDATED: &str = "Token has been invalidated";
 
-/// The account of verified claims, if its secret is there with the very token.
-// upstream: pkg/serviceaccount/legacy.go Validate
-pub(super) fn user(
+/// Returns the user of verified claims, if the Secret that they name exists and contains exactly this token.
+// upstream: pkg/serviceaccount/legacy.go legacyValidator, Validate
+pub(super) fn validate_claims(
     claims: &Value,
     token: &str,
     lookup: &TokenObjectLookup,
-    seen: &mut Vec<ObservedObject>,
+    observed: &mut Vec<ObservedObject>,
 ) -> Result<User, String> {
     let claim = |name: &str| claims.text(&format!("{CLAIMS}{name}")).to_owned();
     let subject = claims.text("sub");
@@ -36,7 +36,7 @@ pub(super) fn user(
         "service-account.uid",
     ]
     .map(claim);
-    for (value, word) in [
+    for (value, claim) in [
         (subject, "sub"),
         (&namespace, "namespace"),
         (&secret, "secretName"),
@@ -44,7 +44,7 @@ pub(super) fn user(
         (&uid, "serviceAccountUID"),
     ] {
         if value.is_empty() {
-            return Err(format!("{word} claim is missing"));
+            return Err(format!("{claim} claim is missing"));
         }
     }
     let is_named = name::validate_dns1123_label(&namespace).is_empty()
@@ -52,29 +52,32 @@ pub(super) fn user(
     if !is_named || subject != format!("system:serviceaccount:{namespace}:{account}") {
         return Err("sub claim is invalid".to_owned());
     }
-    let Ok(stored) = lookup.observe("secrets", &namespace, &secret, seen) else {
+    let Ok(secret_object) = lookup.observe("secrets", &namespace, &secret, observed) else {
         return Err(INVALIDATED.to_owned());
     };
-    if stored.at("metadata").has("deletionTimestamp") {
+    if secret_object.at("metadata").has("deletionTimestamp") {
         return Err(INVALIDATED.to_owned());
     }
-    let copy = base64::decode(stored.at("data").text("token")).unwrap_or_default();
+    let copy = base64::decode(secret_object.at("data").text("token")).unwrap_or_default();
     if !bool::from(copy.ct_eq(token.as_bytes())) {
         return Err("Token does not match server's copy".to_owned());
     }
-    let owner = lookup
-        .observe("serviceaccounts", &namespace, &account, seen)
+    let service_account = lookup
+        .observe("serviceaccounts", &namespace, &account, observed)
         .map_err(|status| status.message)?;
-    if owner.at("metadata").has("deletionTimestamp") {
+    if service_account.at("metadata").has("deletionTimestamp") {
         return Err(format!("ServiceAccount {namespace}/{account} has been deleted"));
     }
-    let there = owner.at("metadata").text("uid");
-    if there != uid {
+    let account_uid = service_account.at("metadata").text("uid");
+    if account_uid != uid {
         return Err(format!(
-            "ServiceAccount UID ({there}) does not match claim ({uid})"
+            "ServiceAccount UID ({account_uid}) does not match claim ({uid})"
         ));
     }
-    let is_invalid = !stored.at_path("metadata.labels").text(INVALID_SINCE).is_empty();
+    let is_invalid = !secret_object
+        .at_path("metadata.labels")
+        .text(INVALID_SINCE)
+        .is_empty();
     if is_invalid {
         return Err(format!(
             "the token in secret {namespace}/{secret} for service account {namespace}/{account} has been marked \

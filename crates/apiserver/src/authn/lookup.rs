@@ -15,18 +15,19 @@ use crate::{
     registry::Resource,
 };
 
-/// How long the store may take to say that nothing is missing in the cache.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How far clocks may differ.
+/// How long to wait until the cache has applied the newest write of the store.
+const READ_INDEX_TIMEOUT: Duration = Duration::from_secs(5);
+/// The tolerated difference between clocks, in seconds.
 pub(super) const LEEWAY: i64 = 60;
 
-/// Finds objects.
+/// Reads the objects that tokens are bound to from the watch caches.
+// upstream: pkg/serviceaccount/jwt.go ServiceAccountTokenGetter
 #[derive(Clone)]
 pub(super) struct TokenObjectLookup {
     caches: Arc<WatchCaches>,
 }
 
-/// An object in the state in which it was looked at.
+/// An object that a token was verified with, and its revision at that time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ObservedObject {
     plural: &'static str,
@@ -43,7 +44,7 @@ impl TokenObjectLookup {
     }
 
     /// Returns an object, or the NotFound error.
-    pub(super) fn find(
+    pub(super) fn get(
         &self,
         plural: &'static str,
         namespace: &str,
@@ -63,10 +64,10 @@ impl TokenObjectLookup {
         plural: &'static str,
         namespace: &str,
         name: &str,
-        seen: &mut Vec<ObservedObject>,
+        observed: &mut Vec<ObservedObject>,
     ) -> Result<Value, Status> {
-        let object = self.find(plural, namespace, name)?;
-        seen.push(ObservedObject {
+        let object = self.get(plural, namespace, name)?;
+        observed.push(ObservedObject {
             plural,
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -76,17 +77,17 @@ impl TokenObjectLookup {
     }
 
     /// Whether all recorded objects are unchanged.
-    pub(super) fn is_unchanged(&self, seen: &[ObservedObject]) -> bool {
-        seen.iter().all(|seen| {
-            self.find(seen.plural, &seen.namespace, &seen.name)
-                .is_ok_and(|object| object.revision == seen.revision)
+    pub(super) fn is_unchanged(&self, observed: &[ObservedObject]) -> bool {
+        observed.iter().all(|observed| {
+            self.get(observed.plural, &observed.namespace, &observed.name)
+                .is_ok_and(|object| object.revision == observed.revision)
         })
     }
 
     /// Waits, for a bounded time, until the cache has the writes of other servers.
     pub(super) async fn refresh(&self) {
-        // A store that does not answer is no reason to believe a token; what the cache has then decides.
-        let _ = tokio::time::timeout(PATIENCE, self.caches.read_index()).await;
+        // If the store does not respond in time, the state of the cache decides: a timeout never makes a token valid.
+        let _ = tokio::time::timeout(READ_INDEX_TIMEOUT, self.caches.read_index()).await;
     }
 }
 

@@ -20,19 +20,20 @@ use super::{
     tokens::TokenResult,
 };
 
-/// Who issues the tokens that are kept in secrets.
+/// The issuer of legacy tokens, which are stored in Secrets.
 pub(super) const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 const INVALIDATED: &str = "service account token has been invalidated";
 
 /// Verifies tokens of service accounts.
+// upstream: pkg/serviceaccount/jwt.go JWTTokenAuthenticator
 pub(super) struct ServiceAccountTokenAuthenticator {
     /// Trusted issuers, besides [`LEGACY_ISSUER`].
     issuers: Vec<String>,
     keys: KeyRing,
-    /// The audiences that this server is; tokens that name none are for these.
-    own: Vec<String>,
+    /// The audiences of this server. A token without `aud` claim is valid for all of them.
+    implicit_audiences: Vec<String>,
     lookup: TokenObjectLookup,
-    remembered: TokenCache,
+    cache: TokenCache,
 }
 
 /// A service account as named by a token's claims.
@@ -49,21 +50,26 @@ impl ServiceAccountTokenAuthenticator {
     pub(super) fn new(
         issuers: Vec<String>,
         keys: KeyRing,
-        own: Vec<String>,
+        implicit_audiences: Vec<String>,
         lookup: TokenObjectLookup,
     ) -> Self {
         ServiceAccountTokenAuthenticator {
             issuers,
             keys,
-            own,
+            implicit_audiences,
             lookup,
-            remembered: TokenCache::default(),
+            cache: TokenCache::default(),
         }
     }
 
     /// Authenticates a service account token.
     // upstream: pkg/serviceaccount/jwt.go AuthenticateToken
-    pub(super) async fn find(&self, token: &str, audiences: &[String], now: Time) -> TokenResult {
+    pub(super) async fn authenticate_token(
+        &self,
+        token: &str,
+        audiences: &[String],
+        now: Time,
+    ) -> TokenResult {
         let Some(jwt) = Jwt::read(token) else {
             return Ok(None);
         };
@@ -72,106 +78,111 @@ impl ServiceAccountTokenAuthenticator {
             return Ok(None);
         }
         let hash = token_cache::hash(token, audiences);
-        if let Some(known) = self.remembered.get(&hash, now, &self.lookup) {
-            return Ok(Some(known));
+        if let Some(user) = self.cache.get(&hash, now, &self.lookup) {
+            return Ok(Some(user));
         }
         let claims = jwt.verify(&self.keys.keys())?;
-        let audiences = self.audiences(&claims, audiences)?;
-        let resolve_account = |seen: &mut Vec<ObservedObject>| {
-            seen.clear();
+        let audiences = self.intersect_audiences(&claims, audiences)?;
+        let validate_claims = |observed: &mut Vec<ObservedObject>| {
+            observed.clear();
             if is_legacy {
-                legacy_token::user(&claims, token, &self.lookup, seen)
+                legacy_token::validate_claims(&claims, token, &self.lookup, observed)
             } else {
-                bound(&claims, now, &self.lookup, seen)
+                validate_bound_claims(&claims, now, &self.lookup, observed)
             }
         };
-        let mut seen = Vec::new();
-        let user = if let Ok(user) = resolve_account(&mut seen) {
+        let mut observed = Vec::new();
+        let user = if let Ok(user) = validate_claims(&mut observed) {
             user
         } else {
-            // Another server may just have made what is missing here.
+            // The watch cache of this server may not have an account or pod yet that was created through another server.
             self.lookup.refresh().await;
-            resolve_account(&mut seen)?
+            validate_claims(&mut observed)?
         };
-        let known = AuthenticatedUser {
+        let authenticated = AuthenticatedUser {
             expires: seconds(claims.at("exp")),
             ..AuthenticatedUser::by_token(user, audiences)
         };
-        self.remembered.put(hash, &known, seen, now);
-        Ok(Some(known))
+        self.cache.put(hash, &authenticated, observed, now);
+        Ok(Some(authenticated))
     }
 
-    /// For which of the wanted audiences the token is.
-    fn audiences(&self, claims: &Value, wanted: &[String]) -> Result<Vec<String>, String> {
-        let mut said: Vec<&str> = match claims.at("aud") {
+    /// Returns the target audiences that the token is for, or an error if it is for none of them.
+    fn intersect_audiences(
+        &self,
+        claims: &Value,
+        target_audiences: &[String],
+    ) -> Result<Vec<String>, String> {
+        let mut token_audiences: Vec<&str> = match claims.at("aud") {
             Value::String(one) => vec![one],
             _ => claims.texts("aud").collect(),
         };
-        if said.is_empty() {
-            said = self.own.iter().map(String::as_str).collect();
+        if token_audiences.is_empty() {
+            token_audiences = self.implicit_audiences.iter().map(String::as_str).collect();
         }
-        let both: Vec<String> = wanted
+        let intersection: Vec<String> = target_audiences
             .iter()
-            .filter(|wanted| said.contains(&wanted.as_str()))
+            .filter(|audience| token_audiences.contains(&audience.as_str()))
             .cloned()
             .collect();
-        if both.is_empty() {
+        if intersection.is_empty() {
             let list = |texts: &[&str]| {
                 let quoted: Vec<_> = texts.iter().map(|text| quote(text)).collect();
                 format!("[{}]", quoted.join(" "))
             };
-            let wanted: Vec<_> = wanted.iter().map(String::as_str).collect();
+            let target_audiences: Vec<_> = target_audiences.iter().map(String::as_str).collect();
             return Err(format!(
                 "token audiences {} is invalid for the target audiences {}",
-                list(&said),
-                list(&wanted)
+                list(&token_audiences),
+                list(&target_audiences)
             ));
         }
-        Ok(both)
+        Ok(intersection)
     }
 }
 
-/// The service account of verified claims, if it and the bound objects (pod, node, secret) still exist with the same UIDs.
-// upstream: pkg/serviceaccount/claims.go Validate
-fn bound(
+/// Returns the user of verified claims, if the service account and the bound objects (pod, node, secret) still exist with the
+/// same UIDs. Upstream calls the claims under `kubernetes.io` the private claims (`PrivateClaims`).
+// upstream: pkg/serviceaccount/claims.go Validate, privateClaims
+fn validate_bound_claims(
     claims: &Value,
     now: Time,
     lookup: &TokenObjectLookup,
-    seen: &mut Vec<ObservedObject>,
+    observed: &mut Vec<ObservedObject>,
 ) -> Result<User, String> {
-    check_time(claims, now)?;
-    let private = claims.at("kubernetes.io");
-    let reference = private.at("serviceaccount");
+    validate_times(claims, now)?;
+    let private_claims = claims.at("kubernetes.io");
+    let reference = private_claims.at("serviceaccount");
     let account = ServiceAccountRef {
-        namespace: private.text("namespace"),
+        namespace: private_claims.text("namespace"),
         name: reference.text("name"),
         uid: reference.text("uid"),
     };
     let ServiceAccountRef { namespace, name, uid } = account;
-    let stored = lookup
-        .observe("serviceaccounts", namespace, name, seen)
+    let service_account = lookup
+        .observe("serviceaccounts", namespace, name, observed)
         .map_err(|status| status.message)?;
-    let there = stored.at("metadata").text("uid");
-    if there != uid {
+    let account_uid = service_account.at("metadata").text("uid");
+    if account_uid != uid {
         return Err(format!(
-            "service account UID ({there}) does not match claim ({uid})"
+            "service account UID ({account_uid}) does not match claim ({uid})"
         ));
     }
-    if is_deleted(&stored, now) {
+    if is_deleted(&service_account, now) {
         return Err(format!("service account {namespace}/{name} has been deleted"));
     }
-    let mut check = |plural, word, namespace, reference: &Value| -> Result<(), String> {
-        let stored = lookup
-            .observe(plural, namespace, reference.text("name"), seen)
+    let mut check_bound_object = |plural, kind, namespace, reference: &Value| -> Result<(), String> {
+        let bound_object = lookup
+            .observe(plural, namespace, reference.text("name"), observed)
             .map_err(|_| INVALIDATED.to_owned())?;
-        let there = stored.at("metadata").text("uid");
-        let said = reference.text("uid");
-        if there != said {
+        let object_uid = bound_object.at("metadata").text("uid");
+        let claimed_uid = reference.text("uid");
+        if object_uid != claimed_uid {
             return Err(format!(
-                "{word} UID ({there}) does not match service account {word} ref claim ({said})"
+                "{kind} UID ({object_uid}) does not match service account {kind} ref claim ({claimed_uid})"
             ));
         }
-        if is_deleted(&stored, now) {
+        if is_deleted(&bound_object, now) {
             return Err(INVALIDATED.to_owned());
         }
         Ok(())
@@ -183,18 +194,18 @@ fn bound(
             user.extra.push((key, vec![value.to_owned()]));
         }
     };
-    if private.has("secret") {
-        check("secrets", "secret", namespace, private.at("secret"))?;
+    if private_claims.has("secret") {
+        check_bound_object("secrets", "secret", namespace, private_claims.at("secret"))?;
     }
-    let pod = private.at("pod");
-    let node = private.at("node");
+    let pod = private_claims.at("pod");
+    let node = private_claims.at("node");
     if !pod.is_null() {
-        check("pods", "pod", namespace, pod)?;
+        check_bound_object("pods", "pod", namespace, pod)?;
     } else if !node.is_null() {
-        check("nodes", "node", "", node)?;
+        check_bound_object("nodes", "node", "", node)?;
     }
     for webhook in ["validatingwebhookconfiguration", "mutatingwebhookconfiguration"] {
-        if private.has(webhook) {
+        if private_claims.has(webhook) {
             // Such tokens are for webhooks, and this server issues none.
             return Err("feature gate \"APIServerWebhookAuthenticationToken\" is disabled, but token is webhook bound"
                 .to_owned());
@@ -216,7 +227,7 @@ fn bound(
 }
 
 // upstream: pkg/serviceaccount/claims.go Validate
-fn check_time(claims: &Value, now: Time) -> Result<(), String> {
+fn validate_times(claims: &Value, now: Time) -> Result<(), String> {
     let now = now.unix_seconds();
     let is_after = |name: &str| seconds(claims.at(name)).is_some_and(|time| time > now + LEEWAY);
     if is_after("nbf") {
@@ -235,7 +246,7 @@ fn check_time(claims: &Value, now: Time) -> Result<(), String> {
 fn seconds(value: &Value) -> Option<i64> {
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "what is too large is cut to the end of time"
+        reason = "a time that is too large saturates"
     )]
     value.as_i64().or_else(|| Some(value.as_f64()? as i64))
 }
@@ -243,7 +254,6 @@ fn seconds(value: &Value) -> Option<i64> {
 // --- ServiceAccountRef ---
 
 impl ServiceAccountRef<'_> {
-    /// The user that it is.
     pub(super) fn user(&self) -> User {
         let ServiceAccountRef { namespace, name, uid } = self;
         User {

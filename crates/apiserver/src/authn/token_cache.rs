@@ -16,8 +16,9 @@ use super::{
     lookup::{ObservedObject, TokenObjectLookup},
 };
 
-const SECONDS: i64 = 10;
-const MOST: usize = 8192;
+/// How long a verified token is cached, in seconds.
+const TIME_TO_LIVE: i64 = 10;
+const MAX_TOKENS: usize = 8192;
 
 type TokenHash = [u8; 32];
 
@@ -27,9 +28,9 @@ pub(super) struct TokenCache {
 }
 
 struct TokenCacheEntry {
-    when: Time,
-    known: AuthenticatedUser,
-    seen: Vec<ObservedObject>,
+    verified_at: Time,
+    user: AuthenticatedUser,
+    observed: Vec<ObservedObject>,
 }
 
 // --- TokenCache ---
@@ -42,34 +43,34 @@ impl TokenCache {
         now: Time,
         lookup: &TokenObjectLookup,
     ) -> Option<AuthenticatedUser> {
-        let (known, seen) = {
+        let (user, observed) = {
             let records = self.lock();
             let record = records.get(hash).filter(|record| record.is_fresh(now))?;
-            (record.known.clone(), record.seen.clone())
+            (record.user.clone(), record.observed.clone())
         };
-        let is_over = known.expires.is_some_and(|expires| expires < now.unix_seconds());
-        (!is_over && lookup.is_unchanged(&seen)).then_some(known)
+        let is_expired = user.expires.is_some_and(|expires| expires < now.unix_seconds());
+        (!is_expired && lookup.is_unchanged(&observed)).then_some(user)
     }
 
     /// Caches a result.
     pub(super) fn put(
         &self,
         hash: TokenHash,
-        known: &AuthenticatedUser,
-        seen: Vec<ObservedObject>,
+        user: &AuthenticatedUser,
+        observed: Vec<ObservedObject>,
         now: Time,
     ) {
         let mut records = self.lock();
-        if records.len() >= MOST {
+        if records.len() >= MAX_TOKENS {
             records.retain(|_, record| record.is_fresh(now));
         }
-        if records.len() >= MOST {
+        if records.len() >= MAX_TOKENS {
             records.clear();
         }
         let record = TokenCacheEntry {
-            when: now,
-            known: known.clone(),
-            seen,
+            verified_at: now,
+            user: user.clone(),
+            observed,
         };
         records.insert(hash, record);
     }
@@ -84,7 +85,7 @@ impl TokenCache {
 
 impl TokenCacheEntry {
     fn is_fresh(&self, now: Time) -> bool {
-        (0..SECONDS).contains(&(now.unix_seconds() - self.when.unix_seconds()))
+        (0..TIME_TO_LIVE).contains(&(now.unix_seconds() - self.verified_at.unix_seconds()))
     }
 }
 
@@ -92,7 +93,7 @@ impl TokenCacheEntry {
 pub(super) fn hash(token: &str, audiences: &[String]) -> TokenHash {
     let mut context = Context::new(&SHA256);
     for text in std::iter::once(token).chain(audiences.iter().map(String::as_str)) {
-        // With the length, so that no two lists of texts are alike.
+        // The length separates the texts: without it, different lists could have the same hash.
         context.update(&(text.len() as u64).to_be_bytes());
         context.update(text.as_bytes());
     }

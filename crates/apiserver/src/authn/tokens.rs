@@ -15,12 +15,12 @@ pub(super) type TokenResult = Result<Option<AuthenticatedUser>, String>;
 /// Upstream's message for an unknown token.
 pub(super) const INVALID: &str = "invalid bearer token";
 
-/// All sorts of tokens.
+/// Tries each kind of bearer token.
 pub(super) struct TokenAuthenticator {
     file: TokenFile,
     accounts: ServiceAccountTokenAuthenticator,
     lookup: TokenObjectLookup,
-    /// The audiences that this server is.
+    /// The audiences of this server.
     own: Vec<String>,
 }
 
@@ -47,20 +47,20 @@ impl TokenAuthenticator {
         }
     }
 
-    /// The audiences that this server is.
+    /// The audiences of this server.
     pub(super) fn own_audiences(&self) -> &[String] {
         &self.own
     }
 
     /// Authenticates a token for one of the audiences.
     // upstream: staging/src/k8s.io/apiserver/pkg/authentication/token/union/union.go AuthenticateToken
-    pub(super) async fn find(
+    pub(super) async fn authenticate_token(
         &self,
         token: &str,
         audiences: &[String],
         now: Time,
     ) -> Result<AuthenticatedUser, AuthenticationErrors> {
-        // What says nothing of audiences is for this server.
+        // Static, bootstrap and ephemeral tokens have no audiences: they are valid for those of this server.
         let own: Vec<String> = audiences
             .iter()
             .filter(|audience| self.own.contains(audience))
@@ -72,14 +72,14 @@ impl TokenAuthenticator {
             return Ok(AuthenticatedUser::by_token(user.clone(), own));
         }
         let mut reasons = AuthenticationErrors::default();
-        match self.accounts.find(token, audiences, now).await {
+        match self.accounts.authenticate_token(token, audiences, now).await {
             Ok(Some(known)) => return Ok(known),
             Ok(None) => {}
             Err(reason) => reasons.push(reason),
         }
         if !own.is_empty() {
-            let found = bootstrap_token::find(token, &self.lookup, now)
-                .or_else(|| ephemeral_token::find(token, &self.lookup, now));
+            let found = bootstrap_token::authenticate_token(token, &self.lookup, now)
+                .or_else(|| ephemeral_token::authenticate_token(token, &self.lookup, now));
             if let Some(known) = found {
                 return Ok(AuthenticatedUser {
                     audiences: own,
@@ -87,7 +87,7 @@ impl TokenAuthenticator {
                 });
             }
         }
-        // Upstream asks first whether it is a token of its own, and says so.
+        // Upstream tries its own token authenticators first, so their error is the first one.
         reasons.0.insert(0, INVALID.to_owned());
         Err(reasons)
     }

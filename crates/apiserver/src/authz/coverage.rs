@@ -9,11 +9,11 @@ use super::rbac::{PolicyRule, StringList, leads_to};
 
 /// The maximum number of combinations of groups, resources, verbs and names that are compared. No role in practice is near it;
 /// one that is made to keep the server busy is.
-const MOST: usize = 100_000;
+const MAX_COVERAGE_STEPS: usize = 100_000;
 /// The most rules that are compared one by one.
-const MOST_COMPARED: usize = 200_000;
+const MAX_COMPARED: usize = 200_000;
 /// How many combinations are listed that are not allowed.
-pub(super) const MOST_MISSING: usize = 1_000;
+pub(super) const MAX_MISSING: usize = 1_000;
 
 const ALL: &str = "*";
 
@@ -51,7 +51,7 @@ fn compare(own: &[PolicyRule], rules: &[PolicyRule]) -> Option<(Vec<PolicyRule>,
     // Rules that allow everything of some sort allow most of what there is to ask about, and are few.
     let broad: HashSet<&PolicyRule> = own.iter().filter(|rule| rule.is_broad()).take(64).collect();
     let mut coverage = CoveredRules::new(held)?;
-    let mut left = MOST;
+    let mut left = MAX_COVERAGE_STEPS;
     for rule in others {
         let is_plain = rule.paths.is_empty() || rule.names.is_empty();
         compared += broad.len();
@@ -60,8 +60,8 @@ fn compare(own: &[PolicyRule], rules: &[PolicyRule]) -> Option<(Vec<PolicyRule>,
         }
         left = left.checked_sub(rule.combinations()?)?;
         coverage.find_missing(rule, &mut missing)?;
-        if missing.len() >= MOST_MISSING {
-            missing.truncate(MOST_MISSING);
+        if missing.len() >= MAX_MISSING {
+            missing.truncate(MAX_MISSING);
             break;
         }
     }
@@ -76,12 +76,12 @@ impl<'r> CoveredRules<'r> {
             resources: HashSet::new(),
             paths: HashMap::new(),
             wide: Vec::new(),
-            left: MOST_COMPARED,
+            left: MAX_COMPARED,
             compared: 0,
         };
         let mut rules: Vec<_> = own.into_iter().collect();
         rules.sort_by_key(|rule| rule.combinations());
-        let mut budget = 2 * MOST;
+        let mut budget = 2 * MAX_COVERAGE_STEPS;
         for rule in rules {
             match rule.combinations().and_then(|needed| budget.checked_sub(needed)) {
                 Some(rest) => {
@@ -91,7 +91,7 @@ impl<'r> CoveredRules<'r> {
                 None => coverage.wide.push(rule),
             }
         }
-        (coverage.wide.len() <= MOST_COMPARED).then_some(coverage)
+        (coverage.wide.len() <= MAX_COMPARED).then_some(coverage)
     }
 
     fn add(&mut self, rule: &'r PolicyRule) {
@@ -140,7 +140,7 @@ impl<'r> CoveredRules<'r> {
                             missing.push(single);
                         }
                     }
-                    if missing.len() >= MOST_MISSING {
+                    if missing.len() >= MAX_MISSING {
                         return Some(());
                     }
                 }
@@ -159,7 +159,7 @@ impl<'r> CoveredRules<'r> {
                 if !self.is_covered_by_wide(&single)? {
                     missing.push(single);
                 }
-                if missing.len() >= MOST_MISSING {
+                if missing.len() >= MAX_MISSING {
                     return Some(());
                 }
             }
@@ -271,7 +271,7 @@ mod tests {
         for (wanted, missing) in [
             (rules("get list", "a"), 0),
             (rules("list", "a"), 0),
-            (rules("list", "b"), MOST_MISSING),
+            (rules("list", "b"), MAX_MISSING),
         ] {
             let (found, compared) = compare(&own, &wanted).unwrap();
             assert_eq!(found.len(), missing);

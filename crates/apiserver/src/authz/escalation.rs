@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{
     AuthorizationAttributes, AuthorizationTarget, Authorizer, ResourceAttributes,
-    coverage::{MOST_MISSING, uncovered},
+    coverage::{MAX_MISSING, uncovered},
     is_master,
     rbac::{PolicyRule, RoleResolutionError, StringList, aggregate, quoted},
 };
@@ -116,7 +116,7 @@ impl Authorizer {
             Some(missing) => missing,
             None => return Err(grant.refused("the rules have too many combinations to be compared")),
         };
-        let is_cut = missing.len() == MOST_MISSING;
+        let is_cut = missing.len() == MAX_MISSING;
         let missing: BTreeSet<_> = merged(missing).iter().map(PolicyRule::short).collect();
         let mut missing: Vec<_> = missing.into_iter().collect();
         if is_cut {

@@ -64,7 +64,7 @@ const MODES: [ImpersonationMode; 5] = [
     ImpersonationMode::Legacy,
 ];
 /// For how many users a mode is remembered.
-const MOST_REMEMBERED: usize = 10_000;
+const MAX_REMEMBERED: usize = 10_000;
 /// From how many values on it is first asked about all at once.
 const MANY: usize = 4;
 
@@ -164,7 +164,7 @@ impl ImpersonationModeCache {
 
     fn remember(&self, user: &User, mode: ImpersonationMode) {
         let mut modes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if modes.len() >= MOST_REMEMBERED {
+        if modes.len() >= MAX_REMEMBERED {
             modes.clear();
         }
         modes.insert(number(user), mode);

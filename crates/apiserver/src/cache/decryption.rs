@@ -21,7 +21,7 @@ use super::{CachedObject, Snapshot, WatchCache, WatchCaches};
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// How many objects of a resource may fail before the others wait for the next attempt.
-const MOST_FAILURES: usize = 16;
+const MAX_FAILURES: usize = 16;
 
 /// Whether there may be objects that are not decrypted.
 #[derive(Default)]
@@ -92,7 +92,7 @@ impl WatchCaches {
                 .get(&prefix)
                 .map_or(0, |last| objects.partition_point(|object| object.key <= *last));
             for object in objects[from..].iter().chain(&objects[..from]) {
-                if failures == MOST_FAILURES {
+                if failures == MAX_FAILURES {
                     round.left += 1;
                     continue;
                 }
@@ -109,7 +109,7 @@ impl WatchCaches {
                     // The store or a plugin does not answer: neither will it for the next one.
                     Err(_) => {
                         round.left += 1;
-                        failures = MOST_FAILURES;
+                        failures = MAX_FAILURES;
                     }
                 }
             }

@@ -18,18 +18,21 @@ use super::{
     watcher::{self, WatchSender},
 };
 
-/// Events younger than this are kept for watches that begin in the past, up to [`MOST_EVENTS`].
-const FRESH: Duration = Duration::from_secs(90);
-/// So many are kept however old they are.
-const FEWEST_EVENTS: usize = 128;
-const MOST_EVENTS: usize = 102_400;
-/// So many bytes of objects are kept at most, however young they are: otherwise memory would follow the rate of writes.
-const MOST_EVENT_BYTES: usize = 32 << 20;
-/// How long the snapshot behind a paged list is kept, and how many at most.
-const SNAPSHOT_AGE: Duration = Duration::from_mins(5);
-const MOST_SNAPSHOTS: usize = 32;
+/// The event window: events younger than this are kept for watches that start at an older resource version, up to
+/// [`MAX_EVENTS`]. Upstream's `DefaultEventFreshDuration`.
+const EVENT_FRESH_DURATION: Duration = Duration::from_secs(90);
+/// The bounds of the number of events in the window. Up to the minimum, events are kept however old they are.
+const MIN_EVENTS: usize = 128;
+const MAX_EVENTS: usize = 102_400;
+/// The budget of the event window in bytes of objects. It applies to young events too: otherwise memory would grow with the rate
+/// of writes.
+const MAX_EVENT_BYTES: usize = 32 << 20;
+/// How long the snapshot behind a paged list is kept.
+const SNAPSHOT_TTL: Duration = Duration::from_mins(5);
+/// The maximum number of such snapshots.
+const MAX_SNAPSHOTS: usize = 32;
 
-/// The objects of one resource, now and recently.
+/// The objects of one resource, its event window and its watchers.
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go ImmutableWatchCacheConfig
 pub(crate) struct WatchCache {
     state: Mutex<CacheState>,
@@ -39,24 +42,24 @@ pub(crate) struct WatchCache {
 
 struct CacheState {
     objects: OrdMap<Key, Arc<CachedObject>>,
-    /// The last event, or where the cache began.
+    /// The revision of the last event, or of the list that the cache was initialized from.
     revision: u64,
     /// Counts the states of the objects. Unlike revisions, it also differs when the content was replaced.
     version: u64,
-    /// Events in order; all of those after `horizon`.
+    /// The event window: the events after `horizon`, in order.
     events: VecDeque<(Instant, Arc<WatchCacheEvent>)>,
     horizon: u64,
     watchers: HashMap<WatchFilter, Vec<WatchSender>>,
-    /// Watchers by field: how many there are. Without any, no event is asked for its fields.
+    /// How many watchers select by field. If there are none, the fields of events are not computed.
     by_field: usize,
     snapshots: VecDeque<(Instant, Snapshot)>,
-    /// The bytes of the objects in `events`; of no meaning while there are none.
+    /// The bytes of the objects in `events`; out of date while `events` is empty.
     event_bytes: usize,
     /// The server stops: watches end as soon as they begin.
     closed: bool,
 }
 
-/// A watch cannot begin so far back: events are missing.
+/// A watch cannot start at this resource version: the events after it are no longer in the event window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooOldResourceVersion {
     /// The oldest revision that a watch can begin after.
@@ -137,7 +140,7 @@ impl WatchCache {
             after,
         });
         self.dispatch(&mut state, &event);
-        state.keep(event, now);
+        state.append_event(event, now);
     }
 
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go dispatchEvent, startDispatching
@@ -196,7 +199,6 @@ impl WatchCache {
         self.lock().version
     }
 
-    /// One object as it is.
     pub(crate) fn get(&self, key: &str) -> Option<Arc<CachedObject>> {
         self.lock().objects.get(key).cloned()
     }
@@ -204,8 +206,10 @@ impl WatchCache {
     /// Replaces an undecrypted object by its decrypted state. Returns whether the undecrypted state was still present.
     pub(super) fn replace_undecrypted(&self, object: &Arc<CachedObject>) -> bool {
         let mut state = self.lock();
-        let there = state.objects.get(&object.key);
-        if there.is_none_or(|there| there.revision != object.revision || there.undecrypted().is_none()) {
+        let current = state.objects.get(&object.key);
+        if current
+            .is_none_or(|current| current.revision != object.revision || current.undecrypted().is_none())
+        {
             return false;
         }
         state.objects.insert(object.key.clone(), Arc::clone(object));
@@ -213,13 +217,12 @@ impl WatchCache {
         true
     }
 
-    /// How many objects there are.
     pub(crate) fn count(&self) -> usize {
         self.lock().objects.len()
     }
 
-    /// Keeps a snapshot, so that the pages that follow see the same.
-    pub(crate) fn keep(&self, snapshot: &Snapshot) {
+    /// Keeps a snapshot, so that the next pages of a list read the same state.
+    pub(crate) fn keep_snapshot(&self, snapshot: &Snapshot) {
         let now = Instant::now();
         let mut state = self.lock();
         state.forget_snapshots(now);
@@ -228,7 +231,7 @@ impl WatchCache {
             .iter()
             .all(|(_, snapshots)| snapshots.revision != snapshot.revision)
         {
-            if state.snapshots.len() >= MOST_SNAPSHOTS {
+            if state.snapshots.len() >= MAX_SNAPSHOTS {
                 state.snapshots.pop_front();
             }
             state.snapshots.push_back((now, snapshot.clone()));
@@ -264,6 +267,8 @@ impl WatchCache {
         let mut state = self.lock();
         let mut backlog = Vec::new();
         if let WatchStart::Revision(revision) = since {
+            // "too old resource version": events after that revision are no longer in the window. `registry/watch.rs` writes the
+            // message.
             if revision < state.horizon {
                 return Err(TooOldResourceVersion {
                     oldest: state.horizon,
@@ -388,7 +393,7 @@ impl CacheReplacement<'_> {
 impl CacheState {
     fn add_watcher(&mut self, interest: &WatchFilter, sender: WatchSender) {
         let senders = self.watchers.entry(interest.clone()).or_default();
-        // Watchers of what never changes would pile up after they are gone.
+        // Closed watchers are removed when an event is sent to them. A filter without events would keep them for ever.
         let before = senders.len();
         senders.retain(|sender| !sender.is_closed());
         let closed_watchers = before - senders.len();
@@ -399,7 +404,9 @@ impl CacheState {
         }
     }
 
-    fn keep(&mut self, event: Arc<WatchCacheEvent>, now: Instant) {
+    /// Appends an event to the window, and removes the events that are too old, too many or too large together.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache_history.go updateCache
+    fn append_event(&mut self, event: Arc<WatchCacheEvent>, now: Instant) {
         if self.events.is_empty() {
             self.event_bytes = 0;
         }
@@ -409,8 +416,8 @@ impl CacheState {
             && self.events.len() > 1
         {
             let count = self.events.len();
-            let is_young = now.duration_since(*time) < FRESH && count <= MOST_EVENTS;
-            if (count <= FEWEST_EVENTS || is_young) && self.event_bytes <= MOST_EVENT_BYTES {
+            let is_young = now.duration_since(*time) < EVENT_FRESH_DURATION && count <= MAX_EVENTS;
+            if (count <= MIN_EVENTS || is_young) && self.event_bytes <= MAX_EVENT_BYTES {
                 break;
             }
             self.horizon = event.revision;
@@ -421,7 +428,7 @@ impl CacheState {
 
     fn forget_snapshots(&mut self, now: Instant) {
         while let Some((time, _)) = self.snapshots.front()
-            && now.duration_since(*time) > SNAPSHOT_AGE
+            && now.duration_since(*time) > SNAPSHOT_TTL
         {
             self.snapshots.pop_front();
         }
@@ -443,9 +450,9 @@ mod tests {
         }
         let state = cache.lock();
         let snapshots: usize = state.events.iter().map(|(_, event)| event.object().len()).sum();
-        assert_eq!(snapshots, MOST_EVENT_BYTES);
+        assert_eq!(snapshots, MAX_EVENT_BYTES);
         assert_eq!(state.event_bytes, snapshots);
-        // A watch can begin where the events that are kept follow on.
+        // A watch can start at the revision before the first event of the window.
         assert_eq!(state.horizon, 200 - 32);
     }
 }

@@ -81,18 +81,18 @@ pub(crate) fn status(status: &Status, format: Format, pretty: bool) -> HttpRespo
 }
 
 /// The first bytes of an answer's body, as text.
-pub(crate) async fn body_text(answer: HttpResponse, most: usize) -> String {
+pub(crate) async fn body_text(answer: HttpResponse, max: usize) -> String {
     let mut body = answer.into_body();
-    let mut body_text = Vec::new();
-    while body_text.len() < most
+    let mut text = Vec::new();
+    while text.len() < max
         && let Some(Ok(frame)) = body.frame().await
     {
         if let Some(data) = frame.data_ref() {
-            body_text.extend_from_slice(data);
+            text.extend_from_slice(data);
         }
     }
-    body_text.truncate(most);
-    String::from_utf8_lossy(&body_text).into_owned()
+    text.truncate(max);
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Sets a header.
@@ -101,7 +101,7 @@ pub(crate) fn set(answer: &mut HttpResponse, name: HeaderName, value: HeaderValu
 }
 
 /// All warnings together have no more letters than this, or each is cut.
-const MOST_WARNED: usize = 4096;
+const MAX_WARNED: usize = 4096;
 /// So much is left of a warning that is cut.
 const CUT: usize = 256;
 
@@ -114,14 +114,14 @@ pub(crate) fn warn(answer: &mut HttpResponse, warnings: &[String]) {
         .map(String::as_str)
         .filter(|warning| !warning.is_empty() && known.insert(*warning))
         // Each has a letter at least.
-        .take(MOST_WARNED + 1)
+        .take(MAX_WARNED + 1)
         .collect();
     let letters = |text: &str| text.chars().count();
-    let cuts = reported.iter().map(|text| letters(text)).sum::<usize>() > MOST_WARNED;
+    let cuts = reported.iter().map(|text| letters(text)).sum::<usize>() > MAX_WARNED;
     let mut written = 0;
     for warning in reported {
         let limit = if cuts { CUT } else { usize::MAX };
-        if cuts && written >= MOST_WARNED {
+        if cuts && written >= MAX_WARNED {
             break;
         }
         written += letters(warning).min(limit);

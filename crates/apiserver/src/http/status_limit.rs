@@ -5,8 +5,8 @@
 
 use k3_api::status::{Status, StatusCause, StatusDetails};
 
-/// The most that a status takes for its texts and causes. What else it has fits into what is left of 256 KiB.
-const MOST: usize = 240 * 1024;
+/// The maximum size of the messages and causes of a `Status`. The other fields fit into the rest of 256 KiB.
+const MAX_STATUS_BYTES: usize = 240 * 1024;
 /// What is left of the message of a status that is too long, as JSON; and of its other texts.
 const MESSAGE: usize = 32 * 1024;
 const TEXT: usize = 1024;
@@ -17,7 +17,7 @@ const CAUSE: usize = 120;
 
 /// A status that fits; `None` if this one does.
 pub(super) fn bound(status: &Status) -> Option<Status> {
-    let mut left = MOST;
+    let mut left = MAX_STATUS_BYTES;
     let mut fits = |text: &str| match escaped_len(text, left) {
         Some(length) => {
             left -= length;
@@ -89,11 +89,11 @@ fn shorten_causes(causes: &[StatusCause]) -> Vec<StatusCause> {
 }
 
 /// A text of at most this many bytes as JSON; truncation is marked.
-fn cut(text: &str, most: usize) -> String {
-    if escaped_len(text, most).is_some() {
+fn cut(text: &str, max: usize) -> String {
+    if escaped_len(text, max).is_some() {
         return text.to_owned();
     }
-    let mut left = most;
+    let mut left = max;
     let end = text.char_indices().find_map(|(at, letter)| {
         let length = escaped_char_len(letter);
         match left.checked_sub(length) {
@@ -112,15 +112,15 @@ fn cut(text: &str, most: usize) -> String {
     )
 }
 
-/// How many bytes a text takes as JSON; `None` if they are more than `most`.
-fn escaped_len(text: &str, most: usize) -> Option<usize> {
+/// How many bytes a text takes as JSON; `None` if they are more than `max`.
+fn escaped_len(text: &str, max: usize) -> Option<usize> {
     let mut length = 0_usize;
-    if text.len() > most {
+    if text.len() > max {
         return None;
     }
     for letter in text.chars() {
         length += escaped_char_len(letter);
-        if length > most {
+        if length > max {
             return None;
         }
     }

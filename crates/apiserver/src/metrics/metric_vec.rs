@@ -6,8 +6,8 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-/// So many series there are at most in a table. Labels are bounded by what is served; this holds should that ever not be so.
-const MOST: usize = 20_000;
+/// The maximum number of series of a metric. Label values are bounded by the served API; this limit covers a label that is not.
+const MAX_SERIES: usize = 20_000;
 
 /// Metrics by labels, like Prometheus' `MetricVec`. An existing series is found with a read lock and without allocation.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl<F, const N: usize> MetricVec<F, N> {
         if let Some(found) = all.get(&hash).and_then(|series| find(series, values)) {
             return found;
         }
-        let is_full = all.len() >= MOST;
+        let is_full = all.len() >= MAX_SERIES;
         drop(all);
         if is_full && values.iter().any(|value| *value != "other") {
             return self.of(["other"; N]);
@@ -114,10 +114,10 @@ mod tests {
     #[test]
     fn series_count_is_bounded() {
         let table = MetricVec::new(["name"], Counter::default);
-        for number in 0..MOST + 100 {
+        for number in 0..MAX_SERIES + 100 {
             table.of([&number.to_string()]).metrics.count();
         }
-        assert_eq!(table.all().len(), MOST + 1);
+        assert_eq!(table.all().len(), MAX_SERIES + 1);
         assert_eq!(table.of(["other"]).metrics.get(), 100);
     }
 }

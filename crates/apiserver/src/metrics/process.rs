@@ -58,15 +58,15 @@ pub(super) fn write(out: &mut ExpositionText) {
         );
     }
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let most = limits
+    let max = limits
         .lines()
         .find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next());
-    if let Some(most) = most {
+    if let Some(max) = max {
         out.single(
             "process_max_fds",
             "gauge",
             "Maximum number of open file descriptors.",
-            most,
+            max,
         );
     }
 }

@@ -341,7 +341,7 @@ fn described(name: &str) -> Option<String> {
     match short.strip_suffix("List") {
         Some(kind) => Some(format!("{short} is a list of {kind} objects.")),
         None if short == "WatchEvent" => {
-            Some("WatchEvent tells what happened to an object that is watched.".to_owned())
+            Some("WatchEvent is a change of an object that is watched.".to_owned())
         }
         None => None,
     }

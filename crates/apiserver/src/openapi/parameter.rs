@@ -51,8 +51,8 @@ const SELECT: [Row; 8] = [
     (
         "limit",
         "integer",
-        "How many objects a page of a list has at most. If there are more, metadata.continue of the list says where \
-         to go on; all pages together show the objects as they were when the first was asked for.",
+        "How many objects a page of a list has at most. If there are more, metadata.continue of the list is the \
+         token of the next page; all pages show the state at the time of the first request.",
     ),
     (
         "resourceVersion",
@@ -82,19 +82,19 @@ const WATCH: [Row; 2] = [
     (
         "allowWatchBookmarks",
         "boolean",
-        "Asks for events of type BOOKMARK, which tell how far a watch has come. When they come is up to the server.",
+        "Requests events of type BOOKMARK, which contain the resource version that a watch has reached. The server decides when to send them.",
     ),
     (
         "watch",
         "boolean",
-        "Watches the objects: answers with a stream of what is added, modified and deleted.",
+        "Watches the objects: the response is a stream of ADDED, MODIFIED and DELETED events.",
     ),
 ];
 
 const DRY_RUN: [Row; 1] = [(
     "dryRun",
     "string",
-    "When present, nothing is stored. The only valid value is All: all stages are gone through.",
+    "When present, nothing is stored. The only valid value is All: the request passes all stages.",
 )];
 
 const WRITE: [Row; 2] = [
@@ -180,7 +180,7 @@ const LOG: [Row; 9] = [
     (
         "follow",
         "boolean",
-        "Whether the answer goes on as the log does. Defaults to false.",
+        "Whether to stream new lines of the log. Defaults to false.",
     ),
     (
         "insecureSkipTLSVerifyBackend",

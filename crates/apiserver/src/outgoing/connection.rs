@@ -24,7 +24,7 @@ use super::{
 use crate::cache::WatchCaches;
 
 /// How many connections are kept for one destination, and for how long.
-const MOST_IDLE: usize = 25;
+const MAX_IDLE: usize = 25;
 const IDLE: Duration = Duration::from_secs(90);
 /// The longest answer that is read.
 const LONGEST_ANSWER: usize = 64 << 20;
@@ -199,7 +199,7 @@ impl WebhookEndpoint {
 
     fn keep(&self, connection: Connection) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < MOST_IDLE && !connection.sender.is_closed() {
+        if idle.len() < MAX_IDLE && !connection.sender.is_closed() {
             idle.push((Instant::now(), connection));
         }
     }

@@ -14,7 +14,7 @@ pub(crate) struct CallError {
 }
 
 /// How much of an unexpected response is quoted.
-const MOST_REPEATED: usize = 2048;
+const MAX_REPEATED: usize = 2048;
 
 // --- CallError ---
 
@@ -34,19 +34,19 @@ impl CallError {
         CallError::new("unable to load root certificates: unable to parse bytes as PEM block")
     }
 
-    /// An answer that is none of success. A `Status` in it speaks for itself.
+    /// The error of a response that is not successful. If the body is a `Status`, its message is used.
     pub(super) fn answer(code: u16, media: &str, body: &[u8]) -> Self {
-        let body_text = serde_json::from_slice::<Value>(body).ok().filter(|body_text| {
-            body_text.is_object()
-                && matches!(body_text.text("kind"), "" | "Status")
-                && matches!(body_text.text("apiVersion"), "" | "v1")
-                && body_text.text("status") != "Success"
+        let status = serde_json::from_slice::<Value>(body).ok().filter(|status| {
+            status.is_object()
+                && matches!(status.text("kind"), "" | "Status")
+                && matches!(status.text("apiVersion"), "" | "v1")
+                && status.text("status") != "Success"
         });
-        if let Some(body_text) = body_text {
-            return CallError::new(body_text.text("message"));
+        if let Some(status) = status {
+            return CallError::new(status.text("message"));
         }
         let message = if media.is_empty() || media.starts_with("text/") {
-            let shown = &body[..body.len().min(MOST_REPEATED)];
+            let shown = &body[..body.len().min(MAX_REPEATED)];
             String::from_utf8_lossy(shown).trim().to_owned()
         } else {
             "unknown".to_owned()

@@ -55,7 +55,7 @@ pub(crate) use self::{
 use crate::cache::WatchCaches;
 
 /// So many destinations have connections of their own at the same time.
-const MOST_ENDPOINTS: usize = 200;
+const MAX_ENDPOINTS: usize = 200;
 
 /// The clients of all destinations.
 pub(crate) struct WebhookClientManager {
@@ -100,7 +100,7 @@ impl WebhookClientManager {
             return Ok(Arc::clone(endpoint));
         }
         let endpoint = Arc::new(WebhookEndpoint::new(to.clone(), Arc::clone(&self.dialer))?);
-        if endpoints.len() >= MOST_ENDPOINTS {
+        if endpoints.len() >= MAX_ENDPOINTS {
             // Configurations come and go; who is still called is back with the next call.
             endpoints.clear();
         }

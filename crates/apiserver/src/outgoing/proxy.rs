@@ -179,8 +179,8 @@ impl ProxyLocation {
         Ok(relay(response, connection))
     }
 
-    /// Asks for it, and gives all of the answer if it is one of success, and no longer than `most`.
-    pub(crate) async fn fetch(&self, most: usize) -> Result<Bytes, ProxyError> {
+    /// Asks for it, and gives all of the answer if it is one of success, and no longer than `max`.
+    pub(crate) async fn fetch(&self, max: usize) -> Result<Bytes, ProxyError> {
         let request = Request::get(self.target())
             .header(header::HOST, self.authority())
             .header(header::USER_AGENT, "kube-apiserver")
@@ -188,13 +188,13 @@ impl ProxyLocation {
             .map_err(|error| ProxyError::Dial(error.to_string()))?;
         let (response, _connection) = self.send(request).await?;
         let code = response.status();
-        let body = Limited::new(response.into_body(), most).collect().await;
+        let body = Limited::new(response.into_body(), max).collect().await;
         let body = body
             .map_err(|error| ProxyError::Aborted(error.to_string()))?
             .to_bytes();
         if code != StatusCode::OK {
-            let body_text = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
-            return Err(ProxyError::Aborted(format!("{code}: {body_text}")));
+            let response_text = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
+            return Err(ProxyError::Aborted(format!("{code}: {response_text}")));
         }
         Ok(body)
     }

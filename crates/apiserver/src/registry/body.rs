@@ -83,10 +83,10 @@ fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<
     };
     match format {
         Format::Json => {
-            let body_text = decode::type_of(body).map_err(|error| {
+            let type_meta = decode::type_of(body).map_err(|error| {
                 unrecognized(&format!("couldn't get version/kind; json parse error: {error}"))
             })?;
-            expected.check_body(&body_text, body)?;
+            expected.check_body(&type_meta, body)?;
             expected.ty.json(body).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })
@@ -99,10 +99,10 @@ fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<
                 _ => unrecognized(&error),
             })?;
             let text = serde_json::to_vec(&untyped.value).unwrap_or_default();
-            let body_text = decode::type_of(&text).map_err(|error| {
+            let type_meta = decode::type_of(&text).map_err(|error| {
                 unrecognized(&format!("couldn't get version/kind; json parse error: {error}"))
             })?;
-            expected.check_body(&body_text, &text)?;
+            expected.check_body(&type_meta, &text)?;
             expected.ty.yaml_tree(untyped, &text).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })
@@ -191,22 +191,22 @@ impl<'e> ExpectedKind<'e> {
                 .unwrap_or_default()
                 .to_owned()
         };
-        let body_text = TypeMeta {
+        let type_meta = TypeMeta {
             api_version: text("apiVersion"),
             kind: text("kind"),
         };
         // The rules of a custom kind validate its kind.
         self.ty.table()?;
-        self.check(&body_text).err().map(|mismatch| mismatch.why)
+        self.check(&type_meta).err().map(|mismatch| mismatch.why)
     }
 
     /// Checks that a body can be what is expected, by its type metadata. A custom object must name its kind; the rules of the
     /// kind validate it.
-    fn check_body(&self, body_text: &TypeMeta, body: &[u8]) -> Result<(), Status> {
+    fn check_body(&self, type_meta: &TypeMeta, body: &[u8]) -> Result<(), Status> {
         if self.ty.table().is_some() {
-            return Ok(self.check(body_text)?);
+            return Ok(self.check(type_meta)?);
         }
-        if body_text.kind.is_empty() {
+        if type_meta.kind.is_empty() {
             return Err(Status::bad_request(format!(
                 "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{}' ({})",
                 self.kind,
@@ -215,27 +215,27 @@ impl<'e> ExpectedKind<'e> {
             )));
         }
         let expected = self.api_version();
-        if body_text.api_version.is_empty() || body_text.api_version == expected {
+        if type_meta.api_version.is_empty() || type_meta.api_version == expected {
             return Ok(());
         }
         Err(Status::bad_request(format!(
             "the API version in the data ({}) does not match the expected API version ({expected})",
-            body_text.api_version
+            type_meta.api_version
         )))
     }
 
     /// Checks the type metadata of a body.
-    fn check(&self, body_text: &TypeMeta) -> Result<(), TypeMetaMismatch> {
+    fn check(&self, type_meta: &TypeMeta) -> Result<(), TypeMetaMismatch> {
         let expected = self.api_version();
-        let version = if body_text.api_version.is_empty() {
+        let version = if type_meta.api_version.is_empty() {
             &expected
         } else {
-            &body_text.api_version
+            &type_meta.api_version
         };
-        let kind = if body_text.kind.is_empty() {
+        let kind = if type_meta.kind.is_empty() {
             self.kind
         } else {
-            &body_text.kind
+            &type_meta.kind
         };
         if *version == expected && kind == self.kind {
             return Ok(());

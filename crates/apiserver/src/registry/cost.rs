@@ -20,7 +20,7 @@ const YAML: usize = 4;
 const CUSTOM: usize = 4;
 
 /// So many objects of a namespace are counted at most: more of them would take up more of a thread than the estimate is worth.
-const MOST_COUNTED: usize = 16 * 1024;
+const MAX_COUNTED: usize = 16 * 1024;
 
 /// An estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,10 +96,10 @@ fn objects_processed(ctx: &RequestContext, resource: &Resource) -> usize {
     }
 }
 
-/// How many objects there are under a prefix, up to [`MOST_COUNTED`].
+/// How many objects there are under a prefix, up to [`MAX_COUNTED`].
 fn count_under(cache: &WatchCache, prefix: &str) -> usize {
     let snapshot = cache.snapshot(0);
-    snapshot.under(prefix, None).take(MOST_COUNTED).count()
+    snapshot.under(prefix, None).take(MAX_COUNTED).count()
 }
 
 /// Whether stored objects are sent without transformation.

@@ -40,7 +40,7 @@ pub(super) enum FieldTracking {
 }
 
 /// How many owners that are named twice are listed.
-const MOST_REPEATED: usize = 100;
+const MAX_REPEATED: usize = 100;
 /// How often a made-up name is made up again when it is taken.
 const NAME_TRIES: usize = 8;
 
@@ -65,10 +65,10 @@ impl Registry {
         }
         size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
         dedup_owners(&mut object, &mut warnings);
-        ctx.check_wanted()?;
+        ctx.check_cancelled()?;
         resource.strategy().set_defaults(&mut object);
         size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
-        ctx.check_wanted()?;
+        ctx.check_cancelled()?;
         let made = self
             .store_new(
                 ctx,
@@ -181,7 +181,7 @@ impl Registry {
                 subject.track(None, &mut object, &options.manager, ctx.now);
             });
             size::check(&object, None, ManagedFields::Recorded, ctx, resource)?;
-            ctx.check_wanted()?;
+            ctx.check_cancelled()?;
         }
         let mut attributes = AdmissionAttributes {
             operation: Operation::Create,
@@ -196,7 +196,7 @@ impl Registry {
         };
         self.step(ADMIT_NEW, self.admit_new(&mut attributes)).await?;
         self.check_grant(&attributes)?;
-        ctx.check_wanted()?;
+        ctx.check_cancelled()?;
         // Admission sees generateName without a name, as upstream: the name is generated after it.
         let metadata = object.ensure_object("metadata");
         if metadata.text("name").is_empty() && !metadata.text("generateName").is_empty() {
@@ -271,7 +271,7 @@ impl Registry {
             user: &ctx.user,
         };
         warnings.0.extend(strategy::create(object, &at)?);
-        ctx.check_wanted()?;
+        ctx.check_cancelled()?;
         let mut attributes = AdmissionAttributes {
             operation: Operation::Create,
             resource,
@@ -288,7 +288,7 @@ impl Registry {
         // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
         strategy::for_kind(validation_kind).set_defaults(object);
         validation_kind.ty.forget_empty(object);
-        ctx.check_wanted()?;
+        ctx.check_cancelled()?;
         resource.key(&ctx.target.namespace, object.at("metadata").text("name"))
     }
 
@@ -319,7 +319,7 @@ pub(super) fn match_namespace(
             metadata.set("namespace", namespace);
             Ok(())
         }
-        body_text if body_text == namespace => Ok(()),
+        object_namespace if object_namespace == namespace => Ok(()),
         _ => Err(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         )),
@@ -349,8 +349,8 @@ pub(super) fn dedup_owners(object: &mut Value, warnings: &mut Warnings) {
     }
     let mut listed = HashSet::new();
     repeated.retain(|uid| listed.insert(*uid));
-    let left_out = repeated.len().saturating_sub(MOST_REPEATED);
-    repeated.truncate(MOST_REPEATED);
+    let left_out = repeated.len().saturating_sub(MAX_REPEATED);
+    repeated.truncate(MAX_REPEATED);
     let mut repeated = repeated.join(", ");
     if left_out > 0 {
         let _ = write!(repeated, " and {left_out} more");

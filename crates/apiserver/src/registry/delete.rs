@@ -114,7 +114,7 @@ impl Registry {
             .filter(|object| selection.matches(object, &resource))
             .collect();
         for some in objects.chunks(AT_ONCE) {
-            ctx.check_wanted()?;
+            ctx.check_cancelled()?;
             let deletions = some.iter().map(|object| async {
                 let mut warnings = Warnings::default();
                 let object = Arc::clone(object);
@@ -209,7 +209,7 @@ impl Registry {
                 self.admission.validate(&mut attributes, &self.caches).await?;
             }
             let again = match plan(&object, resource, options, ctx.now) {
-                DeletionPlan::Leave if !resource.shows(&current) => {
+                DeletionPlan::Leave if !resource.serves_as_stored(&current) => {
                     return Ok(DeleteOutcome::Terminating(ResponseObject::Dry(object)));
                 }
                 DeletionPlan::Leave => return Ok(DeleteOutcome::Terminating(ResponseObject::Kept(current))),
@@ -228,7 +228,7 @@ impl Registry {
                 }
             }
         }
-        let why = "the object is being changed again and again; please try again";
+        let why = "the object has been modified concurrently too often; please try again";
         Err(Status::conflict(resource.grouped(), current.name(), why))
     }
 
@@ -283,7 +283,7 @@ impl Registry {
     }
 }
 
-/// Whether the response is the object instead of a Status. For namespaces it is, although the OpenAPI document says otherwise.
+/// Whether the response is the object instead of a Status. For namespaces it is, although the OpenAPI document specifies a Status.
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go DeleteReturnsDeletedObject
 fn is_shown(kind: &Kind) -> bool {
     kind.strategy.is_none() && kind.returns_deleted_object()
@@ -316,13 +316,13 @@ pub(crate) fn options_body(ctx: &RequestContext) -> Result<Option<Value>, Status
             ));
         }
     };
-    let body_text = decode::type_of(&text)
+    let type_meta = decode::type_of(&text)
         .map_err(|error| bad(format!("couldn't get version/kind; json parse error: {error}")))?;
-    if !body_text.kind.is_empty() && body_text.kind != "DeleteOptions" {
+    if !type_meta.kind.is_empty() && type_meta.kind != "DeleteOptions" {
         return Err(bad(format!(
             "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
-            k3_api::go::quote(&body_text.kind),
-            k3_api::go::quote(&body_text.api_version)
+            k3_api::go::quote(&type_meta.kind),
+            k3_api::go::quote(&type_meta.api_version)
         )));
     }
     let decoded = decode::json(&text, ty).map_err(|error| bad(error.to_string()))?;

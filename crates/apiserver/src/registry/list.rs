@@ -93,7 +93,7 @@ impl Registry {
             .get(&key)
             .ok_or_else(|| resource.not_found(&ctx.target.name))?;
         let object = self.readable(&resource, object).await?;
-        let made = if resource.custom.is_some() && !resource.shows(&object) {
+        let made = if resource.custom.is_some() && !resource.serves_as_stored(&object) {
             ResponseObject::Dry(self.shown(object.tree(), &resource).await?)
         } else {
             ResponseObject::Kept(object)
@@ -190,7 +190,7 @@ impl Registry {
         let mut next = None;
         let mut rest = snapshot.under(&prefix, after.as_deref());
         for object in rest.by_ref().filter(|object| selection.matches(object, resource)) {
-            ctx.check_wanted()?;
+            ctx.check_cancelled()?;
             if limit > 0 && objects.len() == limit {
                 let last = objects.last().map_or("", |object| &object.key[prefix.len()..]);
                 next = Some(ContinueToken {
@@ -203,7 +203,7 @@ impl Registry {
         }
         let remaining = (next.is_some() && selection.is_everything()).then(|| rest.count() + 1);
         if next.is_some() {
-            resource.cache.keep(&snapshot);
+            resource.cache.keep_snapshot(&snapshot);
         }
         Ok(ListPage {
             revision: snapshot.revision,
@@ -239,7 +239,6 @@ impl Registry {
         if let Some(snapshot) = resource.cache.at(revision, self.caches.applied()) {
             return Ok(snapshot);
         }
-        let too_old = || Status::expired("The resourceVersion for the provided list is too old.");
         let prefix = Prefix::try_new(resource.under("")).map_err(Status::internal_error)?;
         let page = Page {
             at: Some(Revision::new(revision)),
@@ -259,7 +258,11 @@ impl Registry {
             }
             Err(ReadError::Store(error)) => Err(unavailable(&error)),
             Err(ReadError::Future { current, .. }) => Err(too_large_version(revision, current.get())),
-            Err(_) => Err(too_old()),
+            // The store has compacted the revision.
+            // upstream: staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go NewResourceExpired
+            Err(_) => Err(Status::expired(
+                "The resourceVersion for the provided list is too old.",
+            )),
         }
     }
 
@@ -389,8 +392,8 @@ impl ItemFormat {
             return None;
         }
         let (item, shows): (_, fn(&Resource, &CachedObject) -> bool) = match accepted.form {
-            ObjectForm::Whole if resource.custom.is_some() => (ItemFormat::Whole, Resource::shows),
-            ObjectForm::Whole => (ItemFormat::Plain, Resource::shows),
+            ObjectForm::Whole if resource.custom.is_some() => (ItemFormat::Whole, Resource::serves_as_stored),
+            ObjectForm::Whole => (ItemFormat::Plain, Resource::serves_as_stored),
             ObjectForm::MetadataList => (ItemFormat::Metadata(accepted.version), response::shows_metadata),
             ObjectForm::Table => (
                 ItemFormat::Row(RowWriter::of(ctx, resource)?),
@@ -463,7 +466,7 @@ pub(super) fn answer_trees(
     let kind = &resource.kind;
     let accepted = ctx.accepted;
     // What is cut short here is refused below.
-    let trees = trees.into_iter().take_while(|_| ctx.check_wanted().is_ok());
+    let trees = trees.into_iter().take_while(|_| ctx.check_cancelled().is_ok());
     let answer = match accepted.form {
         ObjectForm::Table => {
             let table = table::of_list(trees, metadata, ctx, resource)?;
@@ -508,11 +511,11 @@ pub(super) fn answer_trees(
                 text.extend_from_slice(&encode::encode(&tree));
             }
             text.extend_from_slice(b"]}");
-            ctx.check_wanted()?;
+            ctx.check_cancelled()?;
             Ok(web::json(200, text, accepted.format, accepted.pretty))
         }
     };
-    ctx.check_wanted()?;
+    ctx.check_cancelled()?;
     answer
 }
 

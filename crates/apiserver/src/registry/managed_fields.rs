@@ -143,7 +143,7 @@ impl VersionConverter for OtherVersions<'_> {
             }
             return Ok(converted);
         }
-        let body_text = object
+        let object_version = object
             .get("apiVersion")
             .and_then(Value::as_str)
             .unwrap_or_default();
@@ -155,7 +155,7 @@ impl VersionConverter for OtherVersions<'_> {
                 self.find(version)
             }
         };
-        match (find(body_text), find(api_version)) {
+        match (find(object_version), find(api_version)) {
             (Some(from), Some(to)) => Ok(storage_version::convert(object.clone(), from, to)),
             _ => Err(ConversionError {
                 api_version: api_version.to_owned(),

@@ -150,7 +150,7 @@ impl Patch {
             }
             _ => self.patched(old.cloned().unwrap_or_default(), ctx, &resource.kind)?,
         };
-        ctx.check_wanted()?;
+        ctx.check_cancelled()?;
         let managed_fields = if self.is_apply() {
             ManagedFields::Recorded
         } else {
@@ -158,7 +158,7 @@ impl Patch {
         };
         let mut object = decode_as(patched, &resource.kind, options, warnings)?;
         size::check(&object, old, managed_fields, ctx, resource)?;
-        ctx.check_wanted()?;
+        ctx.check_cancelled()?;
         resource.strategy().set_defaults(&mut object);
         size::check(&object, old, managed_fields, ctx, resource)?;
         Ok(object)

@@ -84,9 +84,9 @@ impl RequestContext {
         }
     }
 
-    /// Stops work after the client disconnected. Called between the stages of a request and between the objects of a list, and
+    /// Returns an error after the client disconnected or the request timed out. Called between the stages of a request and between the objects of a list, and
     /// never after a write.
-    pub(crate) fn check_wanted(&self) -> Result<(), Status> {
+    pub(crate) fn check_cancelled(&self) -> Result<(), Status> {
         if self.cancellation.is_cancelled() {
             let why = "request did not complete within the allotted timeout";
             return Err(Status::timeout(why, 0));

@@ -105,7 +105,7 @@ impl Resource {
     }
 
     /// Whether an object is served as stored. One stored under an earlier version of its definition may have to be changed.
-    pub(crate) fn shows(&self, object: &CachedObject) -> bool {
+    pub(crate) fn serves_as_stored(&self, object: &CachedObject) -> bool {
         match &self.custom {
             None => !self.converts(),
             Some(served) => {

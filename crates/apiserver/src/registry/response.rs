@@ -135,7 +135,7 @@ pub(super) fn metadata_of(tree: &Value, version: &str) -> Value {
 
 /// Whether the metadata that clients see are those that are stored.
 pub(super) fn shows_metadata(resource: &Resource, object: &CachedObject) -> bool {
-    resource.kind.kind != "DaemonSet" && resource.shows(object)
+    resource.kind.kind != "DaemonSet" && resource.serves_as_stored(object)
 }
 
 /// Appends the metadata of an object as an object of its own, without reading it: there may be very many.

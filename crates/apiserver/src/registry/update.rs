@@ -44,19 +44,19 @@ const MODIFIED: &str =
 
 /// Where the new state of an object comes from.
 pub(super) enum UpdateSource {
-    /// The client sent it.
+    /// A PUT: the object in the body.
     Put(Value),
-    /// It is made from the old one.
+    /// A PATCH: computed from the current object.
     Patch(Patch),
-    /// It gets another scale.
+    /// A write to the scale subresource.
     Scale(NewScale),
 }
 
-/// Why one attempt did not succeed.
+/// Why one attempt to update an object failed.
 enum UpdateAttemptError {
-    /// A concurrent write; this is the current state.
-    Again(Option<Entry>),
-    /// It cannot be done.
+    /// A concurrent write won; this is the current state. The update is tried again with it.
+    Conflict(Option<Entry>),
+    /// The update is rejected.
     Failed(Status),
 }
 
@@ -74,7 +74,7 @@ impl Registry {
         match_name(&object, &ctx.target.name)?;
         match_namespace(&mut object, &resource, &ctx.target.namespace)?;
         size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
-        ctx.check_wanted()?;
+        ctx.check_cancelled()?;
         resource.strategy().set_defaults(&mut object);
         size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
         self.answer_change(ctx, &resource, &UpdateSource::Put(object), &options, warnings)
@@ -101,8 +101,14 @@ impl Registry {
         options: &WriteOptions,
         mut warnings: Warnings,
     ) -> Result<HttpResponse, Status> {
-        let (made, created) = self.change(ctx, resource, source, options, &mut warnings).await?;
-        response::object(if created { 201 } else { 200 }, &made, ctx, resource, &warnings)
+        let (updated, created) = self.change(ctx, resource, source, options, &mut warnings).await?;
+        response::object(
+            if created { 201 } else { 200 },
+            &updated,
+            ctx,
+            resource,
+            &warnings,
+        )
     }
 
     /// Updates an object, or creates it if the source allows. Returns whether it was created.
@@ -121,7 +127,7 @@ impl Registry {
         let warning_count = warnings.0.len();
         for _ in 0..TRIES {
             warnings.0.truncate(warning_count);
-            ctx.check_wanted()?;
+            ctx.check_cancelled()?;
             let Some(object) = &current else {
                 return self
                     .create_by_change(ctx, resource, source, options, warnings)
@@ -131,9 +137,9 @@ impl Registry {
                 .try_change(ctx, resource, &key, object, source, options, warnings)
                 .await
             {
-                Ok(made) => return Ok((made, false)),
+                Ok(updated) => return Ok((updated, false)),
                 Err(UpdateAttemptError::Failed(status)) => return Err(status),
-                Err(UpdateAttemptError::Again(entry)) => current = entry.map(read_entry),
+                Err(UpdateAttemptError::Conflict(entry)) => current = entry.map(read_entry),
             }
         }
         Err(Status::conflict(resource.grouped(), name, MODIFIED))
@@ -172,16 +178,16 @@ impl Registry {
         } else {
             FieldTracking::Needed
         };
-        let made = self
+        let created = self
             .store_new(ctx, resource, object, recording, options, warnings)
             .await?;
-        Ok((made, true))
+        Ok((created, true))
     }
 
     // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Update
     #[expect(
         clippy::too_many_arguments,
-        reason = "one attempt needs all that the change is about"
+        reason = "one attempt needs the whole context of the update"
     )]
     async fn try_change(
         &self,
@@ -202,9 +208,9 @@ impl Registry {
         };
         if let UpdateSource::Put(object) = source {
             let uid = object.at("metadata").text("uid");
-            let there = old.at("metadata").text("uid");
-            if !uid.is_empty() && uid != there {
-                return Err(uid_conflict(resource, ctx, uid, there).into());
+            let current_uid = old.at("metadata").text("uid");
+            if !uid.is_empty() && uid != current_uid {
+                return Err(uid_conflict(resource, ctx, uid, current_uid).into());
             }
         }
         if let UpdateSource::Patch(_) = source {
@@ -212,7 +218,7 @@ impl Registry {
             match_namespace(&mut new, resource, &ctx.target.namespace)?;
         }
         dedup_owners(&mut new, warnings);
-        ctx.check_wanted()?;
+        ctx.check_cancelled()?;
         check_version(&mut new, current.revision, resource, &ctx.target.name)?;
         if !source.is_recorded() {
             let custom = self.custom(resource);
@@ -231,8 +237,8 @@ impl Registry {
         let mut new = storage_version::convert(new, &resource.kind, validation_kind);
         let old = storage_version::convert(old, &resource.kind, validation_kind);
         // Taken before admission: the strategy resets the status of a PUT to the stored one.
-        let status = self.free_status(ctx, source, &new);
-        ctx.check_wanted()?;
+        let status = self.status_of_unrestricted_put(ctx, source, &new);
+        ctx.check_cancelled()?;
         let reservation = self
             .admit_and_validate_change(ctx, resource, &mut new, &old, options, warnings)
             .await?;
@@ -241,13 +247,16 @@ impl Registry {
         }
         // A write that changes nothing is not committed: the resource version stays, no watcher is notified, and a client that
         // writes the same object periodically costs no history in the store.
-        let is_unchanged = resource.shows(current) && new == old;
-        if is_unchanged && !self.is_rewritten(key, options).await? {
+        let is_unchanged = resource.serves_as_stored(current) && new == old;
+        if is_unchanged && !self.is_encrypted_with_old_key(key, options).await? {
             return Ok(ResponseObject::Kept(Arc::clone(current)));
         }
         let bytes = self.stored(&new, validation_kind, resource).await?;
-        if !is_unchanged && current.stored() == &bytes && !self.is_rewritten(key, options).await? {
-            // A custom object is shown as its definition says now.
+        if !is_unchanged
+            && current.stored() == &bytes
+            && !self.is_encrypted_with_old_key(key, options).await?
+        {
+            // A custom object is returned as its current definition converts and defaults it.
             return Ok(match resource.custom {
                 Some(_) => ResponseObject::Dry(new),
                 None => ResponseObject::Kept(Arc::clone(current)),
@@ -285,9 +294,10 @@ impl Registry {
         })
     }
 
-    /// Whether a write that changes nothing is to happen all the same: what is stored is encrypted with an older key.
+    /// Whether the stored object is encrypted with an old key. Then a write that changes nothing is committed too: rewriting all
+    /// objects is how a key is rotated.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go GuaranteedUpdate
-    async fn is_rewritten(&self, key: &Key, options: &WriteOptions) -> Result<bool, Status> {
+    async fn is_encrypted_with_old_key(&self, key: &Key, options: &WriteOptions) -> Result<bool, Status> {
         if options.dry_run {
             return Ok(false);
         }
@@ -298,13 +308,18 @@ impl Registry {
         })
     }
 
-    /// The status that a PUT brings, if it may change it.
-    fn free_status(&self, ctx: &RequestContext, source: &UpdateSource, new: &Value) -> Option<Value> {
-        let is_free = self.unrestricted_update
+    /// The status in the body of a PUT, if the server is configured to let a PUT change the status.
+    fn status_of_unrestricted_put(
+        &self,
+        ctx: &RequestContext,
+        source: &UpdateSource,
+        new: &Value,
+    ) -> Option<Value> {
+        let may_change_status = self.unrestricted_update
             && matches!(source, UpdateSource::Put(_))
             && ctx.target.part().is_empty()
             && ctx.target.kind.subresource("status").is_some();
-        (is_free && new.has("status")).then(|| new.at("status").clone())
+        (may_change_status && new.has("status")).then(|| new.at("status").clone())
     }
 
     /// Runs admission and validation for a changed object.
@@ -354,7 +369,7 @@ impl Registry {
         }
     }
 
-    /// Takes a changed object through its rules and the plugins that refuse.
+    /// Runs the strategy of the kind and the validating admission plugins for a changed object.
     // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/update.go BeforeUpdate
     #[expect(
         clippy::too_many_arguments,
@@ -378,7 +393,7 @@ impl Registry {
         };
         let warning_count = strategy::update(new, old, part, &at)?;
         warnings.0.extend(warning_count);
-        ctx.check_wanted()?;
+        ctx.check_cancelled()?;
         let mut attributes = AdmissionAttributes {
             operation: Operation::Update,
             resource,
@@ -395,7 +410,7 @@ impl Registry {
         strategy::for_kind(validation_kind).set_defaults(new);
         validation_kind.ty.forget_empty(new);
         managed::ignore_managed_fields_timestamps(old, new);
-        ctx.check_wanted()
+        ctx.check_cancelled()
     }
 }
 
@@ -451,7 +466,7 @@ fn is_finalized(new: &Value, old: &Value, kind: &Kind) -> bool {
     new.at("metadata").items("finalizers").is_empty()
         && before.has("deletionTimestamp")
         && before.int("deletionGracePeriodSeconds").unwrap_or_default() == 0
-        // Only a namespace is held by what its spec says.
+        // A namespace also has finalizers in its spec.
         && (kind.strategy.is_some() || new.at_path("spec.finalizers").as_array().is_none_or(Vec::is_empty))
 }
 
@@ -462,9 +477,9 @@ pub(super) fn match_name(object: &Value, name: &str) -> Result<(), Status> {
         "" => Err(Status::bad_request(format!(
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"
         ))),
-        body_text if body_text == name => Ok(()),
-        body_text => Err(Status::bad_request(format!(
-            "the name of the object ({body_text}) does not match the name on the URL ({name})"
+        object_name if object_name == name => Ok(()),
+        object_name => Err(Status::bad_request(format!(
+            "the name of the object ({object_name}) does not match the name on the URL ({name})"
         ))),
     }
 }
@@ -478,14 +493,14 @@ pub(super) fn check_version(
     name: &str,
 ) -> Result<(), Status> {
     let metadata = new.ensure_object("metadata");
-    let body_text = metadata.text("resourceVersion");
-    let number: u64 = if body_text.is_empty() {
+    let resource_version = metadata.text("resourceVersion");
+    let number: u64 = if resource_version.is_empty() {
         0
     } else {
-        body_text.parse().map_err(|_| {
+        resource_version.parse().map_err(|_| {
             Status::unknown(format!(
                 "strconv.ParseUint: parsing {}: invalid syntax",
-                go::quote(body_text)
+                go::quote(resource_version)
             ))
         })?
     };
@@ -547,7 +562,7 @@ impl From<Status> for UpdateAttemptError {
 impl From<WriteError> for UpdateAttemptError {
     fn from(error: WriteError) -> Self {
         match error {
-            WriteError::Conflict(entry) => UpdateAttemptError::Again(entry),
+            WriteError::Conflict(entry) => UpdateAttemptError::Conflict(entry),
             WriteError::Failed(status) => UpdateAttemptError::Failed(status),
         }
     }

@@ -126,7 +126,7 @@ impl Registry {
                 // The cache was loaded again in this moment; the client did not ask for what was before.
                 Err(_) if revision == 0 => {}
                 Err(TooOldResourceVersion { oldest }) => {
-                    return Ok(one_error(&too_old(revision, oldest), ctx));
+                    return Ok(one_error(&resource_expired(revision, oldest), ctx));
                 }
             }
         };
@@ -185,8 +185,10 @@ fn one_error(status: &Status, ctx: &RequestContext) -> HttpResponse {
 }
 
 /// The error when events after a version are missing: it names the oldest version that a watch can start at.
+/// `cache/watch_cache.rs` decides that a version is too old.
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go getAllEventsSinceLocked
-fn too_old(revision: u64, oldest: u64) -> Status {
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go NewResourceExpired
+fn resource_expired(revision: u64, oldest: u64) -> Status {
     Status::expired(format!("too old resource version: {revision} ({oldest})"))
 }
 
@@ -278,7 +280,7 @@ impl WatchBody {
                         if let Some(first) = alone.take() {
                             out.extend_from_slice(&first);
                         }
-                        let status = too_old(self.sent, oldest);
+                        let status = resource_expired(self.sent, oldest);
                         out.extend_from_slice(&error_frame(&status, self.form.format));
                     }
                     self.watcher = None;
@@ -307,7 +309,7 @@ impl WatchBody {
 
     /// Whether its frames are those of all watchers.
     fn is_shared(&self, object: &CachedObject) -> bool {
-        self.form.is_plain() && self.resource.shows(object)
+        self.form.is_plain() && self.resource.serves_as_stored(object)
     }
 
     fn write(&mut self, out: &mut BytesMut, delivery: &EventDelivery, as_type: EventType) {

@@ -23,13 +23,13 @@ use crate::http::{RequestBody, RequestBodyError};
 // upstream: staging/src/k8s.io/apiserver/pkg/server/config.go NewConfig; MaxRequestBodyBytes
 const MAX_REQUEST_BODY_BYTES: usize = 3 * 1024 * 1024;
 /// How much of a body that is not wanted is received, and for how long.
-const MOST_DISCARDED: usize = 16 * 1024 * 1024;
+const MAX_DISCARDED: usize = 16 * 1024 * 1024;
 const DISCARD: Duration = Duration::from_secs(1);
 /// The unit that memory is counted in. A body that fits into one is not counted: the number of requests bounds those.
 const UNIT: usize = 64 * 1024;
 /// How many units all bodies take at once: 256 MiB. The last quarter is for users that are exempt from limits.
-const MOST_UNITS: usize = 4096;
-const ORDINARY_UNITS: usize = MOST_UNITS / 4 * 3;
+const MAX_UNITS: usize = 4096;
+const ORDINARY_UNITS: usize = MAX_UNITS / 4 * 3;
 
 /// The memory that bodies of requests take.
 pub(super) struct BodyMemory(Arc<Semaphore>);
@@ -57,7 +57,7 @@ struct ReturningBody {
 
 impl BodyMemory {
     pub(super) fn new() -> Self {
-        BodyMemory(Arc::new(Semaphore::new(MOST_UNITS)))
+        BodyMemory(Arc::new(Semaphore::new(MAX_UNITS)))
     }
 
     /// Reads a body, up to the limit. One that is compressed is not read: what it would become is not known before it is too late.
@@ -111,7 +111,7 @@ impl BodyMemory {
     }
 
     fn take(&self, units: usize, is_exempt: bool) -> Result<OwnedSemaphorePermit, Status> {
-        let reserved = if is_exempt { 0 } else { MOST_UNITS - ORDINARY_UNITS };
+        let reserved = if is_exempt { 0 } else { MAX_UNITS - ORDINARY_UNITS };
         let is_available = self.0.available_permits() >= reserved + units;
         is_available
             .then(|| {
@@ -174,7 +174,7 @@ impl UnreadBody {
 
 async fn discard(mut body: RequestBody) {
     let mut discarded = 0;
-    while discarded < MOST_DISCARDED
+    while discarded < MAX_DISCARDED
         && let Some(Ok(frame)) = body.frame().await
     {
         discarded += frame.data_ref().map_or(0, Bytes::len);
@@ -262,7 +262,7 @@ mod tests {
         held.pop();
         assert!(memory.read(chunks(48), &headers, false).await.is_ok());
         drop(held);
-        assert_eq!(memory.0.available_permits(), MOST_UNITS);
+        assert_eq!(memory.0.available_permits(), MAX_UNITS);
     }
 
     #[tokio::test]

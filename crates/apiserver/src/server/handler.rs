@@ -364,7 +364,7 @@ impl RequestHandler {
         Ok(web::json(200, tree.to_string().into_bytes(), format, head.pretty))
     }
 
-    /// Starts the audit record of a request if the audit policy matches it.
+    /// Creates the audit context of a request if the audit policy matches it.
     // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/audit.go WithAudit, evaluatePolicyAndCreateAuditEvent
     fn begin_audit(
         &self,
@@ -376,7 +376,7 @@ impl RequestHandler {
         if let Some(auditor) = &self.auditor {
             let id = observer.id.to_str().unwrap_or_default();
             let now = self.registry.now();
-            observer.record = auditor.begin(audit_attributes::audit_attributes(
+            observer.audit_context = auditor.begin(audit_attributes::audit_attributes(
                 head,
                 peer,
                 id,
@@ -384,8 +384,8 @@ impl RequestHandler {
                 now,
             ));
         }
-        if let Some(record) = &mut observer.record {
-            record.note(&observer.notes);
+        if let Some(audit_context) = &mut observer.audit_context {
+            audit_context.set_annotations(&observer.notes);
         }
     }
 
@@ -401,8 +401,8 @@ impl RequestHandler {
     ) {
         if let Some(auditor) = &self.auditor {
             let id = observer.id.to_str().unwrap_or_default();
-            let asked = audit_attributes::audit_attributes(head, peer, id, None, self.registry.now());
-            auditor.refused(asked, code, why.to_owned());
+            let attributes = audit_attributes::audit_attributes(head, peer, id, None, self.registry.now());
+            auditor.audit_authentication_failure(attributes, code, why.to_owned());
         }
     }
 
@@ -449,8 +449,8 @@ impl RequestHandler {
             let (body, memory) = self.body_memory.read(body, &head.headers, is_exempt).await?;
             (body, memory, None)
         };
-        if let Some(record) = &mut observer.record {
-            record.sent(&body, &media);
+        if let Some(audit_context) = &mut observer.audit_context {
+            audit_context.log_request_object(&body, &media);
         }
         let ctx = RequestContext {
             target,

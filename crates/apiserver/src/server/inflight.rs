@@ -25,7 +25,7 @@ const EXEMPT_USERS: [&str; 2] = ["system:kube-controller-manager", "system:kube-
 // upstream: staging/src/k8s.io/apiserver/pkg/util/flowcontrol/request/config.go DefaultWorkEstimatorConfig
 const OBJECTS_PER_SEAT: usize = 100;
 const BYTES_PER_SEAT: usize = 256 * 1024;
-const MOST_SEATS: usize = 10;
+const MAX_SEATS: usize = 10;
 
 /// The two pools.
 // upstream: staging/src/k8s.io/apiserver/pkg/server/filters/maxinflight.go WithMaxInFlightLimit
@@ -50,7 +50,7 @@ pub(super) fn seats(objects: usize, bytes: usize) -> usize {
     let seats = objects
         .div_ceil(OBJECTS_PER_SEAT)
         .max(bytes.div_ceil(BYTES_PER_SEAT));
-    seats.clamp(1, MOST_SEATS)
+    seats.clamp(1, MAX_SEATS)
 }
 
 // --- InflightLimits ---

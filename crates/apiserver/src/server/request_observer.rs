@@ -51,15 +51,15 @@ pub(super) struct RequestObserver {
     /// Whether it is long-running: a watch or a connection.
     pub is_long: bool,
     pub notes: AuditAnnotations,
-    /// Whether it is known who asks, and that it is not just anybody.
+    /// Whether the request has a user other than the anonymous one.
     pub is_authenticated: bool,
     /// A warning for the client, added to any response.
     pub warning: Option<String>,
-    /// What is written down, if it is.
-    pub record: Option<Box<AuditContext>>,
-    /// Its place among those that are served at once.
+    /// `None` if the audit policy does not match the request.
+    pub audit_context: Option<Box<AuditContext>>,
+    /// Counts the request against the in-flight limit.
     pub permit: Option<InflightPermit>,
-    /// Its place among the watches of its user.
+    /// Counts the watch against the limit of its user.
     pub watch_permit: Option<WatchPermit>,
     metrics: Arc<Metrics>,
     series: Arc<RequestSeries>,
@@ -103,7 +103,7 @@ impl RequestObserver {
             notes: AuditAnnotations::default(),
             is_authenticated: false,
             warning: None,
-            record: None,
+            audit_context: None,
             permit: None,
             watch_permit: None,
             metrics: Arc::clone(metrics),
@@ -131,15 +131,15 @@ impl RequestObserver {
 
     /// The effective user is known, perhaps an impersonated one.
     pub(super) fn acts_as(&mut self, identity: &RequestIdentity) {
-        if let (Some(record), Some(impersonator)) = (&mut self.record, &identity.impersonator) {
-            record.acts_as(&identity.user, &impersonator.constraint);
+        if let (Some(audit_context), Some(impersonator)) = (&mut self.audit_context, &identity.impersonator) {
+            audit_context.log_impersonated_user(&identity.user, &impersonator.constraint);
         }
     }
 
     /// Called with the authorization decision.
     pub(super) fn decided(&self, decision: &Result<String, Status>) {
         self.metrics.authorized(decision.is_ok());
-        if self.record.is_none() {
+        if self.audit_context.is_none() {
             return;
         }
         let (word, reason) = match decision {
@@ -163,8 +163,8 @@ impl RequestObserver {
     /// Called when the handler panicked.
     pub(super) fn panicked(&mut self, why: &str) {
         self.metrics.panics.count();
-        if let Some(record) = self.record.take() {
-            record.panicked(why);
+        if let Some(audit_context) = self.audit_context.take() {
+            audit_context.panicked(why);
         }
     }
 
@@ -178,21 +178,21 @@ impl RequestObserver {
             .get(header::CONTENT_TYPE)
             .and_then(|media| media.to_str().ok())
             .unwrap_or_default();
-        if let Some(record) = &mut self.record {
+        if let Some(audit_context) = &mut self.audit_context {
             let nothing = Bytes::new();
             let whole = match &body {
                 ResponseBody::Whole(bytes) => Some(bytes),
                 ResponseBody::Empty => Some(&nothing),
                 ResponseBody::Stream(_) => None,
             };
-            record.answered(self.code, whole, media);
+            audit_context.log_response_object(self.code, whole, media);
             if self.is_long {
-                record.started();
+                audit_context.response_started();
             }
         }
-        // What streams has its place no longer: who reads slowly would keep out others.
+        // A streaming response does not count against the in-flight limit: a slow reader would block other requests.
         self.permit = None;
-        // A conversation has only begun; what is left of it goes with it.
+        // An upgraded connection outlives the response: its tunnel keeps the observer.
         if let Some(tunnel) = parts.extensions.get::<UpgradeTunnel>() {
             let tunnel = tunnel.clone();
             tunnel.keep(self);
@@ -235,8 +235,8 @@ impl RequestObserver {
                 matches!(verb, "GET" | "LIST").then_some(self.bytes),
             );
         }
-        if let Some(record) = self.record.take() {
-            record.complete();
+        if let Some(audit_context) = self.audit_context.take() {
+            audit_context.response_complete();
         }
         if let Some(line) = &self.line {
             let LogLine { path, user } = &**line;
@@ -331,8 +331,8 @@ impl BodyStream for ObservedBody {
         match &polled {
             Poll::Ready(Some(piece)) => {
                 self.exchange.bytes += piece.len() as u64;
-                if let Some(record) = &mut self.exchange.record {
-                    record.piece(piece);
+                if let Some(audit_context) = &mut self.exchange.audit_context {
+                    audit_context.log_response_chunk(piece);
                 }
             }
             Poll::Ready(None) => self.exchange.report(),

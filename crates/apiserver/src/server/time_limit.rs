@@ -6,9 +6,9 @@ use k3_api::{status::Status, time};
 
 /// The timeout of a request: its `?timeout=`, up to the server's limit.
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go WithRequestDeadline, parseTimeout
-pub(super) fn of(said: &str, most: Duration) -> Result<Duration, Status> {
+pub(super) fn of(said: &str, max: Duration) -> Result<Duration, Status> {
     if said.is_empty() {
-        return Ok(most);
+        return Ok(max);
     }
     let said: time::Duration = said.parse().map_err(|error| {
         Status::bad_request(format!("invalid timeout specified in the request URL - {error}"))
@@ -16,8 +16,8 @@ pub(super) fn of(said: &str, most: Duration) -> Result<Duration, Status> {
     // Zero is no wish, and neither is less.
     let said = u64::try_from(said.nanos()).unwrap_or_default();
     Ok(match Duration::from_nanos(said) {
-        Duration::ZERO => most,
-        said => said.min(most),
+        Duration::ZERO => max,
+        said => said.min(max),
     })
 }
 
@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn timeout_parameter_may_only_shorten() {
-        let most = Duration::from_mins(1);
+        let max = Duration::from_mins(1);
         for (said, given) in [
             ("", 60_000),
             ("10s", 10_000),
@@ -41,9 +41,9 @@ mod tests {
             ("0s", 60_000),
             ("-5s", 60_000),
         ] {
-            assert_eq!(of(said, most).unwrap(), Duration::from_millis(given), "{said}");
+            assert_eq!(of(said, max).unwrap(), Duration::from_millis(given), "{said}");
         }
-        let refused = of("soon", most).unwrap_err();
+        let refused = of("soon", max).unwrap_err();
         assert_eq!(refused.code, 400);
         assert_eq!(
             refused.message,

@@ -26,15 +26,15 @@ use tokio::{
 /// Requests that cost less run where they are: on a thread that serves connections, for some milliseconds at most.
 pub(super) const LARGE: usize = 32 * 1024;
 /// How many large requests there are at once, with those that wait.
-const MOST_REQUESTS: usize = 128;
+const MAX_REQUESTS: usize = 128;
 /// How many of them everybody may have. The rest is for users that are exempt from limits.
-const MOST_ORDINARY: usize = 96;
+const MAX_ORDINARY: usize = 96;
 /// How many KiB of input are worked on at once. A tree of values takes up to forty times its text.
-const MOST_INPUT: u32 = 24 * 1024;
+const MAX_INPUT: u32 = 24 * 1024;
 /// How many KiB more are worked on for users that are exempt from limits.
-const EXEMPT_INPUT: u32 = MOST_INPUT / 2;
+const EXEMPT_INPUT: u32 = MAX_INPUT / 2;
 /// No request counts for more KiB of input: costs are estimates, and one request must not keep all others out.
-const MOST_CHARGE: u32 = MOST_INPUT / 4;
+const MAX_CHARGE: u32 = MAX_INPUT / 4;
 /// How long a request waits for its turn, if its own time limit is not shorter.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -77,9 +77,9 @@ impl WorkPool {
     fn with_threads(threads: usize) -> Self {
         WorkPool {
             threads: Arc::new(Semaphore::new(threads)),
-            input: Arc::new(Semaphore::new(MOST_INPUT as usize)),
+            input: Arc::new(Semaphore::new(MAX_INPUT as usize)),
             exempt_input: Arc::new(Semaphore::new(EXEMPT_INPUT as usize)),
-            requests: Arc::new(Semaphore::new(MOST_REQUESTS)),
+            requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
         }
     }
 
@@ -88,19 +88,19 @@ impl WorkPool {
     /// # Errors
     /// Too many wait already, or this one has waited too long: 429.
     pub(super) async fn enter(&self, cost: usize, is_exempt: bool) -> Result<WorkPermit, Status> {
-        let reserved = MOST_REQUESTS - MOST_ORDINARY;
+        let reserved = MAX_REQUESTS - MAX_ORDINARY;
         let is_available = is_exempt || self.requests.available_permits() > reserved;
         let request = is_available
             .then(|| Arc::clone(&self.requests).try_acquire_owned().ok())
             .flatten()
             .ok_or_else(too_many)?;
-        let cost = u32::try_from(cost / 1024).unwrap_or(MOST_CHARGE);
+        let cost = u32::try_from(cost / 1024).unwrap_or(MAX_CHARGE);
         let input = if is_exempt {
             &self.exempt_input
         } else {
             &self.input
         };
-        let input = Arc::clone(input).acquire_many_owned(cost.clamp(1, MOST_CHARGE));
+        let input = Arc::clone(input).acquire_many_owned(cost.clamp(1, MAX_CHARGE));
         let input = timeout(PATIENCE, input)
             .await
             .map_err(|_| too_many())?
@@ -209,13 +209,13 @@ mod tests {
     async fn full_queue_rejects_with_429() {
         let pool = WorkPool::with_threads(1);
         let mut permits = Vec::new();
-        for _ in 0..MOST_ORDINARY {
+        for _ in 0..MAX_ORDINARY {
             permits.push(pool.enter(1, false).await.unwrap());
         }
         let refused = pool.enter(1, false).await.err().unwrap();
         assert_eq!(refused.code, 429);
         assert_eq!(refused.details.unwrap().retry_after_seconds, 1);
-        for _ in MOST_ORDINARY..MOST_REQUESTS {
+        for _ in MAX_ORDINARY..MAX_REQUESTS {
             permits.push(pool.enter(1, true).await.unwrap());
         }
         assert!(pool.enter(1, true).await.is_err());
@@ -239,7 +239,7 @@ mod tests {
     /// Takes all input of ordinary users.
     async fn fill(pool: &WorkPool) -> Vec<WorkPermit> {
         let mut permits = Vec::new();
-        for _ in 0..MOST_INPUT / MOST_CHARGE {
+        for _ in 0..MAX_INPUT / MAX_CHARGE {
             permits.push(pool.enter(usize::MAX, false).await.unwrap());
         }
         permits

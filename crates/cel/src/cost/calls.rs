@@ -166,11 +166,11 @@ fn library(
         )),
         ("split", Some(target), args) => {
             let size = target.size();
-            let most = match args.get(1).map(|most| estimator.checked.ast.kind(most.id)) {
-                Some(Kind::Literal(Literal::Int(most))) => most.cast_unsigned(),
+            let max = match args.get(1).map(|max| estimator.checked.ast.kind(max.id)) {
+                Some(Kind::Literal(Literal::Int(max))) => max.cast_unsigned(),
                 _ => size.max,
             };
-            Some((size.scaled(2.0 * TEXT), Some(CostEstimate { min: 0, max: most })))
+            Some((size.scaled(2.0 * TEXT), Some(CostEstimate { min: 0, max })))
         }
         ("join", Some(target), args) => {
             let count = target.size();
@@ -387,11 +387,11 @@ fn standard(
             _,
             [a, b],
         ) => {
-            let most = a.size().max.min(b.size().max);
+            let max = a.size().max.min(b.size().max);
             with(
                 traversed(CostEstimate {
-                    min: u64::from(most > 0),
-                    max: most,
+                    min: u64::from(max > 0),
+                    max,
                 }),
                 None,
             )

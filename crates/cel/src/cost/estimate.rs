@@ -149,9 +149,9 @@ impl<'c> Estimator<'c> {
             }
             Kind::Map(entries) => {
                 let mut sum = CostEstimate::fixed(30);
-                let least = if entries.is_empty() { 0 } else { u64::MAX };
-                let mut key = CostEstimate { min: least, max: 0 };
-                let mut value = CostEstimate { min: least, max: 0 };
+                let min = if entries.is_empty() { 0 } else { u64::MAX };
+                let mut key = CostEstimate { min, max: 0 };
+                let mut value = CostEstimate { min, max: 0 };
                 for entry in entries {
                     sum = sum.plus(self.cost(entry.key)).plus(self.cost(entry.value));
                     key = key.union(self.size(entry.key).unwrap_or(CostEstimate::UNKNOWN));

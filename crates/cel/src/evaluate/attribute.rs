@@ -26,7 +26,7 @@ impl<'a> Evaluation<'_, '_, 'a> {
     pub(super) fn walk(&mut self, id: Id) -> Result<'a> {
         let attribute = self.attribute(id);
         if !self.begins_with_condition(id) {
-            self.pay(SELECT)?;
+            self.charge(SELECT)?;
         }
         attribute.map(Attribute::value)
     }
@@ -76,7 +76,7 @@ impl<'a> Evaluation<'_, '_, 'a> {
             Kind::Ident(name) => self.variable(name).map(Attribute::from_value),
             Kind::Select { operand, field, test } => {
                 if let Some(value) = self.lazy(*operand, field, *test) {
-                    self.pay(SELECT)?;
+                    self.charge(SELECT)?;
                     return value.map(Attribute::Present);
                 }
                 let attribute = self.attribute(*operand)?;
@@ -125,13 +125,13 @@ impl<'a> Evaluation<'_, '_, 'a> {
         if maybe {
             return match found? {
                 Ok(found) => {
-                    self.pay(SELECT)?;
+                    self.charge(SELECT)?;
                     Ok(Attribute::Optional(found))
                 }
                 Err(_) => Ok(Attribute::Absent),
             };
         }
-        self.pay(SELECT)?;
+        self.charge(SELECT)?;
         found?.map(Attribute::Present)
     }
 
@@ -143,7 +143,7 @@ impl<'a> Evaluation<'_, '_, 'a> {
         let (Attribute::Present(value) | Attribute::Optional(value)) = attribute else {
             return Ok(Attribute::Present(Value::Bool(false)));
         };
-        self.pay(SELECT)?;
+        self.charge(SELECT)?;
         Ok(Attribute::Present(Value::Bool(match &value {
             Value::Map(map) => key.as_str().is_some_and(|name| map.has(name)),
             Value::Message(..) => matches!(part(&value, key), Ok(Ok(_))),

@@ -1,7 +1,8 @@
-//! Running an expression.
+//! Evaluation of a checked expression.
 //!
-//! Promises: costs are counted as clients know them, and nothing continues when they are above the limit. Errors are
-//! values until something needs what is not there: `false && error` is false.
+//! Promises: the cost is computed as upstream computes it, and evaluation stops when it exceeds the limit. That is upstream's
+//! `PerCallLimit` for one expression, or what is left of `RuntimeCELCostBudget` for all expressions of an object. An error is a
+//! value until an operator needs its operand: `false && error` is false.
 
 // upstream: vendor/github.com/google/cel-go/interpreter/interpreter.go Interpreter
 // upstream: vendor/github.com/google/cel-go/interpreter/interpretable.go Eval
@@ -26,26 +27,26 @@ const SELECT: u64 = 1;
 const LIST: u64 = 10;
 const MAP: u64 = 30;
 const MESSAGE: u64 = 40;
-/// The most items that one run makes.
-const MOST_MADE: usize = 50_000_000;
+/// The maximum number of list items, map entries and string blocks that one evaluation allocates. It bounds memory where the
+/// cost does not.
+const MAX_ALLOCATED_ITEMS: usize = 50_000_000;
 
-/// One run of an expression.
+/// One evaluation of an expression.
 pub(crate) struct Evaluation<'p, 'b, 'a> {
     plan: &'p ProgramPlan,
     bindings: &'b Bindings<'a>,
-    /// The variables of loops that are under way.
+    /// The variables of the enclosing comprehensions, innermost last.
     locals: Vec<Local<'p, 'a>>,
     cost: u64,
     limit: u64,
-    /// How many items have been made.
-    made: usize,
+    allocated_items: usize,
 }
 
-/// A variable of a loop.
+/// A variable of a comprehension.
 struct Local<'p, 'a> {
     name: &'p str,
     value: Option<Result<'a>>,
-    /// What it is if no one has set it: found out when it is asked for.
+    /// The initial value; evaluated when the variable is read before it is set.
     init: Option<Id>,
 }
 
@@ -57,7 +58,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
             locals: Vec::new(),
             cost: 0,
             limit,
-            made: 0,
+            allocated_items: 0,
         }
     }
 
@@ -69,7 +70,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         }
     }
 
-    fn pay(&mut self, cost: u64) -> std::result::Result<(), EvalError> {
+    fn charge(&mut self, cost: u64) -> std::result::Result<(), EvalError> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.limit {
             Err(EvalError::cost_limit())
@@ -86,7 +87,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
             Kind::Broken | Kind::Literal(_) => Err(EvalError::no_such_overload()),
             Kind::Ident(_) => {
                 let attribute = self.attribute(id);
-                self.pay(SELECT)?;
+                self.charge(SELECT)?;
                 attribute.map(Attribute::value)
             }
             Kind::Select { test: true, .. } => self.attribute(id).map(Attribute::value),
@@ -117,24 +118,24 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
                         None => map.remove(&key),
                     }
                 }
-                self.pay(MAP)?;
+                self.charge(MAP)?;
                 Ok(map.into())
             }
             Kind::Struct { name, fields } => {
-                let mut made: Vec<(Arc<str>, Value<'a>)> = Vec::new();
+                let mut message_fields: Vec<(Arc<str>, Value<'a>)> = Vec::new();
                 for field in fields {
-                    made.retain(|(other, _)| *other != field.field);
+                    message_fields.retain(|(other, _)| *other != field.field);
                     if let Some(value) = self.entry(
                         field.value,
                         field.optional,
                         &Value::text(Arc::clone(&field.field)),
                     )? {
-                        made.push((Arc::clone(&field.field), value));
+                        message_fields.push((Arc::clone(&field.field), value));
                     }
                 }
-                self.pay(MESSAGE)?;
+                self.charge(MESSAGE)?;
                 let name = name.strip_prefix('.').map_or_else(|| Arc::clone(name), Arc::from);
-                Ok(Value::Message(name, Arc::new(made)))
+                Ok(Value::Message(name, Arc::new(message_fields)))
             }
             Kind::Comprehension(it) => self.fold(it),
         }
@@ -176,7 +177,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
                 }
             }
         }
-        self.pay(LIST)?;
+        self.charge(LIST)?;
         Ok(Value::list(list))
     }
 
@@ -204,7 +205,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         } else {
             "not_equals"
         };
-        self.pay(track::call(function, overload, &values, None))?;
+        self.charge(track::call(function, overload, &values, None))?;
         match (function, same) {
             ("_==_", same) => same.map(Value::Bool),
             (_, same) => Ok(Value::Bool(!same.unwrap_or(false))),
@@ -213,7 +214,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
 
     fn not_strictly_false(&mut self, arg: Id) -> Result<'a> {
         let value = self.eval(arg);
-        self.pay(SELECT)?;
+        self.charge(SELECT)?;
         match value {
             Ok(value @ Value::Bool(_)) => Ok(value),
             Err(error) if error.kind() == ErrorKind::CostLimit => Err(error),
@@ -221,7 +222,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         }
     }
 
-    /// What may be absent, or else something.
+    /// Evaluates `optional.or(other)` and `optional.orValue(other)`; `other` only if the optional is empty.
     fn optional_or(&mut self, function: &str, target: Id, other: Id) -> Result<'a> {
         match self.eval(target)? {
             Value::Optional(None) => self.eval(other),
@@ -246,35 +247,35 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
             values.push(self.eval(*arg)?);
         }
         let result = run(call, function, &values)?;
-        self.work(&result)?;
+        self.count_allocation(&result)?;
         if !call.membership {
-            self.pay(track::call(function, call.overload, &values, Some(&result)))?;
+            self.charge(track::call(function, call.overload, &values, Some(&result)))?;
         }
         Ok(result)
     }
 
-    /// Counts what has been made. Costs do not cover all of it: joining two lists costs the same whatever their length.
-    fn work(&mut self, made: &Value<'a>) -> std::result::Result<(), EvalError> {
-        let size = match made {
+    /// Counts the size of a result. The cost does not cover it: joining two lists costs the same whatever their length.
+    fn count_allocation(&mut self, result: &Value<'a>) -> std::result::Result<(), EvalError> {
+        let size = match result {
             Value::List(list) => list.len(),
             Value::Map(map) => map.len(),
             Value::String(text) => text.len() / 16,
             _ => 0,
         };
-        self.made += size;
-        if self.made > MOST_MADE {
+        self.allocated_items += size;
+        if self.allocated_items > MAX_ALLOCATED_ITEMS {
             return Err(EvalError::cost_limit());
         }
         Ok(())
     }
 
-    /// Adds to what a loop has gathered without copying it.
+    /// Appends to the accumulator of a comprehension in place: copying it in each step would take quadratic time.
     fn grow(&mut self, function: &str, args: &'p [Id]) -> Option<Result<'a>> {
         let Kind::Ident(name) = &self.plan.ast.node(args[0]).kind else {
             return None;
         };
         let at = self.locals.iter().rposition(|local| *local.name == **name)?;
-        // Only what is gathered by this very loop may be taken out of it.
+        // Only the accumulator of the innermost comprehension may be moved out of its variable.
         if &**name != crate::syntax::ACCUMULATOR || self.locals[at].init.is_none() {
             return None;
         }
@@ -282,15 +283,15 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
             ("_+_", Ok(Value::List(List::Owned(_)))) | ("cel.@mapInsert", Ok(Value::Map(Map::Owned(_)))) => {}
             _ => return None,
         }
-        Some(self.gather(at, &args[1..]))
+        Some(self.append_to_accumulator(at, &args[1..]))
     }
 
-    fn gather(&mut self, at: usize, more: &'p [Id]) -> Result<'a> {
+    fn append_to_accumulator(&mut self, at: usize, more: &'p [Id]) -> Result<'a> {
         let mut values = Vec::with_capacity(more.len());
         for value in more {
             values.push(self.eval(*value)?);
         }
-        self.pay(2 * SELECT)?;
+        self.charge(2 * SELECT)?;
         match (self.locals[at].value.take(), values.as_slice()) {
             (Some(Ok(Value::List(list))), [Value::List(more)]) => list.join(more).map(Value::List),
             (Some(Ok(Value::Map(map))), [key, value]) => {
@@ -316,7 +317,7 @@ fn run<'a>(call: &Call, function: &str, values: &[Value<'a>]) -> Result<'a> {
         if call.regex.get().is_none()
             && let Ok(regex) = expressions::compile(pattern)
         {
-            // Another run may have been first.
+            // Another evaluation may have set it concurrently.
             let _ = call.regex.set(((**pattern).into(), regex));
         }
         if let Some((known, regex)) = call.regex.get()

@@ -179,8 +179,8 @@ fn form(rule: &str, pattern: &str, examples: &[&str]) -> String {
     )
 }
 
-fn too_long(most: usize) -> String {
-    format!("must be no more than {most} characters")
+fn too_long(max: usize) -> String {
+    format!("must be no more than {max} characters")
 }
 
 fn lower(byte: u8) -> bool {

@@ -11,7 +11,7 @@ use crate::{
 
 const PRECISION: usize = 6;
 /// More digits after the point than any number has.
-const MOST_DIGITS: usize = 1100;
+const MAX_DIGITS: usize = 1100;
 /// The deepest value that is written.
 const DEEPEST: u32 = 64;
 
@@ -106,7 +106,7 @@ fn clause(text: &str) -> std::result::Result<(FormatClause, &str), String> {
             );
         }
         precision = if let Ok(number) = after[..digits].parse::<usize>() {
-            number.min(MOST_DIGITS)
+            number.min(MAX_DIGITS)
         } else {
             let number = &after[..digits];
             return wrong(format!(

@@ -10,7 +10,7 @@ use crate::{
 
 const LONGEST_RANGE: i64 = 1_000_000;
 /// Comparing each with each ends here: more would cost more than a call may.
-const MOST_COMPARED: usize = 2_000;
+const MAX_COMPARED: usize = 2_000;
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
     Some(match name {
@@ -52,7 +52,7 @@ fn sets<'a>(
 ) -> Result<'a> {
     match args {
         [Value::List(a), Value::List(b)]
-            if a.len().saturating_mul(b.len()) <= MOST_COMPARED * MOST_COMPARED =>
+            if a.len().saturating_mul(b.len()) <= MAX_COMPARED * MAX_COMPARED =>
         {
             test(a, b).map(Value::Bool)
         }
@@ -191,7 +191,7 @@ fn distinct<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let [Value::List(list)] = args else {
         return no_overload(name, args);
     };
-    if list.len() > MOST_COMPARED {
+    if list.len() > MAX_COMPARED {
         return Err(EvalError::cost_limit());
     }
     let mut unique: Vec<Value<'a>> = Vec::new();

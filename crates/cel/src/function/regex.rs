@@ -15,7 +15,7 @@ use crate::{
 
 /// The most memory of a compiled expression.
 const LARGEST: usize = 8 << 20;
-const MOST_REPEATED: u32 = 1000;
+const MAX_REPEATED: u32 = 1000;
 
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
     Some(match name {
@@ -48,16 +48,16 @@ pub(crate) fn with<'a>(name: &str, regex: &Regex, args: &[Value<'a>]) -> Result<
     let Value::String(text) = &args[0] else {
         return mismatch(name, args);
     };
-    let most = match args.get(2) {
+    let max = match args.get(2) {
         None => -1,
-        Some(Value::Int(most)) => *most,
+        Some(Value::Int(max)) => *max,
         Some(_) => return no_overload(name, args),
     };
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let max = usize::try_from(max).unwrap_or(usize::MAX);
     Ok(match name {
         "matches" => Value::Bool(regex.is_match(text)),
         "find" => Value::text(regex.find(text).map_or("", |found| found.as_str())),
-        _ => Value::texts(regex.find_iter(text).take(most).map(|found| found.as_str())),
+        _ => Value::texts(regex.find_iter(text).take(max).map(|found| found.as_str())),
     })
 }
 
@@ -272,7 +272,7 @@ impl Rewrite {
             return Ok(());
         };
         for count in [low, high] {
-            if !count.is_empty() && count.parse::<u32>().is_ok_and(|count| count > MOST_REPEATED)
+            if !count.is_empty() && count.parse::<u32>().is_ok_and(|count| count > MAX_REPEATED)
                 || count.len() > 9
             {
                 return Err("invalid repeat count".to_owned());

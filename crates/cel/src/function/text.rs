@@ -118,40 +118,40 @@ fn byte_at(text: &str, character: usize) -> usize {
 }
 
 fn replace<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
-    let (text, old, new, most) = match args {
+    let (text, old, new, max) = match args {
         [Value::String(text), Value::String(old), Value::String(new)] => (text, old, new, None),
         [
             Value::String(text),
             Value::String(old),
             Value::String(new),
-            Value::Int(most),
-        ] => (text, old, new, usize::try_from(*most).ok()),
+            Value::Int(max),
+        ] => (text, old, new, usize::try_from(*max).ok()),
         _ => return super::no_overload(name, args),
     };
-    let count = text.matches(&**old).count().min(most.unwrap_or(usize::MAX));
+    let count = text.matches(&**old).count().min(max.unwrap_or(usize::MAX));
     if count.saturating_mul(new.len()).saturating_add(text.len()) > LONGEST {
         return Err(EvalError::cost_limit());
     }
-    Ok(Value::text(match most {
-        Some(most) => text.replacen(&**old, new, most),
+    Ok(Value::text(match max {
+        Some(max) => text.replacen(&**old, new, max),
         None => text.replace(&**old, new),
     }))
 }
 
 fn split<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
-    let (text, separator, most) = match args {
+    let (text, separator, max) = match args {
         [Value::String(text), Value::String(separator)] => (text, separator, -1),
-        [Value::String(text), Value::String(separator), Value::Int(most)] => (text, separator, *most),
+        [Value::String(text), Value::String(separator), Value::Int(max)] => (text, separator, *max),
         _ => return super::no_overload(name, args),
     };
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    if most == 0 {
+    let max = usize::try_from(max).unwrap_or(usize::MAX);
+    if max == 0 {
         return Ok(Value::list(Vec::new()));
     }
     if separator.is_empty() {
         let mut parts: Vec<String> = Vec::new();
         for (count, (at, c)) in text.char_indices().enumerate() {
-            if count + 1 == most {
+            if count + 1 == max {
                 parts.push(text[at..].to_owned());
                 break;
             }
@@ -159,7 +159,7 @@ fn split<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         }
         return Ok(Value::texts(parts));
     }
-    Ok(Value::texts(text.splitn(most, &**separator)))
+    Ok(Value::texts(text.splitn(max, &**separator)))
 }
 
 fn substring<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {

@@ -18,7 +18,7 @@ use crate::source::{Issue, Source};
 /// The longest expression, in characters.
 const LONGEST: usize = 100_000;
 /// The most nodes of a tree. Macros that repeat what they are called on could make more.
-const MOST_NODES: usize = 400_000;
+const MAX_NODES: usize = 400_000;
 /// The deepest tree that is worked on: what recurses over it stays within a small stack.
 const DEEPEST_TREE: u32 = 400;
 
@@ -117,7 +117,7 @@ impl Parser<'_> {
         let height = (height.0 + weight, height.1 + 1);
         let id = self.ast.add(offset, kind);
         self.heights.push(height);
-        if height.0 > MAX_RECURSION_DEPTH || height.1 > DEEPEST_TREE || self.ast.nodes.len() > MOST_NODES {
+        if height.0 > MAX_RECURSION_DEPTH || height.1 > DEEPEST_TREE || self.ast.nodes.len() > MAX_NODES {
             self.tokens.halt("max recursion depth exceeded".to_owned())?;
         }
         Ok(id)

@@ -14,9 +14,9 @@ use crate::source::{Issue, Source};
 
 /// The deepest that one rule may stand in itself.
 pub(super) const MAX_RECURSION_DEPTH: u32 = 250;
-const MOST_REPORTS: u32 = 100;
-const MOST_RECOVERIES: u32 = 30;
-const MOST_SKIPPED: u32 = 256;
+const MAX_REPORTS: u32 = 100;
+const MAX_RECOVERIES: u32 = 30;
+const MAX_SKIPPED: u32 = 256;
 
 /// Why a rule could not be read to its end.
 #[derive(Debug)]
@@ -305,9 +305,9 @@ impl<'s> Tokens<'s> {
         let mut skipped = limited;
         while self.la() != Token::Eof && !until.has(self.la()) {
             if let Some(skipped) = &mut skipped {
-                if *skipped >= MOST_SKIPPED {
+                if *skipped >= MAX_SKIPPED {
                     return self.halt(format!(
-                        "error recovery token lookahead limit exceeded: {MOST_SKIPPED}"
+                        "error recovery token lookahead limit exceeded: {MAX_SKIPPED}"
                     ));
                 }
                 *skipped += 1;
@@ -318,11 +318,11 @@ impl<'s> Tokens<'s> {
     }
 
     fn count_recovery(&mut self) -> Result<(), ParseStop> {
-        if self.recoveries == MOST_RECOVERIES {
+        if self.recoveries == MAX_RECOVERIES {
             let offset = self.offset();
             self.syntax(
                 offset,
-                &format!("error recovery attempt limit exceeded: {MOST_RECOVERIES}"),
+                &format!("error recovery attempt limit exceeded: {MAX_RECOVERIES}"),
             )?;
             return Err(ParseStop::Halt);
         }
@@ -331,9 +331,9 @@ impl<'s> Tokens<'s> {
     }
 
     fn syntax(&mut self, offset: u32, message: &str) -> Result<(), ParseStop> {
-        let full = self.reports >= MOST_REPORTS;
+        let full = self.reports >= MAX_REPORTS;
         let message = if full {
-            format!("More than {MOST_REPORTS} syntax errors")
+            format!("More than {MAX_REPORTS} syntax errors")
         } else {
             message.to_owned()
         };

@@ -1,5 +1,5 @@
-//! Approves CertificateSigningRequests of kubelets for client certificates after a SubjectAccessReview; requests with a join token are
-//! also checked against the token's limits.
+//! Approves CertificateSigningRequests (CSRs) of kubelets for client certificates, after a SubjectAccessReview. `join.rs` checks the
+//! requests of joining nodes against the limits of their join token.
 
 use k3_api::kinds::CertificateRequestInfo;
 use kubecontroller::{
@@ -19,8 +19,9 @@ use crate::{
     writer::{ApiWriter, ObjectRef},
 };
 
-/// Recognized requests: the subresource that the user must be allowed to create, and the approval message.
-const KINDS: [(&str, &str); 2] = [
+/// The recognizers: the CSR subresource that the user must be allowed to create, and the message of the approval.
+// upstream: pkg/controller/certificates/approver/sarapprove.go recognizers
+const RECOGNIZERS: [(&str, &str); 2] = [
     (
         "selfnodeclient",
         "Auto approving self kubelet client certificate after SubjectAccessReview.",
@@ -35,8 +36,8 @@ const KINDS: [(&str, &str); 2] = [
 struct CertificateSigningRequestApprovingController {
     writer: ApiWriter,
     requests: Store<SigningRequest>,
-    joining: JoinPolicy,
-    /// Reads the response of the authorizer.
+    join_policy: JoinPolicy,
+    /// Reads the decision from the status of a SubjectAccessReview.
     allows: fn(&Value) -> bool,
 }
 
@@ -49,7 +50,7 @@ pub(super) fn make_with(context: &ControllerContext, allows: fn(&Value) -> bool)
     let approver = CertificateSigningRequestApprovingController {
         writer: context.writer.clone(),
         requests: requests.store().clone(),
-        joining: JoinPolicy::new(
+        join_policy: JoinPolicy::new(
             context.writer.clone(),
             context.clock.clone(),
             requests.store().clone(),
@@ -63,9 +64,9 @@ pub(super) fn make_with(context: &ControllerContext, allows: fn(&Value) -> bool)
     vec![Box::new(runner)]
 }
 
-/// What a request is recognized as; one permitted alternative suffices.
-// upstream: pkg/controller/certificates/approver/sarapprove.go recognizers, isSelfNodeClientCert, isNodeClientCert
-fn recognized_as(request: &SigningRequest) -> Result<&'static [(&'static str, &'static str)], String> {
+/// The recognizers that a request matches. It is approved if the user has the permission of one of them.
+// upstream: pkg/controller/certificates/approver/sarapprove.go isSelfNodeClientCert, isNodeClientCert
+fn matching_recognizers(request: &SigningRequest) -> Result<&'static [(&'static str, &'static str)], String> {
     if &*request.spec.signer_name != KUBELET_CLIENT {
         return Ok(&[]);
     }
@@ -76,7 +77,7 @@ fn recognized_as(request: &SigningRequest) -> Result<&'static [(&'static str, &'
         return Ok(&[]);
     }
     let is_own = *request.spec.username == *subject.common_name;
-    Ok(if is_own { &KINDS } else { &KINDS[1..] })
+    Ok(if is_own { &RECOGNIZERS } else { &RECOGNIZERS[1..] })
 }
 
 // --- CertificateSigningRequestApprovingController ---
@@ -89,25 +90,25 @@ impl Reconciler for CertificateSigningRequestApprovingController {
         if request.is_issued() || request.is_approved() || request.is_denied() {
             return Ok(Outcome::Done);
         }
-        let kinds = recognized_as(&request).map_err(Error::permanent)?;
-        for (kind, message) in kinds {
-            if self.is_authorized(&request, kind).await? {
-                // Held until the approval is written: the next join request must see it.
-                let mut turn = self.joining.lock().await;
-                match self.joining.decide(&request, &mut turn).await? {
+        let recognizers = matching_recognizers(&request).map_err(Error::permanent)?;
+        for (subresource, message) in recognizers {
+            if self.is_authorized(&request, subresource).await? {
+                // The lock is held until the approval is written. Otherwise two requests for the same node could both be approved.
+                let mut guard = self.join_policy.lock().await;
+                match self.join_policy.decide(&request, &mut guard).await? {
                     Ok(()) => self.approve(&request, message).await?,
                     Err(denial) => self.deny(&request, &denial).await?,
                 }
                 return Ok(Outcome::Done);
             }
         }
-        if kinds.is_empty() {
+        if recognizers.is_empty() {
             return Ok(Outcome::Done);
         }
-        let tried: Vec<_> = kinds.iter().map(|(kind, _)| *kind).collect();
+        let tried: Vec<_> = recognizers.iter().map(|(subresource, _)| *subresource).collect();
         let name = &request.metadata.name;
         let tried = tried.join(" ");
-        // A role may be created later.
+        // Transient: the role may be created later.
         Err(Error::transient(format!(
             "recognized csr {name:?} as [{tried}] but subject access review was not approved"
         )))
@@ -117,18 +118,18 @@ impl Reconciler for CertificateSigningRequestApprovingController {
 impl CertificateSigningRequestApprovingController {
     /// Whether the user may request such a certificate (SubjectAccessReview).
     // upstream: pkg/controller/certificates/approver/sarapprove.go authorize
-    async fn is_authorized(&self, request: &SigningRequest, kind: &str) -> kube::Result<bool> {
+    async fn is_authorized(&self, request: &SigningRequest, subresource: &str) -> kube::Result<bool> {
         let spec = &request.spec;
-        let right = json!({"group": "certificates.k8s.io", "resource": "certificatesigningrequests", "verb": "create",
-            "subresource": kind, "version": "*"});
+        let resource_attributes = json!({"group": "certificates.k8s.io", "resource": "certificatesigningrequests", "verb": "create",
+            "subresource": subresource, "version": "*"});
         let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
             "user": spec.username, "uid": spec.uid, "groups": spec.groups, "extra": spec.extra,
-            "resourceAttributes": right}});
-        let answer = self
+            "resourceAttributes": resource_attributes}});
+        let review = self
             .writer
             .create::<Value>(&SUBJECT_ACCESS_REVIEWS, "", &review)
             .await?;
-        Ok((self.allows)(&answer))
+        Ok((self.allows)(&review))
     }
 
     // upstream: pkg/controller/certificates/approver/sarapprove.go appendApprovalCondition

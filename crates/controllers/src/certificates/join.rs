@@ -1,14 +1,13 @@
-//! What a join token may have approved: the identity of one new node.
+//! The join policy: limits which CertificateSigningRequests of bootstrap users the approver (`approver.rs`) may approve. Upstream has
+//! no such limits.
 //!
 //! Invariants:
-//! - No token gets the identity of a node that exists, or whose joining is under way, with a token: a node renews its certificate
-//!   in its own name. Joining is under way while an approved request for the node exists whose certificate is valid. Such a
-//!   request is deleted when it is an hour old and the Node exists. So after `kubectl delete node x` a token may get a certificate for `x`, while
-//!   the certificate that was issued before is valid too: certificates cannot be revoked.
-//! - The limits of a token (node name, number of uses, expiry) are enforced here, whatever its bearer does. A use is counted
-//!   before a request is approved, and once for each request, also when this process ends in between.
-
-// upstream: pkg/controller/certificates/approver/sarapprove.go handle; the limits of join tokens are k3's own
+//! - A bootstrap user gets no certificate for a node that exists or that is joining. Existing nodes renew their certificate as
+//!   themselves. A node is joining while an approved request with a valid certificate exists for it. The cleaner deletes such a
+//!   request when it is an hour old and the Node exists. So after `kubectl delete node x` a join token can get a certificate for
+//!   `x` while the previous certificate is still valid: certificates cannot be revoked.
+//! - The limits of a join token (node name, number of uses, expiry) are enforced on the server. A use is counted before the
+//!   request is approved, and once per request, even if the process ends between the two writes.
 
 use std::collections::HashMap;
 
@@ -26,28 +25,29 @@ use crate::{
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
-/// The key in the Secret of a join token for the only node name that it is good for.
+/// The key in the Secret of a join token: the only node name that the token may be used for.
 pub const JOIN_NODE_NAME_KEY: &str = "join-node-name";
-/// The key in the Secret of a join token for how many nodes may join with it.
+/// The key in the Secret of a join token: how many nodes may join with it.
 pub const JOIN_USE_LIMIT_KEY: &str = "join-use-limit";
-/// The key in the Secret of a join token for the requests that were approved with it, as `uid=node` with commas.
+/// The key in the Secret of a join token: the requests that were approved with it, as comma-separated `uid=node`.
 pub const JOIN_USES_KEY: &str = "join-uses";
 
+// upstream: plugin/pkg/auth/authenticator/token/bootstrap/bootstrap.go AuthenticateToken; it sets user name and group
 const USER_PREFIX: &str = "system:bootstrap:";
 const GROUP: &str = "system:bootstrappers";
 const NAMESPACE: &str = "kube-system";
 const ID_LETTERS: usize = 6;
-/// The account of the approver and the cleaner, and the name of their role.
+/// The service account of approver and cleaner.
 const ACCOUNT: &str = "certificate-controller";
 const ROLE: &str = "k3.io:node-join-approver";
 
-/// Decides about the requests of those who join.
+/// Decides whether the requests of bootstrap users may be approved.
 pub(super) struct JoinPolicy {
     writer: ApiWriter,
     clock: Clock,
     requests: Store<SigningRequest>,
     by_node: Index<SigningRequest>,
-    /// The requests that were approved by this process, by node: an informer may not have seen it yet.
+    /// The requests that this process approved, by node name: the informer may not have received the approval yet.
     approved: tokio::sync::Mutex<HashMap<String, Key>>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct JoinDenial {
     pub(super) message: String,
 }
 
-/// The limits of a token, as its Secret has them.
+/// The limits of a join token, from its Secret.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct TokenLimits {
     node: Option<String>,
@@ -70,7 +70,7 @@ struct TokenLimits {
     expires: Option<Timestamp>,
 }
 
-/// A decision, or that the API could not be asked.
+/// A decision, or the error of an API request that it depends on.
 type JoinDecision = kube::Result<Result<(), JoinDenial>>;
 
 // --- JoinPolicy ---
@@ -86,12 +86,12 @@ impl JoinPolicy {
         }
     }
 
-    /// Waits for its turn.
+    /// Locks the policy. The caller keeps the lock until the decision is written.
     pub(super) async fn lock(&self) -> JoinGuard<'_> {
         self.approved.lock().await
     }
 
-    /// Whether a request may be approved. Requests of others than those who join are none of its business.
+    /// Decides whether a request may be approved. Requests of other than bootstrap users are not restricted.
     pub(super) async fn decide(
         &self,
         request: &SigningRequest,
@@ -107,7 +107,7 @@ impl JoinPolicy {
             let message = format!("{node:?} is not a valid node name");
             return Ok(Err(JoinDenial::new("InvalidNodeName", message)));
         }
-        if let Some(denial) = self.find_issued(request, &node, approved) {
+        if let Some(denial) = self.check_joining(request, &node, approved) {
             return Ok(Err(denial));
         }
         if node_exists(&self.writer, &node).await? {
@@ -127,17 +127,18 @@ impl JoinPolicy {
         Ok(decided)
     }
 
-    /// Another request by which a certificate for the same node was issued, or is about to be.
-    fn find_issued(
+    /// Denies the request if another request for the same node was approved and its certificate is still valid.
+    fn check_joining(
         &self,
         request: &SigningRequest,
         node: &str,
         approved: &mut JoinGuard<'_>,
     ) -> Option<JoinDenial> {
-        let own = Key::new("", &request.metadata.name);
-        let is_there = |key: &Key| self.requests.get(key).is_some_and(|other| !other.is_denied());
-        if approved.get(node).is_some_and(|key| !is_there(key)) {
-            // It was deleted, which releases the name.
+        let own_key = Key::new("", &request.metadata.name);
+        let is_pending_or_approved =
+            |key: &Key| self.requests.get(key).is_some_and(|other| !other.is_denied());
+        if approved.get(node).is_some_and(|key| !is_pending_or_approved(key)) {
+            // The request was deleted or denied: the node name may be used again.
             approved.remove(node);
         }
         let now = self.clock.now();
@@ -149,11 +150,11 @@ impl JoinPolicy {
                 && ends.is_none_or(|end| end > now)
         };
         let mut others = self.by_node.get(node).into_iter();
-        let seen = others
+        let from_informer = others
             .find(|other| other.metadata.name != request.metadata.name && is_valid(other))
             .map(|other| other.metadata.name.to_string());
-        let known = approved.get(node).filter(|key| **key != own);
-        let name = seen.or_else(|| known.map(|key| key.name().to_owned()))?;
+        let from_this_process = approved.get(node).filter(|key| **key != own_key);
+        let name = from_informer.or_else(|| from_this_process.map(|key| key.name().to_owned()))?;
         let message = format!(
             "a certificate for node {node:?} was issued for the request {name:?} and is still valid; choose another node \
              name, or, if the machine that has it must not use it, `kubectl delete csr {name}`"
@@ -161,7 +162,7 @@ impl JoinPolicy {
         Some(JoinDenial::new("CertificateIssued", message))
     }
 
-    /// Counts a use of a token, if it is good for this node.
+    /// Checks the limits of a join token, and records the use in its Secret.
     async fn use_token(&self, id: &str, request: &SigningRequest, node: &str) -> JoinDecision {
         let is_id = id.len() == ID_LETTERS
             && id
@@ -182,13 +183,14 @@ impl JoinPolicy {
             return Ok(Err(JoinDenial::new("InvalidToken", message)));
         };
         let entry = format!("{}={node}", request.metadata.uid);
-        if let Err(denial) = limits.check_subject(node, &entry, self.clock.now()) {
+        if let Err(denial) = limits.check(node, &entry, self.clock.now()) {
             return Ok(Err(denial));
         }
         if limits.use_limit.is_some() && !limits.uses.contains(&entry) {
             let mut uses = limits.uses;
             uses.push(entry);
-            // The resourceVersion goes back as it came: whoever is faster wins, and this is decided again.
+            // The update contains the resourceVersion that was read. On a conflict the reconciler decides again, with the uses that
+            // another process has recorded.
             secret["data"][JOIN_USES_KEY] = base64::encode(uses.join(",").as_bytes()).into();
             self.writer.update::<Value>(object_ref, &secret).await?;
         }
@@ -210,7 +212,7 @@ impl JoinDenial {
 // --- TokenLimits ---
 
 impl TokenLimits {
-    /// `None` if they cannot be read: then nothing is allowed.
+    /// Returns `None` if the Secret is invalid; the request is then denied.
     fn read(secret: &Value) -> Option<Self> {
         let text = |key: &str| match secret["data"][key].as_str() {
             None | Some("") => Some(None),
@@ -232,7 +234,7 @@ impl TokenLimits {
         })
     }
 
-    fn check_subject(&self, node: &str, entry: &str, now: Timestamp) -> Result<(), JoinDenial> {
+    fn check(&self, node: &str, entry: &str, now: Timestamp) -> Result<(), JoinDenial> {
         if self.expires.is_some_and(|end| end <= now) {
             return Err(JoinDenial::new("TokenExpired", "the join token has expired"));
         }
@@ -254,28 +256,34 @@ impl TokenLimits {
     }
 }
 
-/// Whether a request was made with a join token, or by another bootstrapper.
+/// Whether the user of a request is a bootstrap user: with a join token, or another member of `system:bootstrappers`.
 pub(super) fn is_joining(request: &SigningRequest) -> bool {
     let spec = &request.spec;
     spec.username.starts_with(USER_PREFIX) || spec.groups.iter().any(|group| &**group == GROUP)
 }
 
-/// The node for which a request asks for a client certificate.
+/// The node name in a request for a kubelet client certificate.
 pub(super) fn client_node(request: &SigningRequest) -> Option<String> {
     if &*request.spec.signer_name != KUBELET_CLIENT {
         return None;
     }
-    let asked = k3_api::kinds::parse_certificate_request(&request.spec.request).ok()?;
-    Some(asked.identity().common_name.strip_prefix(NODE_PREFIX)?.to_owned())
+    let certificate_request = k3_api::kinds::parse_certificate_request(&request.spec.request).ok()?;
+    Some(
+        certificate_request
+            .identity()
+            .common_name
+            .strip_prefix(NODE_PREFIX)?
+            .to_owned(),
+    )
 }
 
-/// When the certificate of a request ends, if it has one that can be read.
+/// The expiry of the issued certificate; `None` if there is none or it cannot be parsed.
 pub(super) fn certificate_end(request: &SigningRequest) -> Option<Timestamp> {
     let end = k3_api::kinds::certificate_not_after(&request.status.certificate)?;
     end.to_string().parse().ok()
 }
 
-/// Asks the server itself whether there is a node of a name, which must be one.
+/// Reads the Node from the API server, because an informer may be behind. `name` must be a valid node name.
 pub(super) async fn node_exists(writer: &ApiWriter, name: &str) -> kube::Result<bool> {
     match writer.get::<Value>(ObjectRef::new(&NODES, "", name)).await {
         Err(error) if has_status_code(&error, 404) => Ok(false),
@@ -283,8 +291,8 @@ pub(super) async fn node_exists(writer: &ApiWriter, name: &str) -> kube::Result<
     }
 }
 
-/// What the approver needs beyond its upstream role: to see whether a node exists, and to count the uses of join tokens. Each
-/// with the path at which it is created.
+/// The RBAC objects that the approver needs beyond its upstream role, with the paths to create them at: reading Nodes, and
+/// counting the uses of join tokens.
 pub fn join_approver_roles() -> [(&'static str, Value); 4] {
     const GROUP: &str = "rbac.authorization.k8s.io";
     let metadata = json!({"name": ROLE});

@@ -26,7 +26,7 @@ pub(super) struct NodeConstraints {
     node_name: Box<str>,
     node_selector: BTreeMap<Box<str>, Box<str>>,
     affinity: TemplateAffinity,
-    /// Including the added ones.
+    /// The tolerations of the template, and those that every daemon pod gets.
     tolerations: Vec<Toleration>,
 }
 
@@ -91,13 +91,17 @@ impl NodeConstraints {
                 .iter()
                 .any(|toleration| toleration.tolerates(taint))
         };
-        let mut unborne = node.spec.taints.iter().filter(|taint| !tolerates(taint));
-        let worst = unborne.try_fold(NodeEligibility::ShouldRun, |fit, taint| match &*taint.effect {
-            "NoExecute" => None,
-            "NoSchedule" => Some(NodeEligibility::ShouldContinueRunning),
-            _ => Some(fit),
-        });
-        worst.unwrap_or(NodeEligibility::Neither)
+        let mut untolerated = node.spec.taints.iter().filter(|taint| !tolerates(taint));
+        // `NoExecute` excludes the node, whatever the other taints are; `NoSchedule` still tolerates a running pod.
+        let eligibility =
+            untolerated.try_fold(NodeEligibility::ShouldRun, |eligibility, taint| {
+                match &*taint.effect {
+                    "NoExecute" => None,
+                    "NoSchedule" => Some(NodeEligibility::ShouldContinueRunning),
+                    _ => Some(eligibility),
+                }
+            });
+        eligibility.unwrap_or(NodeEligibility::Neither)
     }
 }
 
@@ -114,19 +118,19 @@ pub(super) fn add_tolerations(spec: &mut Value) {
         .chain(in_host_network.then_some(&HOST_NETWORK_TOLERATION));
     for (key, effect) in added {
         let added = json!({"key": key, "operator": "Exists", "effect": effect});
-        let is_same = |there: &Value| {
+        let is_same = |existing: &Value| {
             let fields = ["key", "operator", "effect", "value"];
             let text = |tree: &Value, field: &str| tree[field].as_str().unwrap_or_default().to_owned();
             fields
                 .iter()
-                .all(|field| text(there, field) == text(&added, field))
+                .all(|field| text(existing, field) == text(&added, field))
         };
-        let mut is_there = false;
-        for there in tolerations.iter_mut().filter(|there| is_same(there)) {
-            *there = added.clone();
-            is_there = true;
+        let mut is_present = false;
+        for existing in tolerations.iter_mut().filter(|existing| is_same(existing)) {
+            *existing = added.clone();
+            is_present = true;
         }
-        if !is_there {
+        if !is_present {
             tolerations.push(added);
         }
     }
@@ -198,10 +202,10 @@ mod tests {
                 NodeEligibility::ShouldRun,
             ),
         ];
-        for (taints, spec, expectations) in cases {
+        for (taints, spec, expected) in cases {
             assert_eq!(
                 placement(&spec).node_should_run_daemon_pod(&node(taints)),
-                expectations,
+                expected,
                 "{taints:?} {spec}"
             );
         }
@@ -224,10 +228,10 @@ mod tests {
             (affinity("ssd"), NodeEligibility::ShouldRun),
             (affinity("hdd"), NodeEligibility::Neither),
         ];
-        for (spec, expectations) in cases {
+        for (spec, expected) in cases {
             assert_eq!(
                 placement(&spec).node_should_run_daemon_pod(&node(&[])),
-                expectations,
+                expected,
                 "{spec}"
             );
         }

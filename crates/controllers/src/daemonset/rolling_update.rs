@@ -66,7 +66,7 @@ impl ObservedDaemonSet<'_> {
 
     /// Deletes old pods within maxUnavailable; `manage` creates new ones in their place.
     // upstream: pkg/controller/daemon/update.go rollingUpdate
-    fn update_with_max_unavailable(&self, most: usize) -> DaemonSetPlan {
+    fn update_with_max_unavailable(&self, max: usize) -> DaemonSetPlan {
         let mut unavailable_old = Vec::new();
         let mut candidates = Vec::new();
         let mut unavailable = 0;
@@ -92,7 +92,7 @@ impl ObservedDaemonSet<'_> {
                 _ => unavailable += 1,
             }
         }
-        let more = candidates.into_iter().take(most.saturating_sub(unavailable));
+        let more = candidates.into_iter().take(max.saturating_sub(unavailable));
         unavailable_old.extend(more);
         DaemonSetPlan {
             delete: unavailable_old,
@@ -102,7 +102,7 @@ impl ObservedDaemonSet<'_> {
 
     /// Creates new pods beside old ones within maxSurge; old ones are deleted when the new ones are available.
     // upstream: pkg/controller/daemon/update.go rollingUpdate
-    fn update_with_max_surge(&self, most: usize, desired: usize) -> DaemonSetPlan {
+    fn update_with_max_surge(&self, max: usize, desired: usize) -> DaemonSetPlan {
         let mut plan = DaemonSetPlan::default();
         let mut candidates = Vec::new();
         let mut on_ineligible_nodes = Vec::new();
@@ -130,7 +130,7 @@ impl ObservedDaemonSet<'_> {
         // Pods on nodes that should no longer run one are deleted when enough others are available.
         let spare = available.saturating_sub(desired);
         plan.delete.extend(on_ineligible_nodes.into_iter().take(spare));
-        let more = candidates.into_iter().take(most.saturating_sub(surge));
+        let more = candidates.into_iter().take(max.saturating_sub(surge));
         plan.make.extend(more);
         plan
     }

@@ -115,8 +115,8 @@ impl DesiredReplicaSet {
 
     /// Sets the annotations desired-replicas and max-replicas.
     // upstream: pkg/controller/deployment/util/deployment_util.go SetReplicasAnnotations
-    pub(super) fn set_replicas_annotations(&mut self, desired: i32, most: i32) {
-        for (name, count) in [(DESIRED_REPLICAS, desired), (MAX_REPLICAS, most)] {
+    pub(super) fn set_replicas_annotations(&mut self, desired: i32, max: i32) {
+        for (name, count) in [(DESIRED_REPLICAS, desired), (MAX_REPLICAS, max)] {
             self.annotations.insert(name.into(), count.to_string().into());
         }
     }

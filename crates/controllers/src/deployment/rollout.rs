@@ -106,8 +106,8 @@ impl Rollout<'_> {
 
     fn set_replicas_annotations(&mut self, set: usize) {
         let wanted = self.desired_replicas();
-        let most = self.max_replicas();
-        self.sets[set].set_replicas_annotations(wanted, most);
+        let max = self.max_replicas();
+        self.sets[set].set_replicas_annotations(wanted, max);
     }
 
     /// Desired replicas of the new ReplicaSet.
@@ -289,7 +289,7 @@ impl Rollout<'_> {
         if self.desired_replicas() == 0 {
             return -set.replicas;
         }
-        let before = set.max_replicas().filter(|most| *most > 0);
+        let before = set.max_replicas().filter(|max| *max > 0);
         let before = before.unwrap_or(self.deployment.status.replicas);
         if before == 0 {
             return 0;
@@ -332,8 +332,8 @@ mod tests {
                 "status": {"replicas": replicas, "availableReplicas": available},
             });
             let mut set = DesiredReplicaSet::from_existing(Arc::new(serde_json::from_value(set).unwrap()));
-            if let Some((desired, most)) = before {
-                set.set_replicas_annotations(desired, most);
+            if let Some((desired, max)) = before {
+                set.set_replicas_annotations(desired, max);
             }
             set
         });

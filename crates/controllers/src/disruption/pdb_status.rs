@@ -54,12 +54,12 @@ impl ExpectedPodCount {
             healthy,
         };
         match (&spec.max_unavailable, &spec.min_available) {
-            (Some(most), _) => of_scale(scale.saturating_sub(most.of(scale, true)).max(0)),
-            (None, Some(IntOrPercent::Int(least))) => ExpectedPodCount {
+            (Some(max), _) => of_scale(scale.saturating_sub(max.of(scale, true)).max(0)),
+            (None, Some(IntOrPercent::Int(min))) => ExpectedPodCount {
                 expected: i32::try_from(pods).unwrap_or(i32::MAX),
-                healthy: *least,
+                healthy: *min,
             },
-            (None, Some(least)) => of_scale(least.of(scale, true)),
+            (None, Some(min)) => of_scale(min.of(scale, true)),
             (None, None) => ExpectedPodCount {
                 expected: 0,
                 healthy: 0,

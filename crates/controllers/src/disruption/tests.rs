@@ -98,11 +98,11 @@ const STORY: Scenario = Scenario {
         }
     },
     end: |cluster| {
-        let least = reported_status(cluster, "least")?;
-        let most = reported_status(cluster, "most")?;
+        let min = reported_status(cluster, "least")?;
+        let max = reported_status(cluster, "most")?;
         let is_done =
             reports_counts(cluster, "least", [2, 2, 2, 0]).and(reports_counts(cluster, "most", [2, 2, 4, 0]));
-        is_done.map(|()| json!([least, most]))
+        is_done.map(|()| json!([min, max]))
     },
 };
 

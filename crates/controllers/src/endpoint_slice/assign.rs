@@ -30,7 +30,7 @@ pub(super) fn assign_endpoints(
     slices: &[Arc<EndpointSlice>],
     mut desired: EndpointSet,
     is_outdated: impl Fn(&EndpointSlice) -> bool,
-    most: usize,
+    max: usize,
 ) -> SliceAssignment {
     let mut assignment = SliceAssignment::default();
     for slice in slices {
@@ -55,18 +55,18 @@ pub(super) fn assign_endpoints(
         .changed
         .sort_by_key(|(_, endpoints)| std::cmp::Reverse(endpoints.len()));
     for (_, endpoints) in &mut assignment.changed {
-        endpoints.extend(take(most.saturating_sub(endpoints.len())));
+        endpoints.extend(take(max.saturating_sub(endpoints.len())));
     }
     let mut left = take(usize::MAX);
     while !left.is_empty() {
-        match slice_to_fill(&assignment.same, left.len(), most) {
+        match slice_to_fill(&assignment.same, left.len(), max) {
             Some(position) => {
                 let slice = assignment.same.remove(position);
                 let mut endpoints = slice.endpoints.clone();
                 endpoints.append(&mut left);
                 assignment.changed.push((slice, endpoints));
             }
-            None => assignment.new.push(left.drain(..left.len().min(most)).collect()),
+            None => assignment.new.push(left.drain(..left.len().min(max)).collect()),
         }
     }
     assignment
@@ -91,11 +91,11 @@ fn retain_desired(slice: &EndpointSlice, desired: &mut EndpointSet) -> (Vec<Endp
 
 /// The slice with the least free capacity with capacity for `more` endpoints; `None` if there is none.
 // upstream: staging/src/k8s.io/endpointslice/utils.go getSliceToFill
-fn slice_to_fill(slices: &[Arc<EndpointSlice>], more: usize, most: usize) -> Option<usize> {
-    if more >= most {
+fn slice_to_fill(slices: &[Arc<EndpointSlice>], more: usize, max: usize) -> Option<usize> {
+    if more >= max {
         return None;
     }
-    let capacity = |slice: &EndpointSlice| most.checked_sub(slice.endpoints.len() + more);
+    let capacity = |slice: &EndpointSlice| max.checked_sub(slice.endpoints.len() + more);
     let capacities = slices.iter().enumerate();
     let capacities = capacities.filter_map(|(position, slice)| Some((capacity(slice)?, position)));
     capacities.min().map(|(_, position)| position)

@@ -25,7 +25,7 @@ pub(super) struct ZoneCpu(BTreeMap<Box<str>, i128>);
 
 /// Endpoints of a zone.
 struct ZoneAllocation {
-    most: i128,
+    max: i128,
     /// The desired number, in fractions.
     desired: i128,
 }
@@ -72,17 +72,17 @@ impl ZoneCpu {
             return Err(format!("{why} ({endpoints} endpoints, {count} zones)"));
         }
         // overloadThreshold: an endpoint may get 20 percent more than its share.
-        let least = |processors: i128| (processors * endpoints * 5 + whole * 6 - 1) / (whole * 6);
-        let spare = endpoints - self.0.values().copied().map(least).sum::<i128>();
+        let min = |processors: i128| (processors * endpoints * 5 + whole * 6 - 1) / (whole * 6);
+        let spare = endpoints - self.0.values().copied().map(min).sum::<i128>();
         if spare < 0 {
             let why = "Unable to allocate minimum required endpoints to each zone without exceeding overload threshold";
             return Err(format!("{why} ({endpoints} endpoints, {count} zones)"));
         }
         let zones = self.0.iter().map(|(zone, processors)| {
-            let least = least(*processors);
+            let min = min(*processors);
             let allocation = ZoneAllocation {
-                most: least + spare,
-                desired: (processors * endpoints).max(least * whole),
+                max: min + spare,
+                desired: (processors * endpoints).max(min * whole),
             };
             (&**zone, allocation)
         });
@@ -176,7 +176,7 @@ fn hinted(
         let before = counts.get(zone).copied().unwrap_or_default();
         allocations
             .get(zone)
-            .is_some_and(|allocation| before + count <= allocation.most)
+            .is_some_and(|allocation| before + count <= allocation.max)
     };
     let do_all_fit = hinted.iter().all(|(zone, count)| fits(zone, *count));
     do_all_fit.then_some(hinted)
@@ -222,8 +222,8 @@ fn giving_and_receiving_zones(
 /// The zone with the highest count, if any is positive.
 // upstream: staging/src/k8s.io/endpointslice/topologycache/utils.go getMost
 fn zone_with_most<'z, 'm>(zones: &'m mut BTreeMap<&'z str, i128>) -> Option<(&'z str, &'m mut i128)> {
-    let most = zones.iter_mut().max_by_key(|(_, parts)| **parts);
-    most.map(|(zone, parts)| (*zone, parts))
+    let max = zones.iter_mut().max_by_key(|(_, parts)| **parts);
+    max.map(|(zone, parts)| (*zone, parts))
         .filter(|(_, parts)| **parts > 0)
 }
 

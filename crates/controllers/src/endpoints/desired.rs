@@ -128,25 +128,25 @@ fn address_of(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
     })
 }
 
-/// Removes addresses beyond `most`, unready ones first, proportionally from each subset. Returns whether there were any.
+/// Removes addresses beyond `max`, unready ones first, proportionally from each subset. Returns whether there were any.
 // upstream: pkg/controller/endpoint/endpoints_controller.go truncateEndpoints, addressSubset
-fn truncate(subsets: &mut [Subset], most: usize) -> bool {
+fn truncate(subsets: &mut [Subset], max: usize) -> bool {
     let ready: usize = subsets.iter().map(|subset| subset.addresses.len()).sum();
     let other: usize = subsets
         .iter()
         .map(|subset| subset.not_ready_addresses.len())
         .sum();
-    if ready + other <= most {
+    if ready + other <= max {
         return false;
     }
-    let (capacity, total) = if ready > most {
-        (most, ready)
+    let (capacity, total) = if ready > max {
+        (max, ready)
     } else {
-        (most - ready, other)
+        (max - ready, other)
     };
     let mut left = capacity;
     for subset in subsets {
-        let list = if ready > most {
+        let list = if ready > max {
             subset.not_ready_addresses.clear();
             &mut subset.addresses
         } else {

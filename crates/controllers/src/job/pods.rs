@@ -61,7 +61,7 @@ impl Job {
 
     /// The podFailurePolicy action for a failed pod.
     pub(super) fn failure_policy_match(&self, pod: &Pod) -> FailurePolicyMatch {
-        FailurePolicyMatch::of(self.spec.pod_failure_policy.as_ref(), pod)
+        FailurePolicyMatch::match_pod(self.spec.pod_failure_policy.as_ref(), pod)
     }
 
     /// Whether a failed pod fails its index (backoffLimitPerIndex or rule FailIndex).
@@ -149,13 +149,13 @@ fn deletion_order(one: &Pod, other: &Pod) -> Ordering {
         let status = &pod.status;
         let stay = status.init_container_statuses.iter();
         let stay = stay.filter(|status| pod.is_sidecar(&status.name));
-        let most = |restarts: Option<u32>| restarts.unwrap_or(0);
+        let max = |restarts: Option<u32>| restarts.unwrap_or(0);
         let regular = status
             .container_statuses
             .iter()
             .map(|status| status.restart_count)
             .max();
-        (most(regular), most(stay.map(|status| status.restart_count).max()))
+        (max(regular), max(stay.map(|status| status.restart_count).max()))
     };
     // Unknown times before known ones, later ones before earlier ones.
     let later_first = |one: Option<_>, other: Option<_>| match (one, other) {

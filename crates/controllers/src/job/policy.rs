@@ -17,7 +17,7 @@ pub(super) struct FailurePolicyMatch {
 impl FailurePolicyMatch {
     /// Matches a failed pod against a policy.
     // upstream: pkg/controller/job/pod_failure_policy.go matchPodFailurePolicy
-    pub(super) fn of(policy: Option<&FailurePolicy>, pod: &Pod) -> Self {
+    pub(super) fn match_pod(policy: Option<&FailurePolicy>, pod: &Pod) -> Self {
         let rules = policy.map(|policy| &*policy.rules).unwrap_or_default();
         let namespace = &pod.metadata.namespace;
         let name = &pod.metadata.name;
@@ -157,11 +157,11 @@ mod tests {
             let pod = json!({"metadata": {"namespace": "shop", "name": "p"}, "status": status});
             let pod: Pod = serde_json::from_value(pod).unwrap();
             assert_eq!(
-                FailurePolicyMatch::of(Some(&policy), &pod),
+                FailurePolicyMatch::match_pod(Some(&policy), &pod),
                 FailurePolicyMatch { action, message }
             );
         }
-        assert!(FailurePolicyMatch::of(None, &Pod::default()).counts());
+        assert!(FailurePolicyMatch::match_pod(None, &Pod::default()).counts());
     }
 
     #[test]

@@ -203,8 +203,8 @@ impl<'a> JobSnapshot<'a> {
                 .chain(&status.container_statuses)
         });
         let restarts: u64 = statuses.map(|status| u64::from(status.restart_count)).sum();
-        let most = u64::from(limit.max(0).unsigned_abs());
-        if self.failed > limit || restarts > 0 && restarts >= most {
+        let max = u64::from(limit.max(0).unsigned_abs());
+        if self.failed > limit || restarts > 0 && restarts >= max {
             let message = "Job has reached the specified backoff limit";
             return Some(JobEnd::failure("BackoffLimitExceeded", message));
         }
@@ -261,7 +261,7 @@ impl<'a> JobSnapshot<'a> {
 fn failed_indexes_end(job: &Job, done: &Indexes, failed_indexes: &Indexes) -> Option<JobEnd> {
     let failed = failed_indexes.count();
     let completions = job.spec.completions.unwrap_or(0);
-    if job.spec.max_failed_indexes.is_some_and(|most| failed > most) {
+    if job.spec.max_failed_indexes.is_some_and(|max| failed > max) {
         let message = "Job has exceeded the specified maximal number of failed indexes";
         return Some(JobEnd::failure("MaxFailedIndexesExceeded", message));
     }

@@ -274,7 +274,7 @@ impl HorizontalPodAutoscalerController {
         };
         let bounds = ReplicaBounds {
             min_replicas,
-            most: spec.max_replicas,
+            max_replicas: spec.max_replicas,
         };
         let behavior = spec.behavior.as_ref();
         let now = self.clock.now();
@@ -324,7 +324,7 @@ impl HorizontalPodAutoscalerController {
         };
         let mut statuses = Vec::new();
         let mut failures = Vec::new();
-        let mut most: Option<(i32, String)> = None;
+        let mut best_proposal: Option<(i32, String)> = None;
         for spec in specs {
             let begun = Instant::now();
             let answer = question.evaluate(spec).await;
@@ -343,11 +343,11 @@ impl HorizontalPodAutoscalerController {
                     status,
                 }) => {
                     statuses.push(status);
-                    if most
+                    if best_proposal
                         .as_ref()
-                        .is_none_or(|(most, _)| *most == 0 || replicas > *most)
+                        .is_none_or(|(max, _)| *max == 0 || replicas > *max)
                     {
-                        most = Some((replicas, name));
+                        best_proposal = Some((replicas, name));
                     }
                 }
                 Err(failure) => {
@@ -357,7 +357,7 @@ impl HorizontalPodAutoscalerController {
                 }
             }
         }
-        let (replicas, name) = most.unwrap_or_default();
+        let (replicas, name) = best_proposal.unwrap_or_default();
         let Some(MetricError {
             reason,
             error_text,

@@ -16,18 +16,18 @@ const SCALE_UP_LIMIT_MINIMUM: i32 = 4;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ScaleHistory {
     /// Recommendations with their time.
-    recommendation: Vec<(Timestamp, i32)>,
+    recommendations: Vec<(Timestamp, i32)>,
     /// Replicas added, with their time.
     added: Vec<(Timestamp, i32)>,
     /// Replicas removed, with their time.
     removed: Vec<(Timestamp, i32)>,
 }
 
-/// minReplicas and maxReplicas.
+/// `minReplicas` and `maxReplicas` of the autoscaler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReplicaBounds {
     pub(super) min_replicas: i32,
-    pub(super) most: i32,
+    pub(super) max_replicas: i32,
 }
 
 /// The normalized recommendation, and why.
@@ -50,12 +50,12 @@ struct ScalingRules {
     select: SelectPolicy,
 }
 
-/// selectPolicy.
+/// `selectPolicy` of scaling rules.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SelectPolicy {
-    /// Max: the policy that allows most.
+    /// The policy that allows the largest change.
     Max,
-    /// Min: the policy that allows least.
+    /// The policy that allows the smallest change.
     Min,
     Disabled,
 }
@@ -96,8 +96,8 @@ impl ScaleHistory {
     /// The initial replica count counts as a recommendation: the target is not scaled down because the controller has just started.
     // upstream: pkg/controller/podautoscaler/horizontal.go recordInitialRecommendation
     pub(super) fn record_initial_recommendation(&mut self, current: i32, now: Timestamp) {
-        if self.recommendation.is_empty() {
-            self.recommendation.push((now, current));
+        if self.recommendations.is_empty() {
+            self.recommendations.push((now, current));
         }
     }
 
@@ -107,32 +107,34 @@ impl ScaleHistory {
         &mut self,
         behavior: Option<&HorizontalPodAutoscalerBehavior>,
         current: i32,
-        advised: i32,
+        recommendation: i32,
         bounds: ReplicaBounds,
         now: Timestamp,
     ) -> NormalizedReplicas {
         let Some(behavior) = behavior else {
-            return self.normalize_without_behavior(current, advised, bounds, now);
+            return self.normalize_without_behavior(current, recommendation, bounds, now);
         };
         let up = ScalingRules::up(behavior.scale_up.as_ref());
         let down = ScalingRules::down(behavior.scale_down.as_ref());
-        let lowest = self.recommendations_since(now, up.window).fold(advised, i32::min);
+        let lowest = self
+            .recommendations_since(now, up.window)
+            .fold(recommendation, i32::min);
         let highest = self
             .recommendations_since(now, down.window)
-            .fold(advised, i32::max);
+            .fold(recommendation, i32::max);
         // Current replicas, raised to the minimum of the scale-up window, lowered to the maximum of the scale-down window.
-        let stable = current.max(lowest).min(highest);
-        self.store_recommendation(advised, up.window.max(down.window), now);
-        let able = match stable {
-            _ if stable == advised => READY,
-            _ if advised >= current => UP_STABILIZED,
+        let stabilized = current.max(lowest).min(highest);
+        self.store_recommendation(recommendation, up.window.max(down.window), now);
+        let able = match stabilized {
+            _ if stabilized == recommendation => READY,
+            _ if recommendation >= current => UP_STABILIZED,
             _ => DOWN_STABILIZED,
         };
-        let (replicas, limit) = self.limit(&up, &down, current, stable, bounds, now);
+        let (replicas, limit) = self.limit(&up, &down, current, stabilized, bounds, now);
         NormalizedReplicas {
             replicas,
             able,
-            is_limited: replicas != stable,
+            is_limited: replicas != stabilized,
             limit,
         }
     }
@@ -143,33 +145,37 @@ impl ScaleHistory {
     fn normalize_without_behavior(
         &mut self,
         current: i32,
-        advised: i32,
+        recommendation: i32,
         bounds: ReplicaBounds,
         now: Timestamp,
     ) -> NormalizedReplicas {
         let cutoff = now - SignedDuration::from_secs(i64::from(STABILIZATION_WINDOW));
-        let recent = self.recommendation.iter().filter(|(at, _)| *at >= cutoff);
-        let stable = recent
-            .map(|(_, recommendation)| *recommendation)
-            .fold(advised, i32::max);
-        self.store_recommendation(advised, STABILIZATION_WINDOW, now);
+        let recent = self.recommendations.iter().filter(|(at, _)| *at >= cutoff);
+        let stabilized = recent
+            .map(|(_, recent_recommendation)| *recent_recommendation)
+            .fold(recommendation, i32::max);
+        self.store_recommendation(recommendation, STABILIZATION_WINDOW, now);
         let rate = current.saturating_mul(2).max(SCALE_UP_LIMIT_MINIMUM);
-        let (most, limit) = if bounds.most > rate {
+        let (max_replicas, limit) = if bounds.max_replicas > rate {
             (rate, TOO_FAST_UP)
         } else {
-            (bounds.most, TOO_MANY)
+            (bounds.max_replicas, TOO_MANY)
         };
-        let (replicas, limit) = if stable < bounds.min_replicas {
+        let (replicas, limit) = if stabilized < bounds.min_replicas {
             (bounds.min_replicas, TOO_FEW)
-        } else if stable > most {
-            (most, limit)
+        } else if stabilized > max_replicas {
+            (max_replicas, limit)
         } else {
-            (stable, WITHIN)
+            (stabilized, WITHIN)
         };
         NormalizedReplicas {
             replicas,
-            able: if stable == advised { READY } else { DOWN_STABILIZED },
-            is_limited: replicas != stable,
+            able: if stabilized == recommendation {
+                READY
+            } else {
+                DOWN_STABILIZED
+            },
+            is_limited: replicas != stabilized,
             limit,
         }
     }
@@ -180,23 +186,23 @@ impl ScaleHistory {
         up: &ScalingRules,
         down: &ScalingRules,
         current: i32,
-        stable: i32,
+        stabilized: i32,
         bounds: ReplicaBounds,
         now: Timestamp,
     ) -> (i32, (&'static str, &'static str)) {
-        if stable > current {
+        if stabilized > current {
             let rate = self
                 .policy_limit(up, ScaleDirection::Up, current, now)
                 .max(current);
-            let (most, limit) = if bounds.most > rate {
+            let (max_replicas, limit) = if bounds.max_replicas > rate {
                 (rate, TOO_FAST_UP)
             } else {
-                (bounds.most, TOO_MANY)
+                (bounds.max_replicas, TOO_MANY)
             };
-            if stable > most {
-                return (most, limit);
+            if stabilized > max_replicas {
+                return (max_replicas, limit);
             }
-        } else if stable < current {
+        } else if stabilized < current {
             let rate = self
                 .policy_limit(down, ScaleDirection::Down, current, now)
                 .min(current);
@@ -205,11 +211,11 @@ impl ScaleHistory {
             } else {
                 (bounds.min_replicas, TOO_FEW)
             };
-            if stable < min_replicas {
+            if stabilized < min_replicas {
                 return (min_replicas, limit);
             }
         }
-        (stable, WITHIN)
+        (stabilized, WITHIN)
     }
 
     /// The limit of the policies of a direction.
@@ -280,13 +286,13 @@ impl ScaleHistory {
     /// Recommendations within a window.
     fn recommendations_since(&self, now: Timestamp, window: i32) -> impl Iterator<Item = i32> {
         let cutoff = now - SignedDuration::from_secs(i64::from(window));
-        let recent = self.recommendation.iter().filter(move |(at, _)| *at > cutoff);
+        let recent = self.recommendations.iter().filter(move |(at, _)| *at > cutoff);
         recent.map(|(_, recommendation)| *recommendation)
     }
 
-    fn store_recommendation(&mut self, advised: i32, window: i32, now: Timestamp) {
-        forget(&mut self.recommendation, window, now);
-        self.recommendation.push((now, advised));
+    fn store_recommendation(&mut self, recommendation: i32, window: i32, now: Timestamp) {
+        forget(&mut self.recommendations, window, now);
+        self.recommendations.push((now, recommendation));
     }
 }
 
@@ -328,14 +334,14 @@ impl ScalingRules {
             value: *value,
             period_seconds: 15,
         };
-        let own = rules.and_then(|rules| rules.policies.clone());
+        let custom_policies = rules.and_then(|rules| rules.policies.clone());
         let select = rules.and_then(|rules| rules.select_policy.as_deref());
         ScalingRules {
             window: rules
                 .and_then(|rules| rules.stabilization_window_seconds)
                 .unwrap_or(window),
-            policies: own
-                .filter(|own| !own.is_empty())
+            policies: custom_policies
+                .filter(|policies| !policies.is_empty())
                 .unwrap_or_else(|| policies.iter().map(usual).collect()),
             select: match select {
                 Some("Disabled") => SelectPolicy::Disabled,
@@ -354,7 +360,7 @@ mod tests {
 
     const BOUNDS: ReplicaBounds = ReplicaBounds {
         min_replicas: 1,
-        most: 20,
+        max_replicas: 20,
     };
 
     fn at(second: i64) -> Timestamp {

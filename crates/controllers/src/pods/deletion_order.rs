@@ -17,9 +17,9 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// The `count` pods to delete. `related` are the pods whose spread over nodes counts: those of all sets with the same owner,
 /// `pods` included.
 // upstream: pkg/controller/replicaset/replica_set.go getPodsToDelete, getPodsRankedByRelatedPodsOnSameNode
-pub fn pods_to_delete<'k>(
+pub fn pods_to_delete<'r>(
     mut pods: Vec<Arc<Pod>>,
-    related: impl IntoIterator<Item = &'k Arc<Pod>>,
+    related: impl IntoIterator<Item = &'r Arc<Pod>>,
     count: usize,
     now: Timestamp,
 ) -> Vec<Arc<Pod>> {
@@ -39,7 +39,7 @@ pub fn pods_to_delete<'k>(
                 }
             }
         }
-        // Nodes that the kin do not name have none of them.
+        // A node without an entry runs no related pod.
         pods.sort_by_cached_key(|pod| {
             let related_on_node = pods_per_node.get(&*pod.spec.node_name).copied().unwrap_or(0);
             deletion_rank(pod, related_on_node, &first_uid_by_ready_time, now)
@@ -72,8 +72,8 @@ fn deletion_rank(
         PodPhase::Running => 2,
         PodPhase::Pending | PodPhase::Succeeded | PodPhase::Failed => 0,
     };
-    // Pods of nearly the same age are in the order of their uids, but those that became ready in the same moment are
-    // compared further: as a group they are where the first of them is.
+    // Pods that have been ready for nearly the same time are ordered by UID. Pods with exactly the same ready time form a group: its
+    // position is that of its lowest UID, and the following criteria decide within the group.
     let since = pod.ready_since();
     let group = since
         .and_then(|since| first_uid_by_ready_time.get(&since))
@@ -103,7 +103,7 @@ fn log_age(then: Timestamp, now: Timestamp) -> i32 {
     age.checked_ilog2().map_or(-1, u32::cast_signed)
 }
 
-/// The most restarts of one container; of one that began before the others and runs on if `sidecars`.
+/// The highest restart count of the containers; of the sidecars (restartable init containers) if `sidecars`.
 // upstream: pkg/controller/controller_utils.go maxContainerRestarts, compareMaxContainerRestarts
 fn restarts(pod: &Pod, sidecars: bool) -> u32 {
     let containers = if sidecars {
@@ -163,7 +163,7 @@ mod tests {
 
     fn order(pods: &[Arc<Pod>], related: &[Arc<Pod>]) -> Vec<String> {
         let now = NOW.parse().unwrap();
-        // Asking for all but one is asking for the order.
+        // Deleting all pods but one shows the whole order.
         let chosen = pods_to_delete(pods.to_vec(), related, pods.len() - 1, now);
         chosen.iter().map(|pod| pod.metadata.uid.to_string()).collect()
     }

@@ -154,14 +154,14 @@ impl EndpointSliceWriter<'_> {
                 Ok(written) => self.wrote(&written),
                 // The namespace is terminating: nothing to retry.
                 Err(error) if is_namespace_terminating(&error) => return Ok(()),
-                Err(error) => return Err(self.undone("create EndpointSlice", error)),
+                Err(error) => return Err(self.write_error("create EndpointSlice", error)),
             }
         }
         for (slice, desired) in &changes.update {
             let updated = self.update(slice, desired).await;
             let name = &slice.metadata.name;
             let updated =
-                updated.map_err(|error| self.undone(&format!("update {name} EndpointSlice"), error))?;
+                updated.map_err(|error| self.write_error(&format!("update {name} EndpointSlice"), error))?;
             self.wrote(&updated);
         }
         for slice in &changes.delete {
@@ -181,7 +181,7 @@ impl EndpointSliceWriter<'_> {
         {
             // Another slice has the name: this one is already deleted.
             Err(error) if !has_status_code(&error, 409) => {
-                Err(self.undone(&format!("delete {} EndpointSlice", meta.name), error))
+                Err(self.write_error(&format!("delete {} EndpointSlice", meta.name), error))
             }
             _ => Ok(()),
         }
@@ -230,7 +230,7 @@ impl EndpointSliceWriter<'_> {
             .record_write(self.slices, &written.metadata.resource_version);
     }
 
-    fn undone(&self, what: &str, source: kube::Error) -> EndpointSliceWriteError {
+    fn write_error(&self, what: &str, source: kube::Error) -> EndpointSliceWriteError {
         let message = format!("failed to {what} for {}: {}", self.whose, error_message(&source));
         EndpointSliceWriteError { message, source }
     }

@@ -372,11 +372,11 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
     fn pods_to_update(&self, wanted: &BTreeMap<i32, Arc<Pod>>) -> Vec<Arc<Pod>> {
         let bounds = self.set.spec.update_strategy.rolling_update.as_ref();
         let partition = bounds.map_or(0, |bounds| bounds.partition);
-        let most = bounds.and_then(|bounds| bounds.max_unavailable.clone());
-        let most = most
+        let max = bounds.and_then(|bounds| bounds.max_unavailable.clone());
+        let max = max
             .unwrap_or(IntOrPercent::Int(1))
             .of(self.set.spec.replicas, false);
-        let most = usize::try_from(most).unwrap_or(0).max(1);
+        let max = usize::try_from(max).unwrap_or(0).max(1);
         let is_available = |pod: &&Arc<Pod>| !self.is_unavailable(pod);
         let replicas = usize::try_from(self.set.spec.replicas).unwrap_or(0);
         let unavailable = replicas - wanted.values().filter(is_available).count();
@@ -385,7 +385,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
             .rev()
             .map(|(_, pod)| pod)
             .filter(|pod| self.is_old_revision(pod) && !pod.metadata.is_terminating());
-        let budget = most.saturating_sub(unavailable);
+        let budget = max.saturating_sub(unavailable);
         if self.is_ordered() {
             return old.take(budget).cloned().collect();
         }

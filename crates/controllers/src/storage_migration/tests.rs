@@ -130,7 +130,7 @@ async fn rewrites_each_object_once() {
 async fn reports_failed_migrations() {
     let cluster = TestCluster::new();
     objects(&cluster, &CONFIG_MAPS, 2);
-    migration(&cluster, "unknown", "nowhere.example", "things");
+    migration(&cluster, "unknown", "nowhere.example", "widgets");
     migration(&cluster, "refused", "", "configmaps");
     cluster.api.faults().on(
         RequestMatcher::verb("patch").resource("configmaps"),

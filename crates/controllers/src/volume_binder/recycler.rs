@@ -136,7 +136,7 @@ impl PersistentVolumeController {
 // upstream: pkg/volume/util/recyclerclient/recycler_client.go RecycleVolumeByWatchingPodUntilCompletion
 fn recycler_pod(volume: &PersistentVolume, spec: &Value, name: &str) -> Value {
     let gibibytes = volume.spec.capacity.amount().value() >> 30;
-    let (source, least) = if volume.spec.host_path.is_some() {
+    let (source, min) = if volume.spec.host_path.is_some() {
         (
             json!({"name": "vol", "hostPath": {"path": spec["hostPath"]["path"]}}),
             60,
@@ -146,7 +146,7 @@ fn recycler_pod(volume: &PersistentVolume, spec: &Value, name: &str) -> Value {
         (json!({"name": "vol", "nfs": nfs}), 300)
     };
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": {
-        "activeDeadlineSeconds": least.max(gibibytes * SECONDS_PER_GIBIBYTE),
+        "activeDeadlineSeconds": min.max(gibibytes * SECONDS_PER_GIBIBYTE),
         "restartPolicy": "Never",
         "volumes": [source],
         "containers": [{"name": "pv-recycler", "image": IMAGE, "command": ["/bin/sh"], "args": ["-c", SCRIPT],

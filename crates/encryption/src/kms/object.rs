@@ -9,9 +9,9 @@ pub(super) const AES_GCM_KEY: i32 = 0;
 /// The plaintext of `encrypted_dek_source` is a seed: keys are derived of it with HKDF, with the first 32 bytes of the data.
 pub(super) const HKDF_SEED: i32 = 1;
 
-const MOST_KEY_ID: usize = 1024;
-const MOST_DEK_SOURCE: usize = 1024;
-const MOST_ANNOTATIONS: usize = 32 * 1024;
+const MAX_KEY_ID: usize = 1024;
+const MAX_DEK_SOURCE: usize = 1024;
+const MAX_ANNOTATIONS: usize = 32 * 1024;
 
 /// A value that was encrypted with a DEK.
 #[derive(Clone, PartialEq, Eq, Message)]
@@ -85,17 +85,17 @@ impl DekSource {
         if length == 0 {
             return Err("encrypted DEK source is empty".to_owned());
         }
-        if length > MOST_DEK_SOURCE {
+        if length > MAX_DEK_SOURCE {
             return Err(format!(
-                "encrypted DEK source is {length} bytes, which exceeds the max size of {MOST_DEK_SOURCE}"
+                "encrypted DEK source is {length} bytes, which exceeds the max size of {MAX_DEK_SOURCE}"
             ));
         }
         validate_key_id(&self.key_id)?;
         let annotations = self.annotations.iter();
         let length: usize = annotations.map(|(key, value)| key.len() + value.len()).sum();
-        if length > MOST_ANNOTATIONS {
+        if length > MAX_ANNOTATIONS {
             return Err(format!(
-                "total size of annotations is {length}, which exceeds the max size of {MOST_ANNOTATIONS}"
+                "total size of annotations is {length}, which exceeds the max size of {MAX_ANNOTATIONS}"
             ));
         }
         Ok(())
@@ -106,8 +106,8 @@ impl DekSource {
 pub(super) fn validate_key_id(key_id: &str) -> Result<(), String> {
     match key_id.len() {
         0 => Err("keyID is empty".to_owned()),
-        length if length > MOST_KEY_ID => Err(format!(
-            "keyID is {length} bytes, which exceeds the max size of {MOST_KEY_ID}"
+        length if length > MAX_KEY_ID => Err(format!(
+            "keyID is {length} bytes, which exceeds the max size of {MAX_KEY_ID}"
         )),
         _ => Ok(()),
     }

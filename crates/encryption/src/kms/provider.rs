@@ -27,7 +27,7 @@ const UNHEALTHY_INTERVAL: Duration = Duration::from_secs(10);
 /// For how long values are encrypted with the current DEK without a good status.
 const DEK_LIFETIME: Duration = Duration::from_mins(3);
 /// How many DEKs of the past are remembered.
-const MOST_DEKS: usize = 1000;
+const MAX_DEKS: usize = 1000;
 
 /// A plugin, and the keys that it has encrypted.
 pub(crate) struct KmsProvider {
@@ -134,7 +134,7 @@ impl KmsProvider {
 
     fn remember(&self, source: DekSource, dek: Arc<Dek>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST_DEKS {
+        if known.len() >= MAX_DEKS {
             known.clear();
         }
         known.insert(source, dek);

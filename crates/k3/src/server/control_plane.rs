@@ -41,8 +41,9 @@ use crate::{
     tls::ServerTls,
 };
 
-/// History kept for watches that start at an earlier revision, as upstream.
-const HISTORY: Duration = Duration::from_mins(5);
+/// How often the store is compacted, and so how long old revisions can at least be watched. The default of upstream's
+/// `--etcd-compaction-interval`.
+const COMPACTION_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Grace period in which controllers finish their current work.
 const GRACE: Duration = Duration::from_secs(5);
@@ -117,7 +118,7 @@ impl ControlPlane {
         let certificates = certificates.with_signing_key(signing_key.as_deref());
         let tls = ServerTls::new(&certificates).map_err(certificate_error)?;
         settings.authentication.certificates = Some(Arc::clone(&tls.clients));
-        let compactor = Compactor::start(Arc::clone(&store), HISTORY, Arc::new(SystemClock));
+        let compactor = Compactor::start(Arc::clone(&store), COMPACTION_INTERVAL, Arc::new(SystemClock));
         let config = api_config(&mut settings, &certificates, &listeners);
         tracing::debug!("starting the API server");
         let starting = Box::pin(Server::start(config, Arc::clone(&store)));

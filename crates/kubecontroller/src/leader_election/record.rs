@@ -97,11 +97,11 @@ pub(super) fn released(old: &Lease, now: Timestamp) -> Lease {
 /// A time after the one in the lease: a renewal that changes nothing would not be visible to other candidates.
 fn later(now: Timestamp, spec: &LeaseSpec) -> MicroTime {
     let microsecond = SignedDuration::from_micros(1);
-    let least = spec
+    let min = spec
         .renew_time
         .as_ref()
         .and_then(|last| last.0.checked_add(microsecond).ok());
-    MicroTime(least.map_or(now, |least| least.max(now)))
+    MicroTime(min.map_or(now, |min| min.max(now)))
 }
 
 /// Whole seconds, rounded up: other candidates may wait longer, but never shorter.

@@ -83,11 +83,11 @@ pub enum HandlerResult {
     Pending,
     /// Started, not ended.
     Doing,
-    /// Ended successfully.
+    /// Finished successfully.
     Succeeded,
-    /// Ended successfully, with a warning.
+    /// Finished successfully, with a warning.
     Warning,
-    /// Ended with an error.
+    /// Finished with an error.
     Failed,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `$$` is an escaped dollar sign: `$$(NAME)` expands to the literal `$(NAME)`. A reference without `)` and a single dollar sign
 //! are literals too.
-// The counterpart is `Expand` in third_party/forked/golang/expansion/expand.go.
+// The counterpart is `Expand` in `third_party/forked/golang/expansion/expand.go`.
 
 /// Expands references with the values that `value` returns. A reference without a value stays as it is.
 pub(crate) fn expand_with(text: &str, mut value: impl FnMut(&str) -> Option<String>) -> String {

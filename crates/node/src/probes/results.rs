@@ -60,7 +60,9 @@ impl ProbeResults {
         self.get(id, ProbeKind::Startup)
     }
 
-    /// Outcome of the liveness probe of a container. It is restarted on [`ProbeOutcome::Failure`].
+    /// Outcome of the liveness probe of a container. It is restarted on [`ProbeOutcome::Failure`]. The kubelet has one results
+    /// manager per probe (`livenessManager`, `readinessManager`, `startupManager`).
+    // upstream: pkg/kubelet/prober/results/results_manager.go Manager, Get
     pub fn liveness(&self, id: &ContainerId) -> Option<ProbeOutcome> {
         self.get(id, ProbeKind::Liveness)
     }

@@ -2,6 +2,10 @@
 //!
 //! It uses tokio's clock, so that tests with paused time do not wait; [`clock`] derives the wall clock from it.
 
+mod container;
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     net::{IpAddr, Ipv4Addr},
@@ -18,11 +22,12 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kubecontroller::Clock;
 use tokio::{sync::watch, time::Instant};
 
+use self::container::FakeContainer;
 use super::{
-    Container, ContainerExit, ContainerId, ContainerResources, ContainerSpec, ContainerState, ContainerStats,
-    ExecOutput, ExecSpec, FilesystemUsage, Image, LogLine, LogOptions, NamespaceMode, PodLifecycleEvent,
-    PortStream, ProcessStreams, PullSecret, Runtime, RuntimeError, RuntimeStatus, RuntimeVersion, Sandbox,
-    SandboxId, SandboxSpec, SandboxState,
+    Container, ContainerId, ContainerResources, ContainerSpec, ContainerState, ContainerStats, ExecOutput,
+    ExecSpec, FilesystemUsage, Image, LogLine, LogOptions, NamespaceMode, PodLifecycleEvent, PortStream,
+    ProcessStreams, PullSecret, Runtime, RuntimeError, RuntimeStatus, RuntimeVersion, Sandbox, SandboxId,
+    SandboxSpec, SandboxState,
 };
 
 /// What a container does after its start.
@@ -87,16 +92,6 @@ struct FakeState {
     counted: usize,
     next: u32,
     problems: Vec<String>,
-}
-
-/// A container and its program.
-struct FakeContainer {
-    container: Container,
-    spec: ContainerSpec,
-    program: FakeProgram,
-    /// When it exits by itself, and the exit code.
-    exits_at: Option<(Instant, i32)>,
-    grace: Option<Duration>,
 }
 
 /// Wall clock that follows tokio's clock from a fixed start.
@@ -423,35 +418,6 @@ impl FakeRuntime {
         entry
             .map(change)
             .ok_or_else(|| RuntimeError::NotFound(format!("no such container: {id}")))
-    }
-}
-
-impl FakeContainer {
-    fn name(&self) -> String {
-        let Container {
-            pod, name, attempt, ..
-        } = &self.container;
-        format!("{}/{name}#{attempt}", pod.name)
-    }
-
-    fn is_named(&self, pod: &str, container: &str) -> bool {
-        self.container.pod.name == pod && self.container.name == container
-    }
-
-    fn exit(&mut self, code: i32, at: Timestamp) {
-        let ContainerState::Running { started } = self.container.state else {
-            return;
-        };
-        self.exits_at = None;
-        let reason = if code == 0 { "Completed" } else { "Error" };
-        self.container.state = ContainerState::Exited(ContainerExit {
-            code,
-            signal: None,
-            started: Some(started),
-            finished: at,
-            reason: reason.to_owned(),
-            message: String::new(),
-        });
     }
 }
 
@@ -813,6 +779,3 @@ impl Runtime for FakeRuntime {
         })
     }
 }
-
-#[cfg(test)]
-mod tests;

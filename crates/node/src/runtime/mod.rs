@@ -180,9 +180,9 @@ pub trait Runtime: Send + Sync + 'static {
         options: &LogOptions,
     ) -> Result<BoxStream<'static, Result<LogLine, RuntimeError>>, RuntimeError>;
 
-    /// Rotates logs larger than `most` bytes, and keeps `keep` rotated files.
+    /// Rotates logs larger than `max` bytes, and keeps `keep` rotated files.
     // upstream: pkg/kubelet/logs/container_log_manager.go rotateLogs
-    async fn rotate_logs(&self, most: u64, keep: usize) -> Result<(), RuntimeError>;
+    async fn rotate_logs(&self, max: u64, keep: usize) -> Result<(), RuntimeError>;
 
     // --- Stats ---
 

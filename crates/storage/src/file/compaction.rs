@@ -22,12 +22,12 @@ pub(super) struct CompactionStep {
     pub(super) deletions: Vec<(Key, Revision)>,
 }
 
-/// Moves the compacted revision from `from` towards `upto`, by at most `most` records.
+/// Moves the compacted revision from `from` towards `upto`, by at most `max` records.
 pub(super) fn step(
     txn: &WriteTransaction,
     from: Revision,
     upto: Revision,
-    most: usize,
+    max: usize,
 ) -> Result<CompactionStep, EngineError> {
     let mut log = txn.open_table(LOG)?;
     let mut step = CompactionStep {
@@ -36,7 +36,7 @@ pub(super) fn step(
         deletions: Vec::new(),
     };
     let mut superseded = Vec::new();
-    for found in log.range(from.next().get()..=upto.get())?.take(most) {
+    for found in log.range(from.next().get()..=upto.get())?.take(max) {
         let (revision, stored) = found?;
         let record = LogRecord::read(Revision::new(revision.value()), stored.value())?;
         step.compacted = record.revision;

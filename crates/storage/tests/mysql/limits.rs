@@ -142,16 +142,16 @@ async fn limits_the_number_of_connections() {
             }
         });
     }
-    let mut most = 0;
+    let mut max = 0;
     while !reads.is_empty() {
-        most = most.max(number(&mut admin, CONNECTIONS).await);
+        max = max.max(number(&mut admin, CONNECTIONS).await);
         while let Some(read) = reads.try_join_next() {
             read.unwrap();
         }
     }
     // A connection that was closed may be seen until the server has noticed.
-    println!("at most {most} connections");
-    assert!((3..=8).contains(&most), "{most}");
+    println!("at most {max} connections");
+    assert!((3..=8).contains(&max), "{max}");
     eventually("idle connections are closed", async || {
         number(&mut admin, CONNECTIONS).await <= 3
     })

@@ -11,7 +11,7 @@ use super::{
 use crate::{apply::FieldSet, time::Time};
 
 /// How many entries of updates a record may hold.
-const MOST_UPDATERS: usize = 10;
+const MAX_UPDATERS: usize = 10;
 
 /// Who stands for all whose updates are long ago.
 const ANCIENT: &str = "ancient-changes";
@@ -20,18 +20,18 @@ const ANCIENT: &str = "ancient-changes";
 pub(super) fn cap(record: &mut Record<'_>) {
     let is_updater = |entry: &Entry<'_>| entry.identity.operation == Operation::Update;
     let mut count = record.entries.iter().filter(|entry| is_updater(entry)).count();
-    if count <= MOST_UPDATERS {
+    if count <= MAX_UPDATERS {
         return;
     }
     let (mut updaters, appliers): (Vec<_>, Vec<_>) = record.entries.drain(..).partition(is_updater);
     updaters.sort_by_cached_key(|entry| (entry.time.map_or(0, Time::unix_seconds), entry.identity.text()));
-    let mut kept: Vec<Entry<'_>> = Vec::with_capacity(MOST_UPDATERS);
+    let mut kept: Vec<Entry<'_>> = Vec::with_capacity(MAX_UPDATERS);
     // The sets that are merged into each of those kept. They are merged at once: there may be thousands.
-    let mut merged: Vec<Vec<FieldSet<'_>>> = Vec::with_capacity(MOST_UPDATERS);
+    let mut merged: Vec<Vec<FieldSet<'_>>> = Vec::with_capacity(MAX_UPDATERS);
     for entry in updaters {
         let bucket = kept
             .iter()
-            .position(|bucket| count > MOST_UPDATERS && bucket.api_version == entry.api_version);
+            .position(|bucket| count > MAX_UPDATERS && bucket.api_version == entry.api_version);
         if let Some(at) = bucket {
             let bucket = &mut kept[at];
             bucket.identity = ancient(entry.api_version.clone());

@@ -107,6 +107,7 @@ impl Conflicts {
 }
 
 impl fmt::Display for Conflicts {
+    // `update.rs` decides whether there are conflicts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.len();
         let mut text = String::new();

@@ -18,7 +18,7 @@ use crate::{
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// How much all annotations of an object may hold.
-const MOST_BYTES: usize = 256 * 1024;
+const MAX_BYTES: usize = 256 * 1024;
 
 /// What a client applied last and no other manager changed since. `None` if that is unknown.
 pub(super) fn own_fields(subject: &FieldManager<'_>, live: &Value) -> FieldSet<'static> {
@@ -65,7 +65,7 @@ pub(super) fn renew(object: &mut Value, configuration: &Value) {
         return;
     };
     annotations.insert(ANNOTATION.to_owned(), Value::String(text));
-    if size(annotations) > MOST_BYTES {
+    if size(annotations) > MAX_BYTES {
         annotations.remove(ANNOTATION);
     }
 }

@@ -120,7 +120,7 @@ fn elements<'p>(path: &[&'p str]) -> Vec<PathElement<'p>> {
     path.iter().map(|name| PathElement::field(*name)).collect()
 }
 
-/// VersionConverter apart, for the two sides name them differently.
+/// Compares two managers without their API version: a scale and its object have different ones.
 fn same_manager(left: &Entry<'_>, right: &Entry<'_>) -> bool {
     let left = &left.identity;
     let right = &right.identity;

@@ -19,22 +19,22 @@ const MAX_NAME: u64 = 253;
 #[derive(Clone, Debug)]
 pub(crate) struct DeclaredType {
     pub(crate) decl: DeclType,
-    pub(crate) least: u64,
+    pub(crate) min: u64,
 }
 
 // --- DeclaredType ---
 
 impl DeclaredType {
-    fn new(shape: Shape, max: u64, least: u64) -> DeclaredType {
+    fn new(shape: Shape, max: u64, min: u64) -> DeclaredType {
         DeclaredType {
             decl: DeclType::new(shape, max),
-            least,
+            min,
         }
     }
 
     /// How often such a value can be in a request.
-    pub(crate) fn most(&self) -> u64 {
-        MAX_REQUEST / (self.least + 1)
+    pub(crate) fn max(&self) -> u64 {
+        MAX_REQUEST / (self.min + 1)
     }
 }
 
@@ -56,8 +56,8 @@ pub(crate) fn declare(node: &Node, root: bool) -> Option<DeclaredType> {
         Kind::Array => {
             let items = node.items()?;
             let items = declare(items, items.has_flag(SchemaFlag::Embedded))?;
-            let most = size(bounds.and_then(|bounds| bounds.max_items));
-            let most = most.unwrap_or((MAX_REQUEST - 2) / (items.least + 1));
+            let max = size(bounds.and_then(|bounds| bounds.max_items));
+            let max = max.unwrap_or((MAX_REQUEST - 2) / (items.min + 1));
             let kind = if node.has_flag(SchemaFlag::Set) {
                 ListKind::Set
             } else if node.keys().is_empty() {
@@ -65,17 +65,17 @@ pub(crate) fn declare(node: &Node, root: bool) -> Option<DeclaredType> {
             } else {
                 ListKind::Map(node.keys().into())
             };
-            DeclaredType::new(Shape::List(items.decl.into(), kind), most, 2)
+            DeclaredType::new(Shape::List(items.decl.into(), kind), max, 2)
         }
         Kind::Object => {
             if let AdditionalProperties::Node(values) = node.additional() {
                 let values = declare(values, values.has_flag(SchemaFlag::Embedded))?;
-                let most = size(bounds.and_then(|bounds| bounds.max_properties));
-                let most = most.unwrap_or((MAX_REQUEST - 2) / (values.least + 6));
+                let max = size(bounds.and_then(|bounds| bounds.max_properties));
+                let max = max.unwrap_or((MAX_REQUEST - 2) / (values.min + 6));
                 let keys = DeclType::from(Shape::String);
                 return Some(DeclaredType::new(
                     Shape::Map(keys.into(), values.decl.into()),
-                    most,
+                    max,
                     2,
                 ));
             }
@@ -108,19 +108,19 @@ fn object(node: &Node, root: bool) -> DeclaredType {
         .extras()
         .map_or(&[] as &[Box<str>], |extras| &extras.required);
     let mut fields = ObjectDeclType::new("object");
-    let mut least = 2;
+    let mut min = 2;
     let mut add = |name: &str, found: Option<DeclaredType>, defaulted: bool| {
         let Some(found) = found else {
             return;
         };
         if !defaulted && required.iter().any(|one| **one == *name) {
-            least += name.len() as u64 + found.least + 4;
+            min += name.len() as u64 + found.min + 4;
         }
         let taken = std::mem::replace(&mut fields, ObjectDeclType::new("object"));
         fields = taken.field(name, found.decl);
     };
     let text = |max: u64| Some(DeclaredType::new(Shape::String, max, 2));
-    let hidden = |name: &str| root && super::super::prune::is_of_all(name);
+    let hidden = |name: &str| root && super::super::prune::is_object_field(name);
     for (name, property) in node.properties().filter(|(name, _)| !hidden(name)) {
         let found = declare(property, property.has_flag(SchemaFlag::Embedded));
         add(name, found, property.fallback().is_some());
@@ -129,13 +129,13 @@ fn object(node: &Node, root: bool) -> DeclaredType {
         add("kind", text(MAX_REQUEST - 2), false);
         add("apiVersion", text(MAX_REQUEST - 2), false);
         let metadata = node.property("metadata");
-        let longest = |name: &str, most: u64| {
+        let longest = |name: &str, max: u64| {
             let extras = metadata
                 .and_then(|node| node.property(name))
                 .and_then(Node::extras);
             let bounds = extras.and_then(|extras| extras.bounds.as_deref());
             let given = bounds.and_then(|bounds| bounds.max_length);
-            given.map_or(most, |given| most.min(u64::try_from(given).unwrap_or_default()))
+            given.map_or(max, |given| max.min(u64::try_from(given).unwrap_or_default()))
         };
         let names = ObjectDeclType::new("object")
             .field(
@@ -148,12 +148,12 @@ fn object(node: &Node, root: bool) -> DeclaredType {
             );
         let metadata = DeclaredType {
             decl: DeclType::object(names),
-            least: 2,
+            min: 2,
         };
         add("metadata", Some(metadata), false);
     }
     DeclaredType {
         decl: DeclType::object(fields),
-        least,
+        min,
     }
 }

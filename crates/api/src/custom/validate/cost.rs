@@ -12,7 +12,7 @@ use super::super::pattern::Pattern;
 
 /// Steps that validating one object may take: a value validated by a schema, a required field looked up, or 64 bytes of
 /// the text of an error.
-const MOST_STEPS: usize = 2_000_000;
+const MAX_STEPS: usize = 2_000_000;
 
 /// What is reported of an object that would take more.
 pub(super) const OBJECT_TOO_LARGE: &str = "the object is too large to be validated by its schema";
@@ -29,7 +29,7 @@ pub(super) struct ValidationCost<'n> {
 impl<'n> ValidationCost<'n> {
     pub(super) fn new() -> Self {
         ValidationCost {
-            steps: Cell::new(MOST_STEPS),
+            steps: Cell::new(MAX_STEPS),
             patterns: RefCell::default(),
         }
     }

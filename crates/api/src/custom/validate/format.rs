@@ -186,12 +186,12 @@ fn is_base64(text: &str) -> bool {
     !text.is_empty() && text.len().is_multiple_of(4) && filled <= 2 && digits.bytes().all(digit)
 }
 
-fn is_short_name(text: &str, most: usize) -> bool {
+fn is_short_name(text: &str, max: usize) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = text.as_bytes();
     let ends =
         bytes.first().is_some_and(|byte| inner(*byte)) && bytes.last().is_some_and(|byte| inner(*byte));
-    text.len() <= most && ends && bytes.iter().all(|byte| inner(*byte) || *byte == b'-')
+    text.len() <= max && ends && bytes.iter().all(|byte| inner(*byte) || *byte == b'-')
 }
 
 /// Groups of 8, 4, 4, 4 and 12 digits, with or without dashes between them.
@@ -302,8 +302,8 @@ fn is_date_time(text: &str) -> bool {
 }
 
 fn is_time(text: &str) -> bool {
-    let pair = |text: &str, most: &str| {
-        text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit()) && text <= most
+    let pair = |text: &str, max: &str| {
+        text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit()) && text <= max
     };
     let Some((clock, zone)) = text.split_at_checked(8) else {
         return false;

@@ -271,12 +271,12 @@ fn validate_length<'n>(
         && (bounds.max_length.is_some() || bounds.min_length.is_some())
     {
         let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
-        if let Some(most) = bounds.max_length.filter(|most| length > *most) {
-            result.add(SchemaError::too_long(path, most));
+        if let Some(max) = bounds.max_length.filter(|max| length > *max) {
+            result.add(SchemaError::too_long(path, max));
             return;
         }
-        if let Some(least) = bounds.min_length.filter(|least| length < *least) {
-            let message = format!("should be at least {least} chars long");
+        if let Some(min) = bounds.min_length.filter(|min| length < *min) {
+            let message = format!("should be at least {min} chars long");
             result.add(SchemaError::invalid(path, text, &message));
             return;
         }
@@ -321,12 +321,12 @@ fn validate_array<'n>(
         return;
     };
     let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-    if let Some(least) = bounds.min_items.filter(|least| count < *least) {
-        let message = format!("should have at least {least} items");
+    if let Some(min) = bounds.min_items.filter(|min| count < *min) {
+        let message = format!("should have at least {min} items");
         result.add(SchemaError::invalid(path, count, &message));
     }
-    if let Some(most) = bounds.max_items.filter(|most| count > *most) {
-        result.add(SchemaError::too_many(path, "items", items.len(), most));
+    if let Some(max) = bounds.max_items.filter(|max| count > *max) {
+        result.add(SchemaError::too_many(path, "items", items.len(), max));
     }
 }
 
@@ -344,12 +344,12 @@ fn validate_object<'n>(
     let extras = node.extras();
     if let Some(bounds) = extras.and_then(|extras| extras.bounds.as_deref()) {
         let count = i64::try_from(fields.len()).unwrap_or(i64::MAX);
-        if let Some(least) = bounds.min_properties.filter(|least| count < *least) {
-            let message = format!("should have at least {least} properties");
+        if let Some(min) = bounds.min_properties.filter(|min| count < *min) {
+            let message = format!("should have at least {min} properties");
             result.add(SchemaError::invalid(path, count, &message));
         }
-        if let Some(most) = bounds.max_properties.filter(|most| count > *most) {
-            result.add(SchemaError::too_many(path, "properties", fields.len(), most));
+        if let Some(max) = bounds.max_properties.filter(|max| count > *max) {
+            result.add(SchemaError::too_many(path, "properties", fields.len(), max));
         }
     }
     let field = |name: &str, value: &Value, node: &'n Node, at: &ValuePath<'_>| {

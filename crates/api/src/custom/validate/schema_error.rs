@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// More errors than that are not collected: an object could have a million.
-const MOST: usize = 1000;
+const MAX_ERRORS: usize = 1000;
 
 /// Something that is wrong with a value.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl ValidationResult {
 
     /// Whether another error would not be kept.
     pub(super) fn is_full(&self) -> bool {
-        self.errors.len() >= MOST
+        self.errors.len() >= MAX_ERRORS
     }
 
     pub(super) fn add(&mut self, error: SchemaError) {
@@ -146,23 +146,23 @@ impl SchemaError {
     }
 
     /// A text of too many characters.
-    pub(super) fn too_long(path: &ValuePath<'_>, most: i64) -> Self {
+    pub(super) fn too_long(path: &ValuePath<'_>, max: i64) -> Self {
         let path = limits::display(path, MAX_PATH_BYTES);
         SchemaError {
-            text: format!("{path} in body should be at most {most} chars long"),
+            text: format!("{path} in body should be at most {max} chars long"),
             path: Some(path),
-            kind: SchemaErrorKind::TooLong(usize::try_from(most).unwrap_or_default()),
+            kind: SchemaErrorKind::TooLong(usize::try_from(max).unwrap_or_default()),
             value: BadValue::Omitted,
         }
     }
 
     /// A list or an object of too many parts.
-    pub(super) fn too_many(path: &ValuePath<'_>, what: &str, actual: usize, most: i64) -> Self {
+    pub(super) fn too_many(path: &ValuePath<'_>, what: &str, actual: usize, max: i64) -> Self {
         let path = limits::display(path, MAX_PATH_BYTES);
         SchemaError {
-            text: format!("{path} in body should have at most {most} {what}"),
+            text: format!("{path} in body should have at most {max} {what}"),
             path: Some(path),
-            kind: SchemaErrorKind::TooMany(usize::try_from(most).unwrap_or_default()),
+            kind: SchemaErrorKind::TooMany(usize::try_from(max).unwrap_or_default()),
             value: BadValue::from(actual),
         }
     }
@@ -216,13 +216,13 @@ impl SchemaError {
                 supported.field = error.field;
                 return supported;
             }
-            SchemaErrorKind::TooLong(most) => {
-                let mut long = Error::too_long(at, most);
+            SchemaErrorKind::TooLong(max) => {
+                let mut long = Error::too_long(at, max);
                 long.field = error.field;
                 return long;
             }
-            SchemaErrorKind::TooMany(most) => {
-                let mut many = Error::too_many(at, None, most);
+            SchemaErrorKind::TooMany(max) => {
+                let mut many = Error::too_many(at, None, max);
                 many.value = error.value;
                 many.field = error.field;
                 return many;

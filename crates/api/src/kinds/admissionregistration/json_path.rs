@@ -15,7 +15,7 @@ fn parse_action(text: &str) -> Result<(), String> {
     let mut parser = Parser { rest: &whole };
     while let Some(start) = parser.rest.find('{') {
         parser.rest = &parser.rest[start + 1..];
-        parser.parse_inside_action()?;
+        parser.parse_action_content()?;
     }
     Ok(())
 }
@@ -39,7 +39,7 @@ impl<'t> Parser<'t> {
 
     /// Parses up to and including the closing brace.
     // upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go parseInsideAction
-    fn parse_inside_action(&mut self) -> Result<(), String> {
+    fn parse_action_content(&mut self) -> Result<(), String> {
         let mut descends = false;
         loop {
             if self.skip("}") {

@@ -91,7 +91,7 @@ impl ExpressionValidation<'_> {
             max_cardinality: position
                 .max_cardinality
                 .zip(max_elements(schema))
-                .map(|(most, factor)| multiply_with_overflow_guard(most, factor)),
+                .map(|(max, factor)| multiply_with_overflow_guard(max, factor)),
             uncorrelated: position.uncorrelated,
         };
         let additional = schema.at("additionalProperties");
@@ -135,7 +135,7 @@ impl ExpressionValidation<'_> {
             self.messages.push(Error::internal(&list, detail));
             return;
         };
-        let cardinality = position.max_cardinality.unwrap_or_else(|| declared.most());
+        let cardinality = position.max_cardinality.unwrap_or_else(|| declared.max());
         let scope = ExpressionScope::new(declared.decl);
         for (index, (rule, rule_schema)) in node.rules().iter().zip(schema.items(RULES)).enumerate() {
             let at = list.index(index);
@@ -268,8 +268,8 @@ fn multiply_with_overflow_guard(cost: u64, cardinality: u64) -> u64 {
     reason = "the number is formatted with one digit"
 )]
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go getCostErrorMessage
-fn cost_error_message(what: &str, cost: u64, most: u64) -> String {
-    let factor = cost as f64 / most as f64;
+fn cost_error_message(what: &str, cost: u64, max: u64) -> String {
+    let factor = cost as f64 / max as f64;
     let factor = if factor > 100.0 {
         "more than 100x".to_owned()
     } else if factor < 1.5 {

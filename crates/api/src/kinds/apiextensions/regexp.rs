@@ -19,13 +19,13 @@ enum PrecedingToken {
 #[derive(Clone, Copy)]
 struct RepeatCounts {
     /// The largest of any part.
-    most: u32,
+    max: u32,
     /// That of the last part.
     last: u32,
 }
 
 impl RepeatCounts {
-    const ONE: RepeatCounts = RepeatCounts { most: 1, last: 1 };
+    const ONE: RepeatCounts = RepeatCounts { max: 1, last: 1 };
 }
 
 const MAX_REPEAT: u32 = 1000;
@@ -103,10 +103,10 @@ impl<'p> Parser<'p> {
                 }
                 ')' => {
                     open = open.checked_sub(1).ok_or(("unexpected )", self.text))?;
-                    let inner_repeats = self.repeats.most;
+                    let inner_repeats = self.repeats.max;
                     self.repeats = self.levels.pop().unwrap_or(RepeatCounts::ONE);
                     self.repeats.last = inner_repeats;
-                    self.repeats.most = self.repeats.most.max(inner_repeats);
+                    self.repeats.max = self.repeats.max.max(inner_repeats);
                     before = PrecedingToken::Something;
                 }
                 '|' => before = PrecedingToken::Nothing,
@@ -168,22 +168,22 @@ impl<'p> Parser<'p> {
         }
         self.at += inner.len() + 1;
         let number = |text: &str| text.parse().unwrap_or(u32::MAX);
-        let least = number(low);
-        let most = if high.is_empty() {
+        let min = number(low);
+        let max = if high.is_empty() {
             number(low)
         } else {
             number(high)
         };
-        if least > MAX_REPEAT || most > MAX_REPEAT || least > most {
+        if min > MAX_REPEAT || max > MAX_REPEAT || min > max {
             return Err(("invalid repeat count", &self.text[start..self.at]));
         }
         // Nested repeats multiply, as in repeatIsValid of regexp/syntax.
-        let repeats = self.repeats.last.saturating_mul(most.max(1));
+        let repeats = self.repeats.last.saturating_mul(max.max(1));
         if repeats > MAX_REPEAT {
             return Err(("invalid repeat count", &self.text[start..self.at]));
         }
         self.repeats.last = repeats;
-        self.repeats.most = self.repeats.most.max(repeats);
+        self.repeats.max = self.repeats.max.max(repeats);
         self.weight = self
             .weight
             .saturating_add(usize::try_from(repeats).unwrap_or(usize::MAX));

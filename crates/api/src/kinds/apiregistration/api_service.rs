@@ -68,10 +68,10 @@ impl RestStrategy for ApiService {
         validate_name(object.at("metadata"), spec, errors);
         let at = Path::new("spec");
         validate_group_version(spec, &at, errors);
-        for (field, most) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
+        for (field, max) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
             let priority = spec.int(field).unwrap_or_default();
-            if !(1..=most).contains(&priority) {
-                let detail = format!("must be positive and less than {most}");
+            if !(1..=max).contains(&priority) {
+                let detail = format!("must be positive and less than {max}");
                 errors.push(Error::invalid(&at.child(field), priority, detail));
             }
         }

@@ -136,14 +136,14 @@ impl RestStrategy for HorizontalPodAutoscaler {
         let spec = object.at("spec");
         let status = object.at("status");
         let target = spec.at("scaleTargetRef");
-        let least = spec.int("minReplicas");
+        let min = spec.int("minReplicas");
         let cells = [
             json!(format!("{}/{}", target.text("kind"), target.text("name"))),
             json!(metric::format_hpa_metrics(
                 spec.items("metrics"),
                 status.items("currentMetrics")
             )),
-            json!(least.map_or_else(|| "<unset>".to_owned(), |least| least.to_string())),
+            json!(min.map_or_else(|| "<unset>".to_owned(), |min| min.to_string())),
             json!(spec.int("maxReplicas").unwrap_or_default()),
             json!(status.int("currentReplicas").unwrap_or_default()),
         ];
@@ -172,11 +172,11 @@ fn target_versions(spec: &Value) -> ApiVersions {
 // upstream: pkg/apis/autoscaling/validation/validation.go validateHorizontalPodAutoscalerSpec
 fn validate_autoscaler_spec(spec: &Value, target: ApiVersions, metrics: ApiVersions, errors: &mut ErrorList) {
     let at = Path::new("spec");
-    let least = spec.int("minReplicas");
-    let most = spec.int("maxReplicas").unwrap_or_default();
-    if least.is_some_and(|least| most < least) {
+    let min = spec.int("minReplicas");
+    let max = spec.int("maxReplicas").unwrap_or_default();
+    if min.is_some_and(|min| max < min) {
         let detail = "must be greater than or equal to `minReplicas`";
-        errors.push(Error::invalid(&at.child("maxReplicas"), most, detail));
+        errors.push(Error::invalid(&at.child("maxReplicas"), max, detail));
     }
     validate_cross_version_object_reference(
         spec.at("scaleTargetRef"),
@@ -189,7 +189,7 @@ fn validate_autoscaler_spec(spec: &Value, target: ApiVersions, metrics: ApiVersi
         metric::validate_metric_spec(one, metrics, &field_path.index(index), errors);
     }
     let measured_outside = |one: &Value| matches!(one.text("type"), "Object" | "External");
-    if least == Some(0) && !spec.items("metrics").iter().any(measured_outside) {
+    if min == Some(0) && !spec.items("metrics").iter().any(measured_outside) {
         let detail =
             "must specify at least one Object or External metric to support scaling to zero replicas";
         errors.push(Error::forbidden(&field_path, detail));
@@ -202,12 +202,12 @@ fn validate_autoscaler_spec(spec: &Value, target: ApiVersions, metrics: ApiVersi
         }
     }
     counts::validate_nonnegative_fields(spec, &["minReplicas"], &at, errors);
-    match most {
+    match max {
         0 => errors.push(Error::required(&at.child("maxReplicas"), "")),
         1.. => {}
         _ => errors.push(Error::invalid(
             &at.child("maxReplicas"),
-            most,
+            max,
             "must be greater than or equal to 1",
         )),
     }

@@ -172,13 +172,13 @@ fn validate_pod_certificate_request_spec(spec: &Value, errors: &mut ErrorList) {
         errors.push(Error::required(&field_path, "must be set"));
         return;
     };
-    let most = if signer::is_kubernetes_signer(spec.text("signerName")) {
+    let max = if signer::is_kubernetes_signer(spec.text("signerName")) {
         DAY
     } else {
         91 * DAY
     };
-    if !(HOUR..=most).contains(&seconds) {
-        let detail = format!("must be in the range [{HOUR}, {most}]");
+    if !(HOUR..=max).contains(&seconds) {
+        let detail = format!("must be in the range [{HOUR}, {max}]");
         errors.push(Error::invalid(&field_path, seconds, detail));
     }
     let request = spec.text("stubPKCS10Request");

@@ -241,12 +241,12 @@ impl ResourceBounds<'_> {
                 );
             }
             if let (Some(min), Some(max)) = (self.min, self.max) {
-                let (requested, most) = ratios(ratio, min, max);
-                if requested > most {
+                let (requested, max_ratio) = ratios(ratio, min, max);
+                if requested > max_ratio {
                     push_invalid_at(
                         MAX_LIMIT_REQUEST_RATIO,
                         ratio,
-                        format!("ratio {ratio} is greater than max/min = {most:.6}"),
+                        format!("ratio {ratio} is greater than max/min = {max_ratio:.6}"),
                     );
                 }
             }

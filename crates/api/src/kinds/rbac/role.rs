@@ -1,4 +1,4 @@
-//! RoleStrategy and ClusterRole: the actions that are allowed on resources.
+//! Role and ClusterRole: the actions that are allowed on resources.
 
 use serde_json::Value;
 

@@ -278,9 +278,9 @@ fn validate_declaratively_status(status: &Value, at: &Path<'_>, errors: &mut Err
         names::validate_declaratively_share_id(device.at("shareID"), &field_path.child("shareID"), errors);
         let network = device.at("networkData");
         let field_path = field_path.child("networkData");
-        let short = |name: &str, most: usize, errors: &mut ErrorList| {
-            if network.text(name).len() > most {
-                errors.push(Error::too_long(&field_path.child(name), most));
+        let short = |name: &str, max: usize, errors: &mut ErrorList| {
+            if network.text(name).len() > max {
+                errors.push(Error::too_long(&field_path.child(name), max));
             }
         };
         short("interfaceName", MAX_INTERFACE_NAME_BYTES, errors);

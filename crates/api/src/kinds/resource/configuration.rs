@@ -70,8 +70,8 @@ pub(super) fn validate_device_configuration(
         return;
     }
     let parameters = configuration.at("opaque").at("parameters");
-    let most = (age == ValidatedItem::New).then_some(MAX_PARAMETER_BYTES);
-    validate_raw_extension(parameters, most, &field_path.child("parameters"), errors);
+    let max = (age == ValidatedItem::New).then_some(MAX_PARAMETER_BYTES);
+    validate_raw_extension(parameters, max, &field_path.child("parameters"), errors);
 }
 
 /// Declarative validation of a configuration.
@@ -91,7 +91,7 @@ pub(super) fn validate_declaratively_configuration(
 // upstream: pkg/apis/resource/validation/validation.go validateRawExtension
 pub(super) fn validate_raw_extension(
     data: &Value,
-    most: Option<usize>,
+    max: Option<usize>,
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) {
@@ -100,8 +100,8 @@ pub(super) fn validate_raw_extension(
         return;
     }
     let length = || data.to_string().len();
-    match most {
-        Some(most) if length() > most => errors.push(Error::too_long(at, most)),
+    match max {
+        Some(max) if length() > max => errors.push(Error::too_long(at, max)),
         _ if !data.is_object() => {
             errors.push(Error::invalid(
                 at,

@@ -10,16 +10,11 @@ use crate::{
 };
 
 /// Whether a list is within its limit; reports it if not.
-pub(super) fn validate_max_items(
-    items: &[Value],
-    most: usize,
-    at: &Path<'_>,
-    errors: &mut ErrorList,
-) -> bool {
-    if items.len() > most {
-        errors.push(Error::too_many(at, Some(items.len()), most));
+pub(super) fn validate_max_items(items: &[Value], max: usize, at: &Path<'_>, errors: &mut ErrorList) -> bool {
+    if items.len() > max {
+        errors.push(Error::too_many(at, Some(items.len()), max));
     }
-    items.len() <= most
+    items.len() <= max
 }
 
 /// Rejects items with equal key fields; errors show the whole item.
@@ -43,10 +38,10 @@ pub(super) fn validate_unique(
 }
 
 /// A list of strings within its limit and without duplicates.
-pub(super) fn validate_set(tree: &Value, name: &str, most: usize, at: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_set(tree: &Value, name: &str, max: usize, at: &Path<'_>, errors: &mut ErrorList) {
     let items = tree.items(name);
     let field_path = at.child(name);
-    if !validate_max_items(items, most, &field_path, errors) {
+    if !validate_max_items(items, max, &field_path, errors) {
         return;
     }
     let repeated = field_checks::duplicate_flags(items);

@@ -194,12 +194,12 @@ impl<'v> RequestNames<'v> {
 
 /// A key in a field path: the middle of a long one is cut out.
 // upstream: pkg/apis/resource/validation/validation.go truncateIfTooLong
-pub(super) fn truncate_if_too_long(key: &str, most: usize) -> Cow<'_, str> {
-    let most = most.max(16);
-    if key.len() <= most {
+pub(super) fn truncate_if_too_long(key: &str, max: usize) -> Cow<'_, str> {
+    let max = max.max(16);
+    if key.len() <= max {
         return Cow::Borrowed(key);
     }
-    let remaining = most - 3;
+    let remaining = max - 3;
     let bytes = key.as_bytes();
     let head = &bytes[..remaining.div_ceil(2)];
     let tail = &bytes[bytes.len() - remaining / 2..];

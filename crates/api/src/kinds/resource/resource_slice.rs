@@ -237,12 +237,12 @@ fn validate_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Error
     let devices = spec.items("devices");
     let is_rich =
         |device: &Value| device.has("taints") || device.has("consumesCounters") || has_lists(device);
-    let most = if devices.iter().any(is_rich) {
+    let max = if devices.iter().any(is_rich) {
         MAX_DEVICES_WITH_EXTRAS
     } else {
         MAX_DEVICES
     };
-    if !declarative::validate_max_items(devices, most, at, errors) {
+    if !declarative::validate_max_items(devices, max, at, errors) {
         return;
     }
     let mut before: HashMap<&str, &Value> = HashMap::new();

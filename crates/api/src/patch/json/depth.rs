@@ -12,7 +12,7 @@ use crate::decode::MAX_DEPTH;
 pub(super) const MAX_NESTING: usize = MAX_DEPTH;
 
 /// How many values are visited to measure what operations move. Few moves need it: see [`Depth::check_moved`].
-const MOST_MEASURED: usize = 4_000_000;
+const MAX_MEASURED: usize = 4_000_000;
 
 /// The depth of a document: how many objects and lists enclose its deepest value.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Depth {
         Depth {
             // Without a limit and with enough visits there is always a result.
             bound: measure(VisitedValue::Value(document), usize::MAX, &mut visits).unwrap_or(usize::MAX),
-            left: MOST_MEASURED,
+            left: MAX_MEASURED,
         }
     }
 
@@ -141,7 +141,7 @@ mod tests {
         let mut depth = Depth::new(&json!({"a": {"b": [1, 2]}, "c": {}}));
         let part = DocumentPart::Whole(json!({"b": [1, 2]}));
         depth.check_moved("/a", "/c/a", &part).unwrap();
-        assert_eq!((depth.bound, depth.left), (4, MOST_MEASURED));
+        assert_eq!((depth.bound, depth.left), (4, MAX_MEASURED));
 
         depth.bound = MAX_NESTING;
         depth.left = 10;

@@ -28,13 +28,13 @@ pub(super) enum DocumentPart {
 /// A list in pieces.
 #[derive(Debug, Default)]
 pub(super) struct ListPieces {
-    /// None is empty, none has more than [`MOST_ITEMS`].
+    /// None is empty, none has more than [`MAX_ITEMS`].
     pieces: Vec<Vec<DocumentPart>>,
     len: usize,
 }
 
 /// Items of a piece.
-const MOST_ITEMS: usize = 512;
+const MAX_ITEMS: usize = 512;
 
 /// The container that a pointer leads to, and the key in it.
 pub(super) struct PointerTarget<'d> {
@@ -264,10 +264,10 @@ impl<'d> PointerTarget<'d> {
 impl ListPieces {
     fn new(list: Vec<Value>) -> Self {
         let len = list.len();
-        let mut pieces = Vec::with_capacity(len.div_ceil(MOST_ITEMS));
+        let mut pieces = Vec::with_capacity(len.div_ceil(MAX_ITEMS));
         let mut rest = list.into_iter().map(DocumentPart::Whole);
         loop {
-            let piece: Vec<_> = rest.by_ref().take(MOST_ITEMS).collect();
+            let piece: Vec<_> = rest.by_ref().take(MAX_ITEMS).collect();
             if piece.is_empty() {
                 return ListPieces { pieces, len };
             }
@@ -305,8 +305,8 @@ impl ListPieces {
         let (number, at) = self.locate(at);
         let piece = &mut self.pieces[number];
         piece.insert(at, part);
-        if piece.len() > MOST_ITEMS {
-            let half = piece.split_off(MOST_ITEMS / 2);
+        if piece.len() > MAX_ITEMS {
+            let half = piece.split_off(MAX_ITEMS / 2);
             self.pieces.insert(number + 1, half);
         }
     }

@@ -198,7 +198,7 @@ fn copies_cannot_make_a_document_explode() {
         patch.push(json!({"op": "move", "from": format!("/b{i}"), "path": "/a/-"}));
     }
     let error = apply(json!({"a": ["x"]}), Value::Array(patch)).unwrap_err();
-    assert!(matches!(error, Error::CopiesTooMuch(bytes) if bytes > MOST_COPIED_BYTES));
+    assert!(matches!(error, Error::CopiesTooMuch(bytes) if bytes > MAX_COPIED_BYTES));
     assert_eq!(error.status().code, 422);
 }
 

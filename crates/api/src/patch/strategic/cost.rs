@@ -15,8 +15,8 @@ pub(super) struct PatchCost(Cell<usize>);
 /// A patch looks at each part of the object and of itself a few times.
 const TIMES: usize = 4;
 
-/// What small patches may cost besides.
-const LEAST: usize = 100_000;
+/// The cost that is allowed in addition to the size, so that small patches are not rejected.
+const BASE_BUDGET: usize = 100_000;
 
 // --- PatchCost ---
 
@@ -24,7 +24,7 @@ impl PatchCost {
     /// As much as a patch for this object may cost.
     pub(super) fn new(object: &Map<String, Value>, patch: &Map<String, Value>) -> Self {
         let parts = fields(object) + fields(patch);
-        PatchCost(Cell::new(parts * TIMES + LEAST))
+        PatchCost(Cell::new(parts * TIMES + BASE_BUDGET))
     }
 
     /// Looks at so many items or fields.

@@ -17,7 +17,7 @@ use super::{
 use crate::{admission::resource, cache::WatchCaches};
 
 /// How many pods are looked at, and for how long.
-const MOST: usize = 3000;
+const MAX_CHECKED_PODS: usize = 3000;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Warnings about existing pods that violate a standard.
@@ -49,7 +49,7 @@ pub(super) fn warnings(namespace: &str, standard: LevelVersion, caches: &WatchCa
         *count += 1;
     };
     for pod in snapshot.under(&prefix, None) {
-        if checked == MOST || (checked > 0 && Instant::now() > end) {
+        if checked == MAX_CHECKED_PODS || (checked > 0 && Instant::now() > end) {
             break;
         }
         let tree = pod.tree();
@@ -62,7 +62,7 @@ pub(super) fn warnings(namespace: &str, standard: LevelVersion, caches: &WatchCa
         checked += 1;
     }
     for pod in alike {
-        if checked == MOST || Instant::now() > end {
+        if checked == MAX_CHECKED_PODS || Instant::now() > end {
             break;
         }
         check(&pod.tree());

@@ -14,7 +14,7 @@ use crate::{admission::AdmissionAttributes, registry::RequestContext};
 
 /// Of the longest notes and of many failures the audit log gets the beginning.
 const LONGEST_NOTE: usize = 10 * 1024;
-const MOST_FAILURES: usize = 50;
+const MAX_FAILURES: usize = 50;
 
 /// What has been said so far.
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go Dispatch, publishValidationFailureAnnotations
@@ -139,7 +139,7 @@ impl DecisionCollector {
     pub(super) fn end(mut self, attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
         attributes.warnings.append(&mut self.warnings);
         if !self.failures.is_empty() {
-            self.failures.truncate(MOST_FAILURES);
+            self.failures.truncate(MAX_FAILURES);
             let text = serde_json::to_string(&self.failures).expect("failures can be written");
             attributes
                 .ctx

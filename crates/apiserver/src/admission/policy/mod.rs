@@ -142,7 +142,7 @@ impl PolicyDispatcher {
         &self,
         attributes: &mut AdmissionAttributes<'_>,
         caches: &WatchCaches,
-        round: &mut ReinvocationContext,
+        reinvocation: &mut ReinvocationContext,
     ) -> Result<(), Status> {
         // What goes cannot be changed.
         if attributes.operation == Operation::Delete {
@@ -167,7 +167,7 @@ impl PolicyDispatcher {
         }
         if !all.is_empty() {
             let namespace = namespace(&subject, caches)?;
-            round.begin(attributes.new_state());
+            reinvocation.begin_pass(attributes.new_state());
             for run in all {
                 let before = attributes.object.clone();
                 let compiled = run.policy.compiled(mutating::CompiledMutatingPolicy::compile);
@@ -179,7 +179,7 @@ impl PolicyDispatcher {
                     compiled.applies(&scene, run.params.as_ref())
                 };
                 match applies {
-                    Ok(true) if round.includes(&id) => {}
+                    Ok(true) if reinvocation.should_invoke(&id) => {}
                     Ok(_) => continue,
                     Err(why) => {
                         errors.failed(run.policy, run.binding, &why);
@@ -212,10 +212,10 @@ impl PolicyDispatcher {
                         Err(mutating::MutationError::Status(status)) => return Err(*status),
                     }
                 }
-                let again = run.policy.spec.text("reinvocationPolicy") == "IfNeeded";
-                round.invoked(&id, before != *attributes.object, again);
+                let reinvoke_if_needed = run.policy.spec.text("reinvocationPolicy") == "IfNeeded";
+                reinvocation.record_invocation(&id, before != *attributes.object, reinvoke_if_needed);
             }
-            round.end(attributes.new_state());
+            reinvocation.end_pass(attributes.new_state());
         }
         errors.end(attributes)
     }

@@ -37,8 +37,8 @@ pub(super) struct WebhookAccessor {
     pub side_effects: SideEffects,
     /// The first form of reviews that both sides know.
     pub review: Option<ReviewVersion>,
-    /// Whether it is asked again when others have changed the object after it.
-    pub again: bool,
+    /// `reinvocationPolicy: IfNeeded`: invoke the webhook again if the object was changed after its first invocation.
+    pub reinvoke_if_needed: bool,
 }
 
 /// What a webhook does besides answering.
@@ -110,7 +110,7 @@ impl WebhookAccessor {
                     "v1beta1" => Some(ReviewVersion::V1Beta1),
                     _ => None,
                 }),
-            again: hook.text("reinvocationPolicy") == "IfNeeded",
+            reinvoke_if_needed: hook.text("reinvocationPolicy") == "IfNeeded",
         }
     }
 }

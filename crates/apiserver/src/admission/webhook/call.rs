@@ -25,8 +25,8 @@ pub(super) enum WebhookError {
 }
 
 /// The default and the maximum code of a denial.
-const LEAST_CODE: u16 = 400;
-const MOST_CODE: u16 = 999;
+const MIN_CODE: u16 = 400;
+const MAX_CODE: u16 = 999;
 
 /// Asks a webhook about a request in a form.
 pub(super) async fn call_webhook(
@@ -98,7 +98,7 @@ pub(super) fn denial(hook: &WebhookAccessor, result: &Value) -> Status {
         })
     });
     Status {
-        code: code.unwrap_or_default().clamp(LEAST_CODE, MOST_CODE),
+        code: code.unwrap_or_default().clamp(MIN_CODE, MAX_CODE),
         word: result.text("reason").into(),
         message,
         details,

@@ -119,7 +119,7 @@ impl WebhookDispatcher {
         &self,
         attributes: &mut AdmissionAttributes<'_>,
         caches: &WatchCaches,
-        round: &mut ReinvocationContext,
+        reinvocation: &mut ReinvocationContext,
     ) -> Result<(), Status> {
         let hooks = self.hooks(WebhookKind::Mutating, caches);
         let plural = &*attributes.resource.kind.plural;
@@ -127,15 +127,15 @@ impl WebhookDispatcher {
             return Ok(());
         }
         let subject = VersionedAttributes::of(attributes, &self.converter);
-        round.begin(attributes.new_state());
+        reinvocation.begin_pass(attributes.new_state());
         for (position, hook) in hooks.of(plural) {
             let Some(form) = self.matches(hook, attributes, &subject, caches)? else {
                 continue;
             };
-            if !round.includes(&hook.id) {
+            if !reinvocation.should_invoke(&hook.id) {
                 continue;
             }
-            let at = format!("round_{}_index_{position}", round.number());
+            let at = format!("round_{}_index_{position}", reinvocation.pass_number());
             let changed = self.change(hook, attributes, &subject, &form, &at).await;
             let mutated = matches!(changed, Ok(true));
             let note = WebhookAuditAnnotation {
@@ -146,7 +146,7 @@ impl WebhookDispatcher {
                 patch_type: None,
             };
             note.add(&format!("mutation.webhook.admission.k8s.io/{at}"), attributes.ctx);
-            round.invoked(&hook.id, mutated, hook.again);
+            reinvocation.record_invocation(&hook.id, mutated, hook.reinvoke_if_needed);
             if let Err(error) = changed {
                 match error.status(hook) {
                     Some(status) => return Err(status),
@@ -157,7 +157,7 @@ impl WebhookDispatcher {
                 }
             }
         }
-        round.end(attributes.new_state());
+        reinvocation.end_pass(attributes.new_state());
         Ok(())
     }
 

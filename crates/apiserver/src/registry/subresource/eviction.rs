@@ -25,24 +25,25 @@ use crate::{
     request::{DeleteOptions, Query, WriteOptions, WriteVerb},
 };
 
-/// After how many seconds to ask again when a budget allows nothing now.
-const RETRY: u32 = 10;
-/// The condition of a budget that allows something.
-const ALLOWED: &str = "DisruptionAllowed";
-/// How many pods a budget may have on their way out.
-const MOST_DISRUPTED: usize = 2000;
+/// The `Retry-After` of a denial while the disruption controller has not processed the budget yet, in seconds.
+const RETRY_AFTER_SECONDS: u32 = 10;
+/// The condition type of a budget whose `status.disruptionsAllowed` is positive.
+const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+/// The most entries in `status.disruptedPods`: evictions that the disruption controller has not confirmed yet. Upstream's
+/// `MaxDisruptedPodSize`.
+const MAX_DISRUPTED_POD_SIZE: usize = 2000;
 
 // --- Registry ---
 
 impl Registry {
     /// Evicts the pod that the eviction in the body names.
-    // upstream: pkg/registry/core/pod/storage/eviction.go Create
+    // upstream: pkg/registry/core/pod/storage/eviction.go EvictionREST, Create
     pub(super) async fn evict(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let subresource = ctx.target.subresource().expect("an eviction is a subresource");
         let expected = ExpectedKind {
             group: "policy",
-            version: version(&ctx.body),
+            version: eviction_version(&ctx.body),
             kind: "Eviction",
             ty: &subresource.ty,
         };
@@ -82,15 +83,21 @@ impl Registry {
             .get(&key)
             .ok_or_else(|| pods.not_found(&ctx.target.name))?;
         let tree = self.readable(&pods, pod).await?.tree();
-        if !is_free(&tree) {
-            self.ask_budget(ctx, &tree, delete.dry_run).await?;
+        if !can_ignore_pdb(&tree) {
+            self.check_and_decrement_budget(ctx, &tree, delete.dry_run).await?;
         }
         self.mark_and_delete(ctx, &pods, &delete).await?;
         Ok(created_status(ctx, &warnings))
     }
 
-    /// Asks the budget of a pod, and counts the disruption.
-    async fn ask_budget(&self, ctx: &RequestContext, pod: &Value, dry_run: bool) -> Result<(), Status> {
+    /// Finds the `PodDisruptionBudget` that selects the pod and decrements its `status.disruptionsAllowed`. A pod that no budget
+    /// selects may be evicted.
+    async fn check_and_decrement_budget(
+        &self,
+        ctx: &RequestContext,
+        pod: &Value,
+        dry_run: bool,
+    ) -> Result<(), Status> {
         let kind = builtin()
             .kind("policy", "v1", "PodDisruptionBudget")
             .expect("the kind is built in");
@@ -106,13 +113,13 @@ impl Registry {
             )));
         }
         let labels = pod.at("metadata").entries("labels");
-        let mut found = snapshot
+        let mut matching_budgets = snapshot
             .under(&prefix, None)
-            .filter(|budget| covers(&budget.tree(), labels));
-        let Some(budget) = found.next() else {
+            .filter(|budget| selects_labels(&budget.tree(), labels));
+        let Some(budget) = matching_budgets.next() else {
             return Ok(());
         };
-        if found.next().is_some() {
+        if matching_budgets.next().is_some() {
             return Err(Status::unknown(
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             ));
@@ -134,7 +141,7 @@ impl Registry {
             &ctx.target.namespace,
             budget.name(),
             dry_run,
-            |budget| take(budget, &ctx.target.name, &now),
+            |budget| check_and_decrement(budget, &ctx.target.name, &now),
         )
         .await?;
         Ok(())
@@ -150,21 +157,21 @@ impl Registry {
         let key = pods.key(&ctx.target.namespace, &ctx.target.name)?;
         let mut options = options.clone();
         if !options.dry_run {
-            let why = json!({
+            let condition = json!({
                 "status": "True",
                 "reason": "EvictionByEvictionAPI",
                 "message": "Eviction API: evicting",
             });
-            let marked = self
+            let pod_with_condition = self
                 .modify(pods, &ctx.target.namespace, &ctx.target.name, false, |pod| {
                     check_preconditions(pod, &options, pods)?;
-                    set_condition(pod, "DisruptionTarget", &why, ctx);
+                    set_condition(pod, "DisruptionTarget", &condition, ctx);
                     Ok(())
                 })
                 .await?;
-            // The mark itself is no reason to let the pod be.
+            // The condition changed the resource version: without this the caller's precondition would always fail.
             if options.resource_version.is_some() {
-                let version = marked.at("metadata").text("resourceVersion");
+                let version = pod_with_condition.at("metadata").text("resourceVersion");
                 options.resource_version = Some(version.to_owned());
             }
         }
@@ -178,17 +185,17 @@ impl Registry {
     }
 }
 
-/// The version of an eviction; the older one has the same fields.
-fn version(body: &[u8]) -> &'static str {
+/// The version of the `Eviction` in the body. `v1beta1` has the same fields as `v1`.
+fn eviction_version(body: &[u8]) -> &'static str {
     match decode::type_of(body) {
-        Ok(body_text) if body_text.api_version == "policy/v1beta1" => "v1beta1",
+        Ok(type_meta) if type_meta.api_version == "policy/v1beta1" => "v1beta1",
         _ => "v1",
     }
 }
 
 /// Whether a pod may be evicted regardless of its budget: it is terminal, pending or terminating.
 // upstream: pkg/registry/core/pod/storage/eviction.go canIgnorePDB
-fn is_free(pod: &Value) -> bool {
+fn can_ignore_pdb(pod: &Value) -> bool {
     matches!(pod.at("status").text("phase"), "Succeeded" | "Failed" | "Pending")
         || pod.at("metadata").has("deletionTimestamp")
 }
@@ -198,82 +205,89 @@ fn is_ready(pod: &Value) -> bool {
     conditions.any(|condition| condition.text("type") == "Ready" && condition.text("status") == "True")
 }
 
-fn covers(budget: &Value, labels: &serde_json::Map<String, Value>) -> bool {
+fn selects_labels(budget: &Value, labels: &serde_json::Map<String, Value>) -> bool {
     // A selector that is not valid covers no pod.
     // upstream: pkg/registry/core/pod/storage/eviction.go getPodDisruptionBudgets
     label::Selector::from_object(budget.at("spec").get("selector"))
         .is_ok_and(|selector| selector.matches(labels))
 }
 
-/// Counts a disruption, if one is allowed.
+/// Decrements `status.disruptionsAllowed` and records the pod in `status.disruptedPods`, or returns why that is not allowed.
 // upstream: pkg/registry/core/pod/storage/eviction.go checkAndDecrement
-fn take(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
+fn check_and_decrement(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
     let name = budget.at("metadata").text("name").to_owned();
-    let forbidden = |why: &str, cause: &str| {
-        let status = Status::forbidden(GroupResource::new("policy", "poddisruptionbudget"), &name, why);
-        let not_now = format!("The disruption budget {name} does not allow evicting pods currently: {cause}");
-        Err(because(status, not_now))
+    let forbidden = |message: &str, cause: &str| {
+        let status = Status::forbidden(
+            GroupResource::new("policy", "poddisruptionbudget"),
+            &name,
+            message,
+        );
+        let cause = format!("The disruption budget {name} does not allow evicting pods currently: {cause}");
+        Err(with_disruption_budget_cause(status, cause))
     };
     let status = budget.at("status");
     let count = |name: &str| status.int(name).unwrap_or_default();
     if count("observedGeneration") < budget.at("metadata").int("generation").unwrap_or_default() {
-        let why = format!("The disruption budget {name} is still being processed by the server.");
-        return Err(refused(why, RETRY));
+        let cause = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(too_many_requests(cause, RETRY_AFTER_SECONDS));
     }
     if count("disruptionsAllowed") < 0 {
-        let why = "pdb disruptions allowed is negative";
-        return forbidden(why, why);
+        let message = "pdb disruptions allowed is negative";
+        return forbidden(message, message);
     }
-    if status.entries("disruptedPods").len() > MOST_DISRUPTED {
+    if status.entries("disruptedPods").len() > MAX_DISRUPTED_POD_SIZE {
         return forbidden(
             "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
             "too many pending evictions not confirmed by PDB controller",
         );
     }
     if count("disruptionsAllowed") == 0 {
-        // No retry time is known.
-        return Err(refused(not_now(&name, status), 0));
+        // No retry time is known: the budget allows evictions again when another pod becomes ready.
+        return Err(too_many_requests(denial_cause(&name, status), 0));
     }
-    let left = count("disruptionsAllowed") - 1;
+    let remaining = count("disruptionsAllowed") - 1;
     let status = budget.ensure_object("status");
-    status.set("disruptionsAllowed", left);
+    status.set("disruptionsAllowed", remaining);
     status.ensure_object("disruptedPods").set(pod, now);
-    if left == 0 {
-        disallow(status, now);
+    if remaining == 0 {
+        set_disruption_not_allowed(status, now);
     }
     Ok(())
 }
 
-/// Why a budget allows nothing at the moment.
-fn not_now(name: &str, status: &Value) -> String {
+/// Describes why a budget allows no disruption now.
+// upstream: pkg/registry/core/pod/storage/eviction.go createTooManyRequestsError
+fn denial_cause(name: &str, status: &Value) -> String {
     let count = |name: &str| status.int(name).unwrap_or_default();
     let mut conditions = status.items("conditions").iter();
-    let body_text = conditions
-        .find(|condition| condition.text("type") == ALLOWED)
+    let not_allowed = conditions
+        .find(|condition| condition.text("type") == DISRUPTION_ALLOWED)
         .filter(|condition| condition.text("status") == "False" && !condition.text("message").is_empty());
-    let begin = format!("The disruption budget {name}");
+    let subject = format!("The disruption budget {name}");
     let healthy = count("currentHealthy");
     let needed = count("desiredHealthy");
-    match body_text {
-        // What was counted before it failed is not to be trusted.
+    match not_allowed {
+        // After a failed sync the counts of the status are out of date.
         Some(condition) if condition.text("reason") == "SyncFailed" => format!(
-            "{begin} does not allow evicting pods currently because it failed sync: {}",
+            "{subject} does not allow evicting pods currently because it failed sync: {}",
             condition.text("message")
         ),
-        _ if healthy <= needed => format!("{begin} needs {needed} healthy pods and has {healthy} currently"),
+        _ if healthy <= needed => {
+            format!("{subject} needs {needed} healthy pods and has {healthy} currently")
+        }
         Some(condition) => format!(
-            "{begin} does not allow evicting pods currently ({}): {}",
+            "{subject} does not allow evicting pods currently ({}): {}",
             condition.text("reason"),
             condition.text("message")
         ),
-        None => format!("{begin} does not allow evicting pods currently"),
+        None => format!("{subject} does not allow evicting pods currently"),
     }
 }
 
 /// Sets the `DisruptionAllowed` condition to false.
-fn disallow(status: &mut Value, now: &str) {
+fn set_disruption_not_allowed(status: &mut Value, now: &str) {
     let mut condition = json!({
-        "type": ALLOWED,
+        "type": DISRUPTION_ALLOWED,
         "status": "False",
         "lastTransitionTime": now,
         "reason": "InsufficientPods",
@@ -286,7 +300,10 @@ fn disallow(status: &mut Value, now: &str) {
     let Some(Value::Array(conditions)) = status.at_mut("conditions") else {
         return;
     };
-    match conditions.iter_mut().find(|other| other.text("type") == ALLOWED) {
+    match conditions
+        .iter_mut()
+        .find(|other| other.text("type") == DISRUPTION_ALLOWED)
+    {
         Some(other) => {
             if other.text("status") == "False" {
                 condition.copy_from("lastTransitionTime", other);
@@ -297,17 +314,16 @@ fn disallow(status: &mut Value, now: &str) {
     }
 }
 
-fn refused(why: String, retry: u32) -> Status {
+fn too_many_requests(cause: String, retry_after_seconds: u32) -> Status {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-    because(Status::too_many_requests(message, retry), why)
+    with_disruption_budget_cause(Status::too_many_requests(message, retry_after_seconds), cause)
 }
 
-/// A refusal with what the budget has to do with it.
-fn because(mut status: Status, why: String) -> Status {
+fn with_disruption_budget_cause(mut status: Status, message: String) -> Status {
     let details = status.details.get_or_insert_default();
     details.causes.push(StatusCause {
         reason: "DisruptionBudget".into(),
-        message: why,
+        message,
         field: String::new(),
     });
     status
@@ -322,36 +338,36 @@ mod tests {
     }
 
     fn cause(status: &Value) -> (u16, u32, String) {
-        let refused = take(&mut budget(status), "p", "now").expect_err("it allows nothing");
-        let details = refused.details.expect("it has a reason");
-        let cause = details.causes.into_iter().next().expect("it has a reason");
-        (refused.code, details.retry_after_seconds, cause.message)
+        let denial =
+            check_and_decrement(&mut budget(status), "p", "now").expect_err("the budget allows nothing");
+        let details = denial.details.expect("a denial has details");
+        let cause = details.causes.into_iter().next().expect("a denial has a cause");
+        (denial.code, details.retry_after_seconds, cause.message)
     }
 
     #[test]
     fn budget_denial_has_reason() {
-        let condition =
-            |reason: &str| json!([{"type": ALLOWED, "status": "False", "reason": reason, "message": "m"}]);
-        let spent = |conditions: Value| json!({"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 1, "conditions": conditions});
-        for (status, wanted) in [
+        let condition = |reason: &str| json!([{"type": DISRUPTION_ALLOWED, "status": "False", "reason": reason, "message": "m"}]);
+        let exhausted = |conditions: Value| json!({"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 1, "conditions": conditions});
+        for (status, expected) in [
             (
                 json!({"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 2}),
                 "The disruption budget b needs 2 healthy pods and has 1 currently",
             ),
             (
-                spent(condition("SyncFailed")),
+                exhausted(condition("SyncFailed")),
                 "The disruption budget b does not allow evicting pods currently because it failed sync: m",
             ),
             (
-                spent(condition("Other")),
+                exhausted(condition("Other")),
                 "The disruption budget b does not allow evicting pods currently (Other): m",
             ),
             (
-                spent(json!([])),
+                exhausted(json!([])),
                 "The disruption budget b does not allow evicting pods currently",
             ),
         ] {
-            assert_eq!(cause(&status), (429, 0, wanted.to_owned()));
+            assert_eq!(cause(&status), (429, 0, expected.to_owned()));
         }
         let negative = "The disruption budget b does not allow evicting pods currently: pdb disruptions allowed is negative";
         assert_eq!(
@@ -363,7 +379,7 @@ mod tests {
     #[test]
     fn last_disruption_sets_condition_false() {
         let mut budget = budget(&json!({"disruptionsAllowed": 1, "observedGeneration": 3}));
-        take(&mut budget, "p", "now").expect("one is left");
+        check_and_decrement(&mut budget, "p", "now").expect("one is left");
         assert_eq!(
             budget.at("status"),
             &json!({
@@ -371,7 +387,7 @@ mod tests {
                 "observedGeneration": 3,
                 "disruptedPods": {"p": "now"},
                 "conditions": [{
-                    "type": ALLOWED, "status": "False", "observedGeneration": 3, "lastTransitionTime": "now",
+                    "type": DISRUPTION_ALLOWED, "status": "False", "observedGeneration": 3, "lastTransitionTime": "now",
                     "reason": "InsufficientPods", "message": "",
                 }],
             })

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// How much of an error response is read.
-const MOST_SAID: usize = 50_000;
+const MAX_MESSAGE_BYTES: usize = 50_000;
 
 // --- Registry ---
 
@@ -160,12 +160,12 @@ impl Registry {
 /// The error of a node that does not return a log.
 async fn failed_log(answer: HttpResponse, name: &str) -> Status {
     let code = answer.status().as_u16();
-    let body_text = web::body_text(answer, MOST_SAID).await;
+    let message = web::body_text(answer, MAX_MESSAGE_BYTES).await;
     match code {
-        500 => Status::internal_error(body_text),
-        400 => Status::bad_request(body_text),
+        500 => Status::internal_error(message),
+        400 => Status::bad_request(message),
         code => {
-            let mut status = Status::generic(code, &body_text);
+            let mut status = Status::generic(code, &message);
             status.message = format!("{} ( pods/log {name})", status.message);
             if let Some(details) = &mut status.details {
                 name.clone_into(&mut details.name);

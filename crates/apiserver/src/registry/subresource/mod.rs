@@ -158,7 +158,7 @@ impl Registry {
                 }
             }
         }
-        let why = "the object is being changed again and again; please try again";
+        let why = "the object has been modified concurrently too often; please try again";
         Err(Status::conflict(resource.grouped(), name, why))
     }
 

@@ -65,11 +65,11 @@ impl Registry {
         .await?;
         let namespace = &ctx.target.namespace;
         let name = &ctx.target.name;
-        let body_text = request.at("metadata").text("name");
-        if !body_text.is_empty() && body_text != name {
+        let requested_name = request.at("metadata").text("name");
+        if !requested_name.is_empty() && requested_name != name {
             let metadata = Path::new("metadata");
             let why = "must match the service account name if specified";
-            let error = Error::invalid(&metadata.child("name"), body_text, why);
+            let error = Error::invalid(&metadata.child("name"), requested_name, why);
             return Err(Status::invalid(grouped, name, &[error]));
         }
         self.read_index().await?;
@@ -80,10 +80,10 @@ impl Registry {
             .ok_or_else(|| accounts.not_found(name))?
             .tree();
         let uid = account.at("metadata").text("uid");
-        let body_text = request.at("metadata").text("uid");
-        if !body_text.is_empty() && body_text != uid {
+        let requested_uid = request.at("metadata").text("uid");
+        if !requested_uid.is_empty() && requested_uid != uid {
             let why = format!(
-                "the UID in the token request ({body_text}) does not match the UID of the service account ({uid})"
+                "the UID in the token request ({requested_uid}) does not match the UID of the service account ({uid})"
             );
             return Err(Status::conflict(grouped, name, why));
         }

@@ -8,6 +8,7 @@ use crate::{api::STRATEGIC, error::ClientError, resource_builder::ResourceInfo, 
 const JSON_PATCH: &str = "application/json-patch+json";
 
 /// Rolls a workload back to a revision; 0 is the previous one.
+// upstream: staging/src/k8s.io/kubectl/pkg/polymorphichelpers/rollback.go DeploymentRollbacker, DaemonSetRollbacker, Rollback
 pub(super) async fn undo(
     session: &CommandSession,
     info: &ResourceInfo,

@@ -175,7 +175,7 @@ fn working(cluster: &TestCluster) -> (usize, usize) {
 #[tokio::test(start_paused = true)]
 async fn rolling_update_keeps_its_bounds() {
     let bounds = |unavailable: i32, surge: i32| json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}});
-    for (strategy, least, most) in [(bounds(2, 0), 3, 5), (bounds(0, 2), 5, 7)] {
+    for (strategy, min, max) in [(bounds(2, 0), 3, 5), (bounds(0, 2), 5, 7)] {
         let cluster = TestCluster::new();
         put_nodes(&cluster, &["n1", "n2", "n3", "n4", "n5"]);
         put_set(&cluster, &strategy);
@@ -184,7 +184,7 @@ async fn rolling_update_keeps_its_bounds() {
         set_image(&cluster, "two");
         let check = || {
             let (nodes, pods) = working(&cluster);
-            assert!(nodes >= least && pods <= most, "{nodes} nodes, {pods} pods");
+            assert!(nodes >= min && pods <= max, "{nodes} nodes, {pods} pods");
         };
         eventually_within(Duration::from_mins(5), || async {
             check();

@@ -19,7 +19,7 @@ const SPACE: &str = "free space";
 const DISK: &str = "disk";
 
 /// With less, databases cannot be compacted.
-const LEAST_SPACE: u64 = 100 << 20;
+const MIN_SPACE: u64 = 100 << 20;
 const ENOUGH_SPACE: u64 = 1 << 30;
 /// Limits for a durable write. A write to the API takes at least as long.
 const QUICK: Duration = Duration::from_millis(25);
@@ -97,7 +97,7 @@ fn space(directory: &Path) -> DoctorCheck {
     };
     let found = format!("{} in {}", size(free), directory.display());
     let advice = "free disk space: writes fail when there is none";
-    if free < LEAST_SPACE {
+    if free < MIN_SPACE {
         DoctorCheck::fail(SPACE, found, advice)
     } else if free < ENOUGH_SPACE {
         DoctorCheck::warn(SPACE, found, advice)

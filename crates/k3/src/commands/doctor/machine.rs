@@ -45,12 +45,12 @@ fn compare_clocks(now: SystemTime, server: Option<SystemTime>) -> DoctorCheck {
 
 pub(super) fn open_files() -> DoctorCheck {
     match getrlimit(Resource::Nofile).maximum {
-        Some(most) if most < FEW_FILES => DoctorCheck::warn(
+        Some(max) if max < FEW_FILES => DoctorCheck::warn(
             FILES,
-            format!("limited to {most}"),
+            format!("limited to {max}"),
             "raise the hard limit: `ulimit -Hn`, or LimitNOFILE= in the systemd unit",
         ),
-        Some(most) => DoctorCheck::ok(FILES, format!("limit {most}")),
+        Some(max) => DoctorCheck::ok(FILES, format!("limit {max}")),
         None => DoctorCheck::ok(FILES, "unlimited"),
     }
 }

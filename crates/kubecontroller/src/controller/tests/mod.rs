@@ -192,19 +192,19 @@ async fn changes_during_a_reconcile_cause_one_more_and_no_key_runs_twice_at_once
 async fn workers_limit_concurrent_reconciles() {
     let script = ScriptedSource::new();
     let runs = RecordedRuns::default();
-    let [now, most] = [0, 1].map(|_| Arc::new(AtomicUsize::new(0)));
+    let [now, max_running] = [0, 1].map(|_| Arc::new(AtomicUsize::new(0)));
     let recorded = runs.clone();
     let running_now = Arc::clone(&now);
-    let most_then = Arc::clone(&most);
+    let max_running_clone = Arc::clone(&max_running);
     let running = start(
         controller(&script)
             .workers(3)
             .reconciler(reconcile_fn(move |request| {
                 let recorded = recorded.clone();
                 let now = Arc::clone(&running_now);
-                let most = Arc::clone(&most_then);
+                let max_running = Arc::clone(&max_running_clone);
                 async move {
-                    most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+                    max_running.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
                     sleep(SECOND).await;
                     now.fetch_sub(1, SeqCst);
                     recorded.record(&request);
@@ -217,7 +217,7 @@ async fn workers_limit_concurrent_reconciles() {
     }
     let begin = Instant::now();
     runs.wait_for(30).await;
-    assert_eq!(most.load(SeqCst), 3);
+    assert_eq!(max_running.load(SeqCst), 3);
     assert!(begin.elapsed() < 11 * SECOND, "{:?}", begin.elapsed());
     running.stop(SECOND).await.unwrap();
 }

@@ -65,13 +65,13 @@ pub(super) fn time_or_none(text: &str) -> Result<Option<Duration>, String> {
     Ok(Some(time).filter(|time| !time.is_zero()))
 }
 
-/// Parses a number that is at least `least`.
-pub(super) fn number<N: Copy + FromStr + PartialOrd + Display>(text: &str, least: N) -> Result<N, String> {
+/// Parses a number that is at least `min`.
+pub(super) fn number<N: Copy + FromStr + PartialOrd + Display>(text: &str, min: N) -> Result<N, String> {
     let number = text
         .parse()
         .map_err(|_| format!("{text:?} is not a whole number"))?;
-    if number < least {
-        return Err(format!("must be at least {least}"));
+    if number < min {
+        return Err(format!("must be at least {min}"));
     }
     Ok(number)
 }

@@ -197,7 +197,7 @@ impl CriRuntime {
         logs::read(log, options.clone(), is_alive).await
     }
 
-    pub(super) async fn rotate(&self, most: u64, keep: usize) -> Result<(), RuntimeError> {
+    pub(super) async fn rotate(&self, max: u64, keep: usize) -> Result<(), RuntimeError> {
         let mut first_error = Ok(());
         for container in self.list_own_containers("", "").await? {
             // Exited containers write nothing, and the runtime cannot reopen their log.
@@ -207,7 +207,7 @@ impl CriRuntime {
             let Some(log) = self.log_of(&container).await? else {
                 continue;
             };
-            if logs::exceeds_size(&log, most)
+            if logs::exceeds_size(&log, max)
                 && let Err(error) = self.rotate_one(&container.id, &log, keep).await
             {
                 tracing::warn!(container = container.id, %error, "failed to rotate a log");

@@ -92,8 +92,8 @@ fn convert_events(
     stream::iter(first)
         .chain(later_events.filter_map(async |event| event.ok()))
         .filter_map(move |event| {
-            let to_pod_lifecycle_event = to_pod_lifecycle_event(&event, &owner);
-            async move { to_pod_lifecycle_event }
+            let lifecycle_event = to_pod_lifecycle_event(&event, &owner);
+            async move { lifecycle_event }
         })
         .boxed()
 }
@@ -180,7 +180,7 @@ async fn snapshot(
 }
 
 /// Returns one event for each pod with an added, removed or changed sandbox or container.
-// upstream: pkg/kubelet/pleg/generic.go computeEvents
+// upstream: pkg/kubelet/pleg/generic.go GenericPLEG, computeEvents
 fn differences(before: &Snapshot, now: &Snapshot) -> Vec<PodLifecycleEvent> {
     let changed = now.iter().filter(|(id, state)| before.get(*id) != Some(state));
     let removed = before.iter().filter(|(id, _)| !now.contains_key(*id));

@@ -306,8 +306,8 @@ impl Runtime for CriRuntime {
         self.read_log(id, options).await
     }
 
-    async fn rotate_logs(&self, most: u64, keep: usize) -> Result<(), RuntimeError> {
-        self.rotate(most, keep).await
+    async fn rotate_logs(&self, max: u64, keep: usize) -> Result<(), RuntimeError> {
+        self.rotate(max, keep).await
     }
 
     async fn list_container_stats(&self) -> Result<Vec<ContainerStats>, RuntimeError> {

@@ -59,12 +59,12 @@ pub(super) fn number(name: &str) -> i32 {
         .map_or(0, |(number, _)| number)
 }
 
-fn offset(text: &str, sign: char, most: i32) -> Option<i32> {
+fn offset(text: &str, sign: char, max: i32) -> Option<i32> {
     if text.is_empty() {
         return Some(0);
     }
     let offset = text.strip_prefix(sign)?.parse().ok()?;
-    (1..=most).contains(&offset).then_some(offset)
+    (1..=max).contains(&offset).then_some(offset)
 }
 
 #[cfg(test)]

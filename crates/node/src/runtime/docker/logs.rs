@@ -107,12 +107,12 @@ impl DockerLogReader {
 }
 
 /// Collects the last lines of a finite log.
-async fn last_lines<T>(mut lines: BoxStream<'_, T>, most: u64) -> VecDeque<T> {
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
+async fn last_lines<T>(mut lines: BoxStream<'_, T>, max: u64) -> VecDeque<T> {
+    let max = usize::try_from(max).unwrap_or(usize::MAX);
     let mut last = VecDeque::new();
     while let Some(line) = lines.next().await {
         last.push_back(line);
-        if last.len() > most {
+        if last.len() > max {
             last.pop_front();
         }
     }
@@ -182,7 +182,7 @@ mod tests {
 
     #[tokio::test]
     async fn keeps_last_lines() {
-        let tail = async |most| last_lines(stream::iter(1..=5).boxed(), most).await;
+        let tail = async |max| last_lines(stream::iter(1..=5).boxed(), max).await;
         assert_eq!(tail(2).await, [4, 5]);
         assert_eq!(tail(9).await.len(), 5);
         assert!(tail(0).await.is_empty());

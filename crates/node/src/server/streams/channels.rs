@@ -270,9 +270,9 @@ mod tests {
 
     #[tokio::test]
     async fn write_error_ends_session() {
-        struct Broken;
+        struct FailingOutput;
         #[async_trait]
-        impl ChannelOutput for Broken {
+        impl ChannelOutput for FailingOutput {
             async fn write(&self, _: Bytes) -> io::Result<()> {
                 Err(io::ErrorKind::BrokenPipe.into())
             }
@@ -292,9 +292,9 @@ mod tests {
         };
         let channels = Channels {
             stdin: None,
-            stdout: Some(Box::new(Broken)),
+            stdout: Some(Box::new(FailingOutput)),
             stderr: None,
-            error: Box::new(Broken),
+            error: Box::new(FailingOutput),
             resize: None,
             status_format: StatusFormat::Text,
         };

@@ -275,8 +275,8 @@ async fn a_stream_that_fails_reports_where() {
 
 /// An input that fails at its first byte.
 fn failing_input() -> impl tokio::io::AsyncRead {
-    struct Broken;
-    impl tokio::io::AsyncRead for Broken {
+    struct FailingInput;
+    impl tokio::io::AsyncRead for FailingInput {
         fn poll_read(
             self: std::pin::Pin<&mut Self>,
             _: &mut std::task::Context<'_>,
@@ -285,7 +285,7 @@ fn failing_input() -> impl tokio::io::AsyncRead {
             std::task::Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
         }
     }
-    Broken
+    FailingInput
 }
 
 proptest! {

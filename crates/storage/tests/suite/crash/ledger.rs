@@ -6,7 +6,7 @@ use k3_storage::{Entry, Operation as Effect, Precondition, Revision, Write};
 
 use super::protocol::{Message, Nanos, RequestedOperation, Response, value};
 use crate::{
-    history::{Done, Operation},
+    history::{Operation, OperationResult},
     store_ext::key,
 };
 
@@ -74,7 +74,7 @@ impl WriteLedger {
             .map(|entry| Operation {
                 requested: 0,
                 answered: 0,
-                done: Done::Committed {
+                done: OperationResult::Committed {
                     write: Write::create(entry.key.clone(), entry.value.clone()),
                     revision: entry.revision,
                 },
@@ -128,14 +128,14 @@ impl WriteLedger {
             (Response::Committed(revision), Some(write)) => {
                 self.knows(revision);
                 self.acknowledged += 1;
-                Done::Committed { write, revision }
+                OperationResult::Committed { write, revision }
             }
-            (Response::Shown(entry), Some(write)) => Done::Conflicted {
+            (Response::Shown(entry), Some(write)) => OperationResult::Conflicted {
                 write,
                 shown: shown(entry),
             },
-            (Response::Uncertain, Some(write)) => Done::Uncertain { write },
-            (Response::Shown(entry), None) => Done::Got {
+            (Response::Uncertain, Some(write)) => OperationResult::Uncertain { write },
+            (Response::Shown(entry), None) => OperationResult::Got {
                 key: name,
                 entry: shown(entry),
             },

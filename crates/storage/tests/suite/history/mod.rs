@@ -11,7 +11,7 @@ mod timeline;
 
 pub(crate) use self::{
     linear::check,
-    operation::{Done, Operation, Recorder},
+    operation::{Operation, OperationResult, Recorder},
     stream::{WatchRecording, check_stream},
     timeline::CommitTimeline,
 };

@@ -15,15 +15,15 @@ use k3_storage::{
 pub(crate) struct Operation {
     pub(crate) requested: u64,
     pub(crate) answered: u64,
-    pub(crate) done: Done,
+    pub(crate) done: OperationResult,
 }
 
-/// What was done. Questions that were refused without an effect are not recorded.
+/// The result of an operation. Operations that were rejected without an effect are not recorded.
 #[derive(Clone, Debug)]
-pub(crate) enum Done {
+pub(crate) enum OperationResult {
     /// The write happened.
     Committed { write: Write, revision: Revision },
-    /// The write did not happen, because this was there.
+    /// The write was rejected because of a conflict with this entry.
     Conflicted { write: Write, shown: Option<Entry> },
     /// No process knows whether the write happened.
     Uncertain { write: Write },
@@ -35,8 +35,8 @@ pub(crate) enum Done {
         page: Page,
         range: Range,
     },
-    /// The store said where it stands.
-    Stood { revision: Revision },
+    /// The current revision was read.
+    ReadRevision { revision: Revision },
 }
 
 /// Asks a store and takes notes.
@@ -58,15 +58,15 @@ impl Recorder {
         let requested = self.tick();
         let answer = store.commit(write.clone()).await;
         let done = match &answer {
-            Ok(revision) => Done::Committed {
+            Ok(revision) => OperationResult::Committed {
                 write,
                 revision: *revision,
             },
-            Err(CommitError::Conflict(shown)) => Done::Conflicted {
+            Err(CommitError::Conflict(shown)) => OperationResult::Conflicted {
                 write,
                 shown: shown.clone(),
             },
-            Err(CommitError::Uncertain(_)) => Done::Uncertain { write },
+            Err(CommitError::Uncertain(_)) => OperationResult::Uncertain { write },
             Err(_) => return answer,
         };
         self.note(requested, done);
@@ -76,7 +76,7 @@ impl Recorder {
     pub(crate) async fn get(&self, store: &dyn Store, key: &Key) -> Result<Option<Entry>, ReadError> {
         let requested = self.tick();
         let entry = store.get(key).await?;
-        let done = Done::Got {
+        let done = OperationResult::Got {
             key: key.clone(),
             entry: entry.clone(),
         };
@@ -92,7 +92,7 @@ impl Recorder {
     ) -> Result<Range, ReadError> {
         let requested = self.tick();
         let range = store.range(prefix, page.clone()).await?;
-        let done = Done::Listed {
+        let done = OperationResult::Listed {
             prefix: prefix.clone(),
             page,
             range: range.clone(),
@@ -104,11 +104,11 @@ impl Recorder {
     pub(crate) async fn current_revision(&self, store: &dyn Store) -> Result<Revision, StoreError> {
         let requested = self.tick();
         let revision = store.current_revision().await?;
-        self.note(requested, Done::Stood { revision });
+        self.note(requested, OperationResult::ReadRevision { revision });
         Ok(revision)
     }
 
-    fn note(&self, requested: u64, done: Done) {
+    fn note(&self, requested: u64, done: OperationResult) {
         let answered = self.tick();
         self.notes.lock().unwrap().push(Operation {
             requested,

@@ -175,9 +175,9 @@ fn validate_success_policy_rule(rule: &Value, completions: i64, at: &Path<'_>, e
     }
     counts::validate_nonnegative_fields(rule, &["succeededCount"], at, errors);
     let Some(count) = count else { return };
-    let mut limit = |most: i64, what: &str| {
-        if count > most {
-            let detail = format!("must be less than or equal to {most} (the number of {what})");
+    let mut limit = |max: i64, what: &str| {
+        if count > max {
+            let detail = format!("must be less than or equal to {max} (the number of {what})");
             errors.push(Error::invalid(&at.child("succeededCount"), count, detail));
         }
     };

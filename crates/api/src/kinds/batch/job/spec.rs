@@ -84,8 +84,8 @@ fn validate_indexed(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
         let detail = "when completion mode is Indexed";
         errors.push(Error::required(&at.child("completions"), detail));
     }
-    let limit = |errors: &mut ErrorList, name: &str, most: i64, bound: &str| {
-        if let Some(number) = spec.int(name).filter(|number| *number > most) {
+    let limit = |errors: &mut ErrorList, name: &str, max: i64, bound: &str| {
+        if let Some(number) = spec.int(name).filter(|number| *number > max) {
             let detail = format!("must be less than or equal to {bound}");
             errors.push(Error::invalid(&at.child(name), number, detail));
         }

@@ -166,9 +166,9 @@ pub(super) fn validate_times(new: &Value, leaf: &Certificate, now: Time) -> Erro
         let detail = "leaf certificate lifetime must be >= 1 hour";
         return ErrorList::from(vec![Error::invalid(&at, lifetime.nanos(), detail)]);
     }
-    let most = new.at("spec").int("maxExpirationSeconds").unwrap_or_default();
-    if lifetime > Duration::from_seconds(most) {
-        let detail = format!("leaf certificate lifetime must be <= spec.maxExpirationSeconds ({most})");
+    let max = new.at("spec").int("maxExpirationSeconds").unwrap_or_default();
+    if lifetime > Duration::from_seconds(max) {
+        let detail = format!("leaf certificate lifetime must be <= spec.maxExpirationSeconds ({max})");
         return ErrorList::from(vec![Error::invalid(&at, lifetime.nanos(), detail)]);
     }
     if refresh < before.plus(minutes(10)) {

@@ -120,9 +120,9 @@ pub(super) fn validate_event_update(errors: &mut ErrorList, new: &Value, old: &V
     }
 }
 
-fn too_long(errors: &mut ErrorList, name: &str, value: &str, most: usize) {
-    if value.len() > most {
-        let detail = format!("can have at most {most} characters");
+fn too_long(errors: &mut ErrorList, name: &str, value: &str, max: usize) {
+    if value.len() > max {
+        let detail = format!("can have at most {max} characters");
         errors.push(Error::invalid(&Path::new(name), "", detail));
     }
 }

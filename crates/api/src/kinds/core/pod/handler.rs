@@ -189,9 +189,9 @@ fn validate_handler(
         }
         _ => {
             let seconds = action.int("seconds").unwrap_or_default();
-            if let Some(most) = grace.filter(|most| !(0..=*most).contains(&seconds)) {
+            if let Some(max) = grace.filter(|max| !(0..=*max).contains(&seconds)) {
                 let detail =
-                    format!("must be non-negative and less than terminationGracePeriodSeconds ({most})");
+                    format!("must be non-negative and less than terminationGracePeriodSeconds ({max})");
                 errors.invalid(&field_path, seconds, detail);
             }
         }

@@ -112,14 +112,13 @@ fn validate_pod_resource_consistency(spec: &Value, at: &Path<'_>, errors: &mut E
     let limits = whole.entries("limits");
     for (index, container) in spec.items("containers").iter().enumerate() {
         for (name, limit) in container.at("resources").entries("limits") {
-            let (Some(most), limit) = (limits.get(name).map(quantity_or_zero), quantity_or_zero(limit))
-            else {
+            let (Some(max), limit) = (limits.get(name).map(quantity_or_zero), quantity_or_zero(limit)) else {
                 continue;
             };
-            if limit > most {
+            if limit > max {
                 let list_at = at.child("containers");
                 let item_at = list_at.index(index);
-                let detail = format!("must be less than or equal to pod limits of {most}");
+                let detail = format!("must be less than or equal to pod limits of {max}");
                 errors.invalid(&item_at.key(name).child("limits"), limit.to_string(), detail);
             }
         }

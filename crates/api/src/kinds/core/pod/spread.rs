@@ -49,13 +49,13 @@ pub(super) fn validate_topology_spread_constraints(
             let pair_at = field_path.child("{topologyKey, whenUnsatisfiable}");
             errors.duplicate(&pair_at, &format!("{{{key}, {action}}}"));
         }
-        if let Some(least) = constraint.int("minDomains") {
+        if let Some(min) = constraint.int("minDomains") {
             let least_at = field_path.child("minDomains");
-            validate_positive(least, &least_at, errors);
+            validate_positive(min, &least_at, errors);
             if action != "DoNotSchedule" {
                 let detail =
                     format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
-                errors.invalid(&least_at, least, detail);
+                errors.invalid(&least_at, min, detail);
             }
         }
         for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {

@@ -253,7 +253,7 @@ fn validate_pod_certificate<'v>(
     );
     let field_path = at.child("maxExpirationSeconds");
     if let Some(seconds) = projection.int("maxExpirationSeconds") {
-        let most = if is_kubernetes_signer(signer) {
+        let max = if is_kubernetes_signer(signer) {
             SECONDS_IN_A_DAY
         } else {
             91 * SECONDS_IN_A_DAY
@@ -262,8 +262,8 @@ fn validate_pod_certificate<'v>(
             let detail = "if provided, maxExpirationSeconds must be >= 3600";
             errors.push(Error::invalid(&field_path, seconds, detail));
         }
-        if seconds > most {
-            let detail = format!("if provided, maxExpirationSeconds must be <= {most}");
+        if seconds > max {
+            let detail = format!("if provided, maxExpirationSeconds must be <= {max}");
             errors.push(Error::invalid(&field_path, seconds, detail));
         }
     }

@@ -18,8 +18,8 @@ pub(in super::super) fn all(log: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Returns whether the current file exceeds the size limit.
-pub(in super::super) fn exceeds_size(log: &Path, most: u64) -> bool {
-    fs::metadata(log).is_ok_and(|file| file.len() > most)
+pub(in super::super) fn exceeds_size(log: &Path, max: u64) -> bool {
+    fs::metadata(log).is_ok_and(|file| file.len() > max)
 }
 
 /// Renames the current file, and returns the new path. The runtime writes to the renamed file until it reopens its log.

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use k3_storage::{Change, Event, Operation as Effect, Precondition, Revision, Write};
 
 use super::{
-    operation::{Done, Operation},
+    operation::{Operation, OperationResult},
     timeline::{CommitTimeline, NEVER},
 };
 
@@ -76,10 +76,12 @@ fn explain(
     let mut uncertain: Vec<usize> = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
         match &operation.done {
-            Done::Committed { revision, .. } if acknowledged.insert(*revision, index).is_some() => {
+            OperationResult::Committed { revision, .. }
+                if acknowledged.insert(*revision, index).is_some() =>
+            {
                 return Err(HistoryViolation::Reused(*revision).into());
             }
-            Done::Uncertain { .. } => uncertain.push(index),
+            OperationResult::Uncertain { .. } => uncertain.push(index),
             _ => {}
         }
     }
@@ -89,7 +91,7 @@ fn explain(
         let before = timeline.held(&event.key, Revision::new(event.revision.get() - 1));
         let found = before.as_ref().map(|(revision, _)| *revision);
         let index = if let Some(index) = acknowledged.remove(&event.revision) {
-            let Done::Committed { write, .. } = &operations[index].done else {
+            let OperationResult::Committed { write, .. } = &operations[index].done else {
                 unreachable!("only commits are acknowledged");
             };
             if !causes(write, event, found) {
@@ -101,7 +103,7 @@ fn explain(
             index
         } else {
             let candidate = uncertain.iter().position(|index| {
-                let Done::Uncertain { write } = &operations[*index].done else {
+                let OperationResult::Uncertain { write } = &operations[*index].done else {
                     return false;
                 };
                 causes(write, event, found) && expects(write.precondition, found)
@@ -173,26 +175,28 @@ fn assign_linearization_points(
         let ceiling = ceilings.at(operation.answered);
         let linearization_point = match &operation.done {
             // It may yet happen after the answer: this makes it known to no reader.
-            Done::Uncertain { .. } => match happened.get(&index) {
+            OperationResult::Uncertain { .. } => match happened.get(&index) {
                 Some(revision) if *revision <= floor => {
                     return Err(HistoryViolation::Backwards(operation.clone(), floor).into());
                 }
                 _ => continue,
             },
-            Done::Committed { revision, .. } => {
+            OperationResult::Committed { revision, .. } => {
                 if *revision <= floor {
                     return Err(HistoryViolation::Backwards(operation.clone(), floor).into());
                 }
                 *revision
             }
-            Done::Conflicted { write, shown } => {
+            OperationResult::Conflicted { write, shown } => {
                 if expects(write.precondition, shown.as_ref().map(|entry| entry.revision)) {
                     return Err(HistoryViolation::Unjustified(operation.clone()).into());
                 }
                 lowest(operation, timeline.spans(&write.key, shown.as_ref()), floor)?
             }
-            Done::Got { key, entry } => lowest(operation, timeline.spans(key, entry.as_ref()), floor)?,
-            Done::Listed { prefix, page, range } => {
+            OperationResult::Got { key, entry } => {
+                lowest(operation, timeline.spans(key, entry.as_ref()), floor)?
+            }
+            OperationResult::Listed { prefix, page, range } => {
                 let expected = timeline.range(prefix, page, range.revision);
                 if *range != expected || page.at.is_some_and(|at| at != range.revision) {
                     return Err(HistoryViolation::Torn(operation.clone(), expected).into());
@@ -202,10 +206,10 @@ fn assign_linearization_points(
                 }
                 range.revision
             }
-            Done::Stood { revision } if *revision < floor => {
+            OperationResult::ReadRevision { revision } if *revision < floor => {
                 return Err(HistoryViolation::Stale(operation.clone(), floor).into());
             }
-            Done::Stood { revision } => *revision,
+            OperationResult::ReadRevision { revision } => *revision,
         };
         if linearization_point > ceiling {
             return Err(HistoryViolation::Premature(operation.clone()).into());

@@ -15,7 +15,7 @@ struct Script {
 
 impl Script {
     /// Adds what was requested and answered at these ticks.
-    fn did(mut self, requested: u64, answered: u64, done: Done) -> Self {
+    fn did(mut self, requested: u64, answered: u64, done: OperationResult) -> Self {
         self.operations.push(Operation {
             requested,
             answered,
@@ -53,15 +53,15 @@ fn updated(value: &'static str) -> Change {
     Change::Updated(value.into())
 }
 
-fn create(value: &'static str, revision: u64) -> Done {
-    Done::Committed {
+fn create(value: &'static str, revision: u64) -> OperationResult {
+    OperationResult::Committed {
         write: Write::create(key("/a"), value),
         revision: Revision::new(revision),
     }
 }
 
-fn update(expected: u64, value: &'static str, revision: u64) -> Done {
-    Done::Committed {
+fn update(expected: u64, value: &'static str, revision: u64) -> OperationResult {
+    OperationResult::Committed {
         write: Write::update(key("/a"), Revision::new(expected), value),
         revision: Revision::new(revision),
     }
@@ -76,15 +76,15 @@ fn entry(value: &'static str, revision: u64) -> Entry {
     }
 }
 
-fn got(entry: Option<Entry>) -> Done {
-    Done::Got {
+fn got(entry: Option<Entry>) -> OperationResult {
+    OperationResult::Got {
         key: key("/a"),
         entry,
     }
 }
 
-fn listed(at: Option<u64>, revision: u64, entries: Vec<Entry>) -> Done {
-    Done::Listed {
+fn listed(at: Option<u64>, revision: u64, entries: Vec<Entry>) -> OperationResult {
+    OperationResult::Listed {
         prefix: prefix("/"),
         page: Page {
             at: at.map(Revision::new),
@@ -116,7 +116,7 @@ fn accepts_a_valid_history() {
         .did(
             15,
             16,
-            Done::Stood {
+            OperationResult::ReadRevision {
                 revision: Revision::new(3),
             },
         )
@@ -125,7 +125,7 @@ fn accepts_a_valid_history() {
         .did(
             25,
             26,
-            Done::Conflicted {
+            OperationResult::Conflicted {
                 write: Write::update(key("/a"), Revision::new(2), "z"),
                 shown: Some(entry("y", 3)),
             },
@@ -186,7 +186,7 @@ fn detects_a_stale_read() {
     let script = two_commits().did(
         21,
         22,
-        Done::Stood {
+        OperationResult::ReadRevision {
             revision: Revision::new(2),
         },
     );
@@ -217,7 +217,7 @@ fn detects_a_read_before_its_write() {
     let script = two_commits().did(
         5,
         6,
-        Done::Stood {
+        OperationResult::ReadRevision {
             revision: Revision::new(3),
         },
     );
@@ -231,7 +231,7 @@ fn detects_a_commit_below_a_known_revision() {
         .did(
             2,
             3,
-            Done::Committed {
+            OperationResult::Committed {
                 write: Write::create(key("/b"), "y"),
                 revision: Revision::new(4),
             },
@@ -244,7 +244,7 @@ fn detects_a_commit_below_a_known_revision() {
         .did(
             0,
             1,
-            Done::Stood {
+            OperationResult::ReadRevision {
                 revision: Revision::new(9),
             },
         )
@@ -257,7 +257,7 @@ fn detects_a_commit_below_a_known_revision() {
         .did(
             3,
             6,
-            Done::Uncertain {
+            OperationResult::Uncertain {
                 write: Write::create(key("/b"), "y"),
             },
         )
@@ -278,7 +278,7 @@ fn detects_a_torn_range() {
 
 #[test]
 fn detects_a_conflict_without_a_reason() {
-    let conflict = |shown| Done::Conflicted {
+    let conflict = |shown| OperationResult::Conflicted {
         write: Write::update(key("/a"), Revision::new(3), "z"),
         shown,
     };
@@ -296,7 +296,7 @@ fn detects_an_applied_write_reported_as_conflict() {
         .did(
             21,
             22,
-            Done::Conflicted {
+            OperationResult::Conflicted {
                 write: Write::update(key("/a"), Revision::new(2), "z"),
                 shown: Some(entry("y", 3)),
             },
@@ -307,7 +307,7 @@ fn detects_an_applied_write_reported_as_conflict() {
 
 #[test]
 fn an_uncertain_write_is_applied_at_most_once() {
-    let uncertain = || Done::Uncertain {
+    let uncertain = || OperationResult::Uncertain {
         write: Write::update(key("/a"), Revision::new(3), "z"),
     };
     assert_eq!(two_commits().did(21, 22, uncertain()).result(), "sound");

@@ -1,4 +1,4 @@
-//! The audit context of one request, from stage to stage.
+//! The audit context of one request: what the events of all its stages are built from.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
@@ -12,33 +12,31 @@ use super::{
 };
 use crate::registry::AuditAnnotations;
 
-/// A streamed response is recorded up to this size; a longer one is omitted.
-const LONGEST: usize = 16 * 1024 * 1024;
+/// A longer streamed response is not recorded.
+const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 
-/// A request, as far as it is known when it is here.
+/// The attributes of a request that are known before its body is read. The audit policy is evaluated on them.
 #[derive(Clone, Debug)]
 pub(crate) struct AuditAttributes<'a> {
-    /// The request's own name.
+    /// The audit ID.
     pub id: &'a str,
     /// When the request was received.
     pub received: Time,
-    /// Who asks; `None` if that is not known.
+    /// The authenticated user; `None` if authentication failed.
     pub user: Option<&'a User>,
-    /// The verb, as roles have it; of what is no resource, the method in small letters.
+    /// The verb as in RBAC rules; for non-resource requests the HTTP method in lower case.
     pub verb: &'a str,
-    /// The path.
     pub path: &'a str,
-    /// Path and query, as they were sent.
+    /// Path and query as received.
     pub uri: &'a str,
-    /// The user agent.
     pub agent: &'a str,
-    /// Where it comes from: what proxies say, then the other end of the connection.
+    /// Client addresses: those in `X-Forwarded-For` and `X-Real-Ip`, then the peer of the connection.
     pub sources: Vec<IpAddr>,
-    /// Which resource it is about, if any.
+    /// The object of a resource request.
     pub object: Option<ObjectRef>,
 }
 
-/// Which resource a request is about.
+/// The object of an audit event (`objectRef`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ObjectRef {
     pub group: String,
@@ -49,20 +47,20 @@ pub(crate) struct ObjectRef {
     pub name: String,
 }
 
-/// A request that is written down.
+/// Collects what is recorded of one request, and writes an event at each stage.
 // upstream: staging/src/k8s.io/apiserver/pkg/audit/context.go AuditContext
 #[derive(Debug)]
 pub(crate) struct AuditContext {
     auditor: Arc<Auditor>,
     facts: Arc<RequestFacts>,
     audit_config: RequestAuditConfig,
-    acts_as: Option<Arc<(User, String)>>,
+    impersonated: Option<Arc<(User, String)>>,
     request: Option<RecordedBody>,
     response: Option<RecordedBody>,
-    /// An answer in pieces, until it is whole or too long.
-    pieces: Option<BytesMut>,
+    /// The chunks of a streamed response; `None` once it is longer than [`MAX_RESPONSE_BYTES`].
+    streamed_response: Option<BytesMut>,
     outcome: ResponseOutcome,
-    notes: Option<AuditAnnotations>,
+    annotations: Option<AuditAnnotations>,
 }
 
 // --- AuditContext ---
@@ -73,27 +71,30 @@ impl AuditContext {
             auditor,
             facts: Arc::new(facts),
             audit_config,
-            acts_as: None,
+            impersonated: None,
             request: None,
             response: None,
-            pieces: None,
+            streamed_response: None,
             outcome: ResponseOutcome::default(),
-            notes: None,
+            annotations: None,
         }
     }
 
-    /// Adds the audit annotations of the request.
-    pub(crate) fn note(&mut self, notes: &AuditAnnotations) {
-        self.notes = Some(notes.clone());
+    /// Sets the audit annotations; the handlers add to them while the request is running.
+    // upstream: staging/src/k8s.io/apiserver/pkg/audit/context.go AddAuditAnnotation
+    pub(crate) fn set_annotations(&mut self, annotations: &AuditAnnotations) {
+        self.annotations = Some(annotations.clone());
     }
 
     /// Records impersonation: the user, and the constrained verb if any.
-    pub(crate) fn acts_as(&mut self, user: &User, constraint: &str) {
-        self.acts_as = Some(Arc::new((user.clone(), constraint.to_owned())));
+    // upstream: staging/src/k8s.io/apiserver/pkg/audit/context.go LogImpersonatedUser
+    pub(crate) fn log_impersonated_user(&mut self, user: &User, constraint: &str) {
+        self.impersonated = Some(Arc::new((user.clone(), constraint.to_owned())));
     }
 
     /// Records the request body. It is needed below level `Request` too, for the name of a new object.
-    pub(crate) fn sent(&mut self, body: &Bytes, media: &str) {
+    // upstream: staging/src/k8s.io/apiserver/pkg/audit/request.go LogRequestObject
+    pub(crate) fn log_request_object(&mut self, body: &Bytes, media: &str) {
         let has_object_name = matches!(&*self.facts.verb, "create" | "update") && self.facts.object.is_some();
         if !body.is_empty() && (self.audit_config.level >= AuditLevel::Request || has_object_name) {
             self.request = Some(RecordedBody::new(body.clone(), media));
@@ -102,7 +103,8 @@ impl AuditContext {
 
     /// Records the status code, and the body if it is complete. Below level `RequestResponse` it only provides the error
     /// message.
-    pub(crate) fn answered(&mut self, code: u16, body: Option<&Bytes>, media: &str) {
+    // upstream: staging/src/k8s.io/apiserver/pkg/audit/request.go LogResponseObject
+    pub(crate) fn log_response_object(&mut self, code: u16, body: Option<&Bytes>, media: &str) {
         self.outcome.code = code;
         let may_be_status = code >= 400 || self.facts.verb.starts_with("delete");
         if let Some(body) = body
@@ -114,31 +116,31 @@ impl AuditContext {
             && self.audit_config.level >= AuditLevel::RequestResponse
             && &*self.facts.verb != "watch"
         {
-            self.pieces = Some(BytesMut::new());
+            self.streamed_response = Some(BytesMut::new());
             self.response = Some(RecordedBody::new(Bytes::new(), media));
         }
     }
 
-    /// A piece of the answer.
-    pub(crate) fn piece(&mut self, piece: &[u8]) {
-        if let Some(pieces) = &mut self.pieces {
-            pieces.extend_from_slice(piece);
-            if pieces.len() > LONGEST {
-                self.pieces = None;
+    /// Records a chunk of a streamed response.
+    pub(crate) fn log_response_chunk(&mut self, chunk: &[u8]) {
+        if let Some(streamed) = &mut self.streamed_response {
+            streamed.extend_from_slice(chunk);
+            if streamed.len() > MAX_RESPONSE_BYTES {
+                self.streamed_response = None;
                 self.response = None;
             }
         }
     }
 
-    /// The answer has begun and will go on.
-    pub(crate) fn started(&mut self) {
-        self.emit(AuditStage::ResponseStarted);
+    /// Writes the `ResponseStarted` event: the headers of a long-running response were sent.
+    pub(crate) fn response_started(&mut self) {
+        self.process_event_stage(AuditStage::ResponseStarted);
     }
 
-    /// The response was sent, or the client disconnected.
-    pub(crate) fn complete(mut self) {
-        if let (Some(pieces), Some(response)) = (self.pieces.take(), &mut self.response) {
-            response.bytes = pieces.freeze();
+    /// Writes the `ResponseComplete` event: the response was sent, or the client disconnected.
+    pub(crate) fn response_complete(mut self) {
+        if let (Some(streamed), Some(response)) = (self.streamed_response.take(), &mut self.response) {
+            response.bytes = streamed.freeze();
         }
         if self.outcome.code == 0 {
             self.outcome = ResponseOutcome {
@@ -148,10 +150,11 @@ impl AuditContext {
                 ..ResponseOutcome::default()
             };
         }
-        self.emit(AuditStage::ResponseComplete);
+        self.process_event_stage(AuditStage::ResponseComplete);
     }
 
-    /// The server failed at it.
+    /// Writes the `Panic` event: the handler panicked.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/audit.go WithAudit
     pub(crate) fn panicked(mut self, why: &str) {
         self.response = None;
         self.outcome = ResponseOutcome {
@@ -160,21 +163,23 @@ impl AuditContext {
             reason: "InternalError",
             message: format!("APIServer panic'd: {why}"),
         };
-        self.emit(AuditStage::Panic);
+        self.process_event_stage(AuditStage::Panic);
     }
 
-    /// The request was rejected before authentication completed.
-    pub(super) fn refused(mut self, code: u16, message: String) {
+    /// Writes the event of a request that was rejected before authentication completed.
+    pub(super) fn authentication_failed(mut self, code: u16, message: String) {
         self.outcome = ResponseOutcome {
             code,
             message,
             ..ResponseOutcome::default()
         };
-        self.emit(AuditStage::ResponseStarted);
+        self.process_event_stage(AuditStage::ResponseStarted);
     }
 
-    pub(super) fn emit(&mut self, stage: AuditStage) {
-        if self.audit_config.omit.has(stage) {
+    /// Writes the event of a stage, unless `omitStages` of the matching rule or of the policy contains the stage.
+    // upstream: staging/src/k8s.io/apiserver/pkg/audit/context.go ProcessEventStage; it checks OmitStages
+    pub(super) fn process_event_stage(&mut self, stage: AuditStage) {
+        if self.audit_config.omit_stages.has(stage) {
             return;
         }
         let is_last = matches!(stage, AuditStage::ResponseComplete | AuditStage::Panic);
@@ -188,12 +193,12 @@ impl AuditContext {
             } else {
                 self.auditor.now()
             },
-            acts_as: self.acts_as.clone(),
+            impersonated: self.impersonated.clone(),
             outcome: (stage != AuditStage::RequestReceived).then(|| self.outcome.clone()),
             request: self.request.clone(),
             response: if is_last { self.response.take() } else { None },
             annotations: self
-                .notes
+                .annotations
                 .as_ref()
                 .map_or_else(BTreeMap::new, AuditAnnotations::all),
         });
