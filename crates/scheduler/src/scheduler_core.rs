@@ -7,10 +7,10 @@ use hashbrown::HashMap;
 use crate::{
     cache::{Key, SchedulerCache},
     cluster_event::ClusterEvent,
-    cycle::{Candidate, Nominator, Placement, PostFilterResult, ScheduleResult, SchedulingAlgorithm},
+    cycle::{Nominator, Placement, ScheduleResult, SchedulingAlgorithm},
     interner::Text,
     object::{Node, Pod, Service},
-    plugins::{PluginSet, PodVolumes},
+    plugins::{Candidate, PluginSet, PodVolumes, PostFilterResult, framework::Frameworks},
     profile::Profile,
     queue::{BackoffOptions, Incoming, Moment, PendingPods, SchedulingAttempt, SchedulingQueue},
 };
@@ -81,12 +81,17 @@ pub struct Preemption {
 }
 
 impl SchedulerCore {
-    /// With the rules of some scheduler names; chance comes from a seed.
+    /// For pods of the scheduler names of the profiles; random choices depend on the seed only.
+    ///
+    /// # Panics
+    ///
+    /// If the profiles have more than 64 plugins of different names.
     pub fn new(profiles: Vec<Profile>, backoff: BackoffOptions, seed: u64) -> Self {
+        let frameworks = Arc::new(Frameworks::new(profiles));
         SchedulerCore {
             cluster: SchedulerCache::default(),
-            queue: SchedulingQueue::new(backoff),
-            engine: SchedulingAlgorithm::new(profiles, seed),
+            queue: SchedulingQueue::new(backoff, frameworks.clone()),
+            engine: SchedulingAlgorithm::new(frameworks, seed),
             nominator: Nominator::default(),
             volumes: HashMap::new(),
         }

@@ -5,7 +5,7 @@ use std::{cmp::Reverse, sync::Arc, time::Duration};
 use super::{BackoffOptions, Moment, pod_heap::Key};
 use crate::{
     object::Pod,
-    plugins::{Plugin, PluginSet},
+    plugins::{PluginId, PluginSet},
 };
 
 /// Where a pod waits.
@@ -44,7 +44,7 @@ pub(super) struct QueuedPodInfo {
     /// Who rejected it.
     pub unschedulable_plugins: PluginSet,
     /// Who keeps it from being tried at all.
-    pub gating_plugin: Option<Plugin>,
+    pub gating_plugin: Option<PluginId>,
     arrival: u64,
 }
 
