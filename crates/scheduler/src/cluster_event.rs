@@ -59,7 +59,7 @@ pub enum ClusterEvent<'e> {
         /// As it is.
         new: &'e StorageClass,
     },
-    /// A CSINode was added or updated.
+    /// A `CSINode` was added or updated.
     CsiNode {
         /// As they were.
         old: Option<&'e CsiNode>,

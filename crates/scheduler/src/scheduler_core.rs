@@ -102,7 +102,7 @@ impl SchedulerCore {
         match self.cluster.set_node(new) {
             None => self.move_all_to_active_or_backoff_queue(&ClusterEvent::NodeAdd(new), now),
             Some(old) if old != *new => {
-                self.move_all_to_active_or_backoff_queue(&ClusterEvent::NodeUpdate { old: &old, new }, now)
+                self.move_all_to_active_or_backoff_queue(&ClusterEvent::NodeUpdate { old: &old, new }, now);
             }
             Some(_) => {}
         }
@@ -266,7 +266,7 @@ impl SchedulerCore {
         self.cluster.put_pod(new.clone());
         match old {
             Some(old) if was_placed => {
-                self.move_all_to_active_or_backoff_queue(&ClusterEvent::AssignedPodUpdate { old, new }, now)
+                self.move_all_to_active_or_backoff_queue(&ClusterEvent::AssignedPodUpdate { old, new }, now);
             }
             _ => {
                 self.queue.delete(&new.uid);

@@ -89,7 +89,8 @@ struct LicensedCluster(StringInterner);
 
 impl LicensedCluster {
     fn read<T: SchedulerObject>(&mut self, object: Value) -> Arc<T> {
-        let slim: SlimObject<T::Fields> = serde_json::from_value(object).unwrap();
+        let slim: SlimObject<T::Fields> =
+            serde_json::from_value(object).expect("the test writes valid objects");
         Arc::new(T::read(&slim.metadata, &slim.fields, &mut self.0))
     }
 

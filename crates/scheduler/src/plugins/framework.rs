@@ -5,8 +5,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::{
-    Candidate, CandidateNode, CycleContext, ExtensionPoint, PluginId, PluginSet, PostFilterContext,
-    PostFilterResult, PreFilterResult, PreScoreResult,
+    CandidateNode, CycleContext, ExtensionPoint, PluginId, PluginSet, PostFilterContext, PostFilterResult,
+    PreFilterResult, PreScoreResult,
     dyn_plugin::{DynPlugin, DynPluginCycle, NeedsState},
     volume_binding::PodVolumes,
 };
@@ -178,7 +178,7 @@ impl Framework {
         for plugin in self.with_point(ExtensionPoint::PostFilter) {
             let (result, message) = plugin.plugin.post_filter(context);
             match result {
-                PostFilterResult::Candidate(Candidate { .. }) => return (result, message),
+                PostFilterResult::Candidate(_) => return (result, message),
                 PostFilterResult::NoCandidate => last = result,
                 PostFilterResult::Noop => {}
             }
@@ -233,20 +233,13 @@ impl<'c> SchedulingCycle<'c> {
             let begun = plugin.plugin.begin_cycle(&self.context, needs_state);
             let (result, cycle) = begun.map_err(|rejection| rejection.by(plugin.id))?;
             let running = cycle.map(|cycle| RunningPlugin { plugin, cycle });
-            match result {
-                PreFilterResult::Skip => {
-                    self.skipped.extend(running);
-                    continue;
-                }
-                PreFilterResult::All if !plugin.filters => {
-                    self.skipped.extend(running);
-                    continue;
-                }
-                PreFilterResult::All => self.filtering.extend(running),
-                PreFilterResult::Only(names) => {
-                    self.filtering.extend(running);
-                    nodes.narrow(self.framework, plugin.id, names)?;
-                }
+            if plugin.filters && !matches!(result, PreFilterResult::Skip) {
+                self.filtering.extend(running);
+            } else {
+                self.skipped.extend(running);
+            }
+            if let PreFilterResult::Only(names) = result {
+                nodes.narrow(self.framework, plugin.id, names)?;
             }
         }
         Ok(nodes)

@@ -1,8 +1,8 @@
 //! The scheduling queue: `activeQ`, `backoffQ` and `unschedulablePods`.
 //!
-//! A pod is active_q, or backs off for a while after it failed, or waits for something to happen that may help it. The
-//! most important active_q pod is next; of equals the one that waits longest. When none is active_q, the next that backs off
-//! is tried early: nothing is gained by idling.
+//! A pod is in `activeQ`, or backs off for a while after it failed, or waits for an event that may help it. The pod of the
+//! highest priority in `activeQ` is next; of pods of one priority the one that waits longest. When `activeQ` is empty, the next
+//! pod of `backoffQ` is tried early: nothing is gained by idling.
 
 mod pod_heap;
 mod queued_pod_info;
@@ -69,7 +69,7 @@ pub type Incoming = (&'static str, &'static str);
 pub struct SchedulingAttempt {
     /// The first time is 1.
     pub number: u32,
-    /// When it queued_at to wait.
+    /// When the pod was added to the queue.
     pub queued_at: Moment,
 }
 
@@ -106,7 +106,7 @@ impl SchedulingQueue {
         }
     }
 
-    /// A pod queued_at.
+    /// Adds a pod.
     pub(crate) fn add(&mut self, pod: Arc<Pod>, now: Moment) {
         let uid = pod.uid.clone();
         self.delete(&uid);

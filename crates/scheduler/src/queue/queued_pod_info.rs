@@ -37,7 +37,7 @@ pub(super) struct QueuedPodInfo {
     pub unschedulable_count: u32,
     /// Errors in a row.
     pub consecutive_errors_count: u32,
-    /// When it queued_at.
+    /// When it was added to the queue.
     pub queued_at: Moment,
     /// Since when it waits.
     pub since: Moment,
@@ -52,7 +52,7 @@ pub(super) struct QueuedPodInfo {
 const WINDOW: Duration = Duration::from_secs(1);
 
 impl QueuedPodInfo {
-    /// A pod that queued_at.
+    /// A pod that is added to the queue.
     pub(super) fn new(pod: Arc<Pod>, now: Moment, arrival: u64) -> Self {
         QueuedPodInfo {
             pod,

@@ -113,7 +113,7 @@ fn more_important_pod_key(pod: &Arc<Pod>) -> (Reverse<i32>, Box<str>) {
     )
 }
 
-/// Splits the pods into those whose preemption violates a PodDisruptionBudget, and the others.
+/// Splits the pods into those whose preemption violates a `PodDisruptionBudget`, and the others.
 // upstream: pkg/scheduler/framework/preemption/util.go FilterVictimsWithPDBViolation; older versions call it filterPodsWithPDBViolation
 fn filter_victims_with_pdb_violation(
     pods: Vec<Arc<Pod>>,
