@@ -59,7 +59,7 @@ pub enum ClusterEvent<'e> {
         /// As it is.
         new: &'e StorageClass,
     },
-    /// A CSINode was added or updated.
+    /// A `CSINode` was added or updated.
     CsiNode {
         /// As they were.
         old: Option<&'e CsiNode>,
@@ -84,7 +84,60 @@ pub enum ClusterEvent<'e> {
     VolumeAttachmentDelete(&'e VolumeAttachment),
 }
 
+/// The kinds of [`ClusterEvent`], for which plugins register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClusterEventKind {
+    /// [`ClusterEvent::NodeAdd`]
+    NodeAdd,
+    /// [`ClusterEvent::NodeUpdate`]
+    NodeUpdate,
+    /// [`ClusterEvent::NodeDelete`]
+    NodeDelete,
+    /// [`ClusterEvent::AssignedPodAdd`]
+    AssignedPodAdd,
+    /// [`ClusterEvent::AssignedPodUpdate`]
+    AssignedPodUpdate,
+    /// [`ClusterEvent::AssignedPodDelete`]
+    AssignedPodDelete,
+    /// [`ClusterEvent::UnscheduledPodUpdate`]
+    UnscheduledPodUpdate,
+    /// [`ClusterEvent::PersistentVolumeClaim`]
+    PersistentVolumeClaim,
+    /// [`ClusterEvent::PersistentVolume`]
+    PersistentVolume,
+    /// [`ClusterEvent::StorageClass`]
+    StorageClass,
+    /// [`ClusterEvent::CsiNode`]
+    CsiNode,
+    /// [`ClusterEvent::CsiDriver`]
+    CsiDriver,
+    /// [`ClusterEvent::CsiStorageCapacity`]
+    CsiStorageCapacity,
+    /// [`ClusterEvent::VolumeAttachmentDelete`]
+    VolumeAttachmentDelete,
+}
+
 impl ClusterEvent<'_> {
+    /// The kind of the event.
+    pub fn kind(&self) -> ClusterEventKind {
+        match self {
+            ClusterEvent::NodeAdd(_) => ClusterEventKind::NodeAdd,
+            ClusterEvent::NodeUpdate { .. } => ClusterEventKind::NodeUpdate,
+            ClusterEvent::NodeDelete(_) => ClusterEventKind::NodeDelete,
+            ClusterEvent::AssignedPodAdd(_) => ClusterEventKind::AssignedPodAdd,
+            ClusterEvent::AssignedPodUpdate { .. } => ClusterEventKind::AssignedPodUpdate,
+            ClusterEvent::AssignedPodDelete(_) => ClusterEventKind::AssignedPodDelete,
+            ClusterEvent::UnscheduledPodUpdate { .. } => ClusterEventKind::UnscheduledPodUpdate,
+            ClusterEvent::PersistentVolumeClaim { .. } => ClusterEventKind::PersistentVolumeClaim,
+            ClusterEvent::PersistentVolume { .. } => ClusterEventKind::PersistentVolume,
+            ClusterEvent::StorageClass { .. } => ClusterEventKind::StorageClass,
+            ClusterEvent::CsiNode { .. } => ClusterEventKind::CsiNode,
+            ClusterEvent::CsiDriver { .. } => ClusterEventKind::CsiDriver,
+            ClusterEvent::CsiStorageCapacity { .. } => ClusterEventKind::CsiStorageCapacity,
+            ClusterEvent::VolumeAttachmentDelete(_) => ClusterEventKind::VolumeAttachmentDelete,
+        }
+    }
+
     /// Upstream's event label in metrics.
     pub(crate) fn name(&self) -> &'static str {
         fn add_or_update<T>(old: Option<&T>, [add, update]: [&'static str; 2]) -> &'static str {

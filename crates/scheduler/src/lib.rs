@@ -24,10 +24,17 @@ mod status;
 mod test_cluster;
 
 pub use self::{
+    cache::{NodeInfo, SchedulerCache},
+    cluster_event::{ClusterEvent, ClusterEventKind},
     driver::{NAME, Scheduler, SchedulerSetup},
     interner::{StringInterner, Text},
-    plugins::{Plugin, PluginSet, PodVolumes},
+    labels::Labels,
+    plugins::{
+        Candidate, CandidateNode, CycleContext, ExtensionPoint, PodVolumes, PostFilterContext,
+        PostFilterResult, PreFilterResult, PreScoreResult, SchedulerPlugin,
+    },
     profile::{DEFAULT, Profile},
     queue::{BackoffOptions, Incoming, Moment, PendingPods, SchedulingAttempt},
     scheduler_core::{Decision, NominatingInfo, Preemption, SchedulerCore},
+    status::{FilterResult, Rejection, RejectionCode},
 };

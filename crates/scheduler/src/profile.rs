@@ -1,17 +1,17 @@
-//! Which rules a scheduler asks, and how much each weighs.
+//! Which plugins a scheduler runs, and the weights of their scores.
 
 use crate::{
     interner::Text,
-    plugins::{Plugin, PluginSet},
+    plugins::{PluginFactory, SchedulerPlugin, new_in_tree_registry},
 };
 
-/// The rules of one scheduler name.
+/// The plugins for pods of one scheduler name.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// The name that pods ask for.
+    /// The scheduler name.
     pub name: Text,
-    plugins: PluginSet,
-    weights: Vec<(Plugin, i64)>,
+    /// The plugins in the order in which they run, with their weights.
+    plugins: Vec<(PluginFactory, i64)>,
     percentage: i64,
 }
 
@@ -25,22 +25,22 @@ pub const DEFAULT: &str = "default-scheduler";
 
 impl Default for Profile {
     fn default() -> Self {
+        let plugins = new_in_tree_registry().into_iter();
         Profile {
             name: DEFAULT.into(),
-            plugins: PluginSet::all(),
-            weights: vec![
-                (Plugin::TaintToleration, 3),
-                (Plugin::NodeAffinity, 2),
-                (Plugin::PodTopologySpread, 2),
-                (Plugin::InterPodAffinity, 2),
-            ],
+            plugins: plugins
+                .map(|factory| {
+                    let weight = factory.weight();
+                    (factory, weight)
+                })
+                .collect(),
             percentage: 0,
         }
     }
 }
 
 impl Profile {
-    /// The usual rules under another name.
+    /// The default plugins under another scheduler name.
     pub fn named(name: &str) -> Self {
         Profile {
             name: name.into(),
@@ -48,18 +48,38 @@ impl Profile {
         }
     }
 
-    /// Without a rule.
+    /// Enables a plugin, after all others and with its default weight; a plugin of the same name is replaced where it is.
+    /// Each scheduler calls `make` for an instance of its own.
     #[must_use]
-    pub fn without(mut self, plugin: Plugin) -> Self {
-        self.plugins.remove(plugin);
+    pub fn with_plugin<P: SchedulerPlugin>(mut self, make: impl Fn() -> P + Send + Sync + 'static) -> Self {
+        let factory = PluginFactory::new(make);
+        let weight = factory.weight();
+        let known = self
+            .plugins
+            .iter_mut()
+            .find(|(known, _)| known.name() == factory.name());
+        match known {
+            Some(known) => *known = (factory, weight),
+            None => self.plugins.push((factory, weight)),
+        }
         self
     }
 
-    /// With another weight for a rule.
+    /// Disables a plugin.
     #[must_use]
-    pub fn with_weight(mut self, plugin: Plugin, weight: i64) -> Self {
-        self.weights.retain(|(known, _)| *known != plugin);
-        self.weights.push((plugin, weight));
+    pub fn without(mut self, plugin: &str) -> Self {
+        self.plugins.retain(|(known, _)| known.name() != plugin);
+        self
+    }
+
+    /// Sets the weight of a plugin that is enabled.
+    #[must_use]
+    pub fn with_weight(mut self, plugin: &str, weight: i64) -> Self {
+        for (known, known_weight) in &mut self.plugins {
+            if known.name() == plugin {
+                *known_weight = weight;
+            }
+        }
         self
     }
 
@@ -70,17 +90,20 @@ impl Profile {
         self
     }
 
-    /// The rules.
-    pub fn plugins(&self) -> PluginSet {
-        self.plugins
+    /// The names of the plugins, in the order in which they run.
+    pub fn plugins(&self) -> impl Iterator<Item = &'static str> {
+        self.plugins.iter().map(|(factory, _)| factory.name())
     }
 
-    /// How much a rule weighs.
-    pub fn weight(&self, plugin: Plugin) -> i64 {
-        self.weights
-            .iter()
-            .find(|(known, _)| *known == plugin)
-            .map_or(1, |(_, weight)| *weight)
+    /// The weight of a plugin; `None` if it is not enabled.
+    pub fn weight(&self, plugin: &str) -> Option<i64> {
+        let found = self.plugins.iter().find(|(known, _)| known.name() == plugin);
+        found.map(|(_, weight)| *weight)
+    }
+
+    /// The factories of the plugins and the weights of their scores.
+    pub(crate) fn factories(&self) -> impl Iterator<Item = (&PluginFactory, i64)> {
+        self.plugins.iter().map(|(factory, weight)| (factory, *weight))
     }
 
     /// How many nodes that do are enough.
@@ -125,5 +148,16 @@ mod tests {
                 .num_feasible_nodes_to_find(5000),
             2500
         );
+    }
+
+    #[test]
+    fn plugins_are_disabled_and_weighed_by_name() {
+        let profile = Profile::default()
+            .without("ImageLocality")
+            .with_weight("TaintToleration", 7);
+        assert_eq!(profile.weight("ImageLocality"), None);
+        assert_eq!(profile.weight("TaintToleration"), Some(7));
+        assert_eq!(profile.weight("PodTopologySpread"), Some(2));
+        assert_eq!(profile.weight("NodeResourcesFit"), Some(1));
     }
 }

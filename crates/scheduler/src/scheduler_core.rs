@@ -7,10 +7,10 @@ use hashbrown::HashMap;
 use crate::{
     cache::{Key, SchedulerCache},
     cluster_event::ClusterEvent,
-    cycle::{Candidate, Nominator, Placement, PostFilterResult, ScheduleResult, SchedulingAlgorithm},
+    cycle::{Nominator, Placement, ScheduleResult, SchedulingAlgorithm},
     interner::Text,
     object::{Node, Pod, Service},
-    plugins::{PluginSet, PodVolumes},
+    plugins::{Candidate, PluginSet, PodVolumes, PostFilterResult, framework::Frameworks},
     profile::Profile,
     queue::{BackoffOptions, Incoming, Moment, PendingPods, SchedulingAttempt, SchedulingQueue},
 };
@@ -81,12 +81,17 @@ pub struct Preemption {
 }
 
 impl SchedulerCore {
-    /// With the rules of some scheduler names; chance comes from a seed.
+    /// For pods of the scheduler names of the profiles; random choices depend on the seed only.
+    ///
+    /// # Panics
+    ///
+    /// If the profiles have more than 64 plugins of different names.
     pub fn new(profiles: Vec<Profile>, backoff: BackoffOptions, seed: u64) -> Self {
+        let frameworks = Arc::new(Frameworks::new(profiles));
         SchedulerCore {
             cluster: SchedulerCache::default(),
-            queue: SchedulingQueue::new(backoff),
-            engine: SchedulingAlgorithm::new(profiles, seed),
+            queue: SchedulingQueue::new(backoff, frameworks.clone()),
+            engine: SchedulingAlgorithm::new(frameworks, seed),
             nominator: Nominator::default(),
             volumes: HashMap::new(),
         }
@@ -97,7 +102,7 @@ impl SchedulerCore {
         match self.cluster.set_node(new) {
             None => self.move_all_to_active_or_backoff_queue(&ClusterEvent::NodeAdd(new), now),
             Some(old) if old != *new => {
-                self.move_all_to_active_or_backoff_queue(&ClusterEvent::NodeUpdate { old: &old, new }, now)
+                self.move_all_to_active_or_backoff_queue(&ClusterEvent::NodeUpdate { old: &old, new }, now);
             }
             Some(_) => {}
         }
@@ -261,7 +266,7 @@ impl SchedulerCore {
         self.cluster.put_pod(new.clone());
         match old {
             Some(old) if was_placed => {
-                self.move_all_to_active_or_backoff_queue(&ClusterEvent::AssignedPodUpdate { old, new }, now)
+                self.move_all_to_active_or_backoff_queue(&ClusterEvent::AssignedPodUpdate { old, new }, now);
             }
             _ => {
                 self.queue.delete(&new.uid);

@@ -4,12 +4,13 @@ use std::{borrow::Cow, collections::BTreeMap, fmt::Write, sync::Arc};
 
 use crate::{
     number::count,
-    plugins::{Plugin, PluginSet},
+    plugins::{PluginId, PluginSet},
 };
 
 /// How final a rejection is.
+// upstream: staging/src/k8s.io/kube-scheduler/framework/interface.go Code
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
+pub enum RejectionCode {
     /// Preemption may help.
     Unschedulable,
     /// Preemption does not help.
@@ -18,13 +19,14 @@ pub(crate) enum Code {
     Error,
 }
 
-/// Why a node, or every node, does not do.
+/// Why a plugin rejected a node or all nodes.
+// upstream: staging/src/k8s.io/kube-scheduler/framework/interface.go Status
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rejection {
+pub struct Rejection {
     /// How final it is.
-    pub code: Code,
-    /// The plugin that rejected.
-    pub plugin: Option<Plugin>,
+    pub code: RejectionCode,
+    /// The plugin that rejected; the framework sets it.
+    pub(crate) plugin: Option<PluginId>,
     reasons: StatusReasons,
 }
 
@@ -34,8 +36,8 @@ enum StatusReasons {
     Many(Arc<[Cow<'static, str>]>),
 }
 
-/// Whether a node does.
-pub(crate) type FilterResult = Result<(), Rejection>;
+/// Whether a node suits the pod.
+pub type FilterResult = Result<(), Rejection>;
 
 /// What was found out while no node was found.
 #[derive(Clone, Debug, Default)]
@@ -54,44 +56,49 @@ pub(crate) struct Diagnosis {
 }
 
 impl Rejection {
-    /// Pushing absent_nodes_status away may help.
-    pub(crate) fn unschedulable(plugin: Plugin, reason: &'static str) -> Self {
-        Self::with_reason(Code::Unschedulable, plugin, reason)
+    /// A rejection that the eviction of other pods may resolve.
+    pub fn unschedulable(reason: &'static str) -> Self {
+        Self::with_reason(RejectionCode::Unschedulable, reason)
     }
 
-    /// Nothing helps here.
-    pub(crate) fn unresolvable(plugin: Plugin, reason: &'static str) -> Self {
-        Self::with_reason(Code::UnschedulableAndUnresolvable, plugin, reason)
+    /// A rejection that no eviction of other pods resolves.
+    pub fn unresolvable(reason: &'static str) -> Self {
+        Self::with_reason(RejectionCode::UnschedulableAndUnresolvable, reason)
     }
 
-    /// A plugin failed.
-    pub(crate) fn error(plugin: Plugin, message: String) -> Self {
-        Self::many(Code::Error, Some(plugin), [message.into()])
+    /// An error of the plugin: the cycle ends, and the pod is retried after a backoff.
+    pub fn error(message: String) -> Self {
+        Self::many(RejectionCode::Error, [message.into()])
     }
 
-    /// With reasons that are made as they are needed.
-    pub(crate) fn many(
-        code: Code,
-        plugin: Option<Plugin>,
-        reasons: impl IntoIterator<Item = Cow<'static, str>>,
-    ) -> Self {
+    /// A rejection with several reasons, or with reasons that are made at run time.
+    pub fn many(code: RejectionCode, reasons: impl IntoIterator<Item = Cow<'static, str>>) -> Self {
         Rejection {
             code,
-            plugin,
+            plugin: None,
             reasons: StatusReasons::Many(reasons.into_iter().collect()),
         }
     }
 
-    fn with_reason(code: Code, plugin: Plugin, reason: &'static str) -> Self {
+    /// The same rejection, with the plugin that rejected.
+    // upstream: staging/src/k8s.io/kube-scheduler/framework/interface.go WithPlugin
+    pub(crate) fn by(self, plugin: PluginId) -> Self {
+        Rejection {
+            plugin: Some(plugin),
+            ..self
+        }
+    }
+
+    fn with_reason(code: RejectionCode, reason: &'static str) -> Self {
         Rejection {
             code,
-            plugin: Some(plugin),
+            plugin: None,
             reasons: StatusReasons::One(reason),
         }
     }
 
     /// The reasons, one by one.
-    pub(crate) fn reasons(&self) -> impl Iterator<Item = &str> {
+    pub fn reasons(&self) -> impl Iterator<Item = &str> {
         let (one, many) = match &self.reasons {
             StatusReasons::One(reason) => (Some(*reason), &[][..]),
             StatusReasons::Many(reasons) => (None, &**reasons),
@@ -100,7 +107,7 @@ impl Rejection {
     }
 
     /// The reasons in one line.
-    pub(crate) fn message(&self) -> String {
+    pub fn message(&self) -> String {
         self.reasons().collect::<Vec<_>>().join(", ")
     }
 }
@@ -154,10 +161,10 @@ mod tests {
     fn counts_and_sorts_reasons_as_text() {
         let mut diagnosis = Diagnosis::default();
         for slot in 0..10 {
-            diagnosis.add(slot, Rejection::unschedulable(Plugin::NodePorts, "no ports"));
+            diagnosis.add(slot, Rejection::unschedulable("no ports"));
         }
-        diagnosis.add(10, Rejection::unresolvable(Plugin::NodeName, "wrong name"));
-        diagnosis.add(11, Rejection::unresolvable(Plugin::NodeName, "wrong name"));
+        diagnosis.add(10, Rejection::unresolvable("wrong name"));
+        diagnosis.add(11, Rejection::unresolvable("wrong name"));
         diagnosis.post_filter_message = Some("preemption: none.".into());
         assert_eq!(
             diagnosis.message(12),
@@ -168,8 +175,8 @@ mod tests {
     #[test]
     fn counts_nodes_absent_from_the_diagnosis() {
         let mut diagnosis = Diagnosis::default();
-        diagnosis.add(0, Rejection::unschedulable(Plugin::NodePorts, "no ports"));
-        diagnosis.absent_nodes_status = Some(Rejection::unresolvable(Plugin::NodeAffinity, "not asked"));
+        diagnosis.add(0, Rejection::unschedulable("no ports"));
+        diagnosis.absent_nodes_status = Some(Rejection::unresolvable("not asked"));
         assert_eq!(
             diagnosis.message(3),
             "0/3 nodes are available: 1 no ports, 2 not asked."

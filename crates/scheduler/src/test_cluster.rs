@@ -8,6 +8,7 @@ use crate::{
     cache::SchedulerCache,
     interner::StringInterner,
     object::{Node, Pod, read},
+    plugins::{CandidateNode, CycleContext},
 };
 
 /// A cluster that a test builds.
@@ -48,6 +49,20 @@ impl TestCluster {
         });
         change(&mut pod);
         read(pod, &mut self.interner)
+    }
+
+    /// The context of a scheduling cycle of a pod.
+    pub(crate) fn cycle<'c>(&'c self, pod: &'c Pod) -> CycleContext<'c> {
+        CycleContext {
+            pod,
+            cluster: &self.cluster,
+        }
+    }
+
+    /// A node of the cluster, as plugins get it.
+    pub(crate) fn candidate(&self, name: &str) -> CandidateNode<'_> {
+        let slot = self.cluster.slot(name).unwrap();
+        CandidateNode::new(slot, self.cluster.info(slot)).unwrap()
     }
 
     /// A pod on a node of the cluster.

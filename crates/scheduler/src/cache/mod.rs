@@ -16,7 +16,8 @@ use hashbrown::{HashMap, hash_map::Entry};
 
 pub(crate) use change_log::ChangeLog;
 pub(crate) use default_selectors::DefaultSelectors;
-pub(crate) use node_info::{NodeInfo, ports_conflict};
+pub use node_info::NodeInfo;
+pub(crate) use node_info::ports_conflict;
 pub(crate) use storage::{Key, Storage};
 
 use crate::{
@@ -29,7 +30,7 @@ use node_tree::NodeTree;
 /// Nodes with their pods, and every other object that plugins read.
 #[derive(Debug, Default)]
 // upstream: pkg/scheduler/backend/cache/cache.go cacheImpl
-pub(crate) struct SchedulerCache {
+pub struct SchedulerCache {
     infos: Vec<NodeInfo>,
     slots: HashMap<Text, usize>,
     free: Vec<usize>,
@@ -40,15 +41,15 @@ pub(crate) struct SchedulerCache {
     images: HashMap<Text, usize>,
     pods_with_affinity: usize,
     /// Which nodes changed.
-    pub log: ChangeLog,
+    pub(crate) log: ChangeLog,
     /// The labels of namespaces.
-    pub namespaces: Namespaces,
+    pub(crate) namespaces: Namespaces,
     /// Volumes.
-    pub storage: Storage,
+    pub(crate) storage: Storage,
     /// What groups pods.
-    pub default_selectors: DefaultSelectors,
+    pub(crate) default_selectors: DefaultSelectors,
     /// Budgets of disruption by namespace and name.
-    pub budgets: HashMap<Key, Arc<PodDisruptionBudget>>,
+    pub(crate) budgets: HashMap<Key, Arc<PodDisruptionBudget>>,
 }
 
 /// The labels of namespaces, and how often any changed.
@@ -67,8 +68,8 @@ struct PodState {
 }
 
 impl SchedulerCache {
-    /// The nodes in the order in which they are tried: zones take turns.
-    pub(crate) fn order(&self) -> &[usize] {
+    /// The slots of the nodes in the order in which they are tried: zones take turns.
+    pub fn order(&self) -> &[usize] {
         &self.order
     }
 
@@ -77,18 +78,18 @@ impl SchedulerCache {
         self.infos.len()
     }
 
-    /// A node and its pods by place.
-    pub(crate) fn info(&self, slot: usize) -> &NodeInfo {
+    /// The node in a slot, with its pods.
+    pub fn info(&self, slot: usize) -> &NodeInfo {
         &self.infos[slot]
     }
 
-    /// The node in a place, if it is there.
-    pub(crate) fn node(&self, slot: usize) -> Option<&Node> {
+    /// The node object in a slot; `None` if only pods of the node are known.
+    pub fn node(&self, slot: usize) -> Option<&Node> {
         self.infos[slot].node.as_deref()
     }
 
-    /// The place of a node that is there.
-    pub(crate) fn slot(&self, name: &str) -> Option<usize> {
+    /// The slot of a node by name.
+    pub fn slot(&self, name: &str) -> Option<usize> {
         let slot = *self.slots.get(name)?;
         self.infos[slot].node.is_some().then_some(slot)
     }
@@ -109,12 +110,12 @@ impl SchedulerCache {
     }
 
     /// A pod that is on a node, or is assumed to be.
-    pub(crate) fn pod(&self, uid: &str) -> Option<&Arc<Pod>> {
+    pub fn pod(&self, uid: &str) -> Option<&Arc<Pod>> {
         self.pods.get(uid).map(|placed| &placed.pod)
     }
 
     /// How many pods are on nodes, or are assumed to be.
-    pub(crate) fn pods(&self) -> usize {
+    pub fn pods(&self) -> usize {
         self.pods.len()
     }
 

@@ -13,7 +13,7 @@ const ANY_ADDRESS: &str = "0.0.0.0";
 /// A node with its pods, and what they take together.
 #[derive(Clone, Debug)]
 // upstream: pkg/scheduler/framework/types.go NodeInfo
-pub(crate) struct NodeInfo {
+pub struct NodeInfo {
     /// Its name.
     pub name: Text,
     /// The node itself; pods may be known before it.

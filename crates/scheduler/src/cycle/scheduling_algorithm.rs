@@ -2,27 +2,23 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-
-use super::{Nominator, preemption};
+use super::Nominator;
 use crate::{
     cache::SchedulerCache,
     interner::Text,
     object::Pod,
     plugins::{
-        PluginSet, PodVolumes,
-        framework::{CycleState, PluginCaches, PodDeltas, PreFilterNodes},
+        PluginSet, PodVolumes, PostFilterContext, PostFilterResult,
+        framework::{Framework, Frameworks, PreFilterNodes, SchedulingCycle},
     },
-    profile::Profile,
     rng::Rng,
-    status::{Code, Diagnosis, FilterResult, Rejection},
+    status::{Diagnosis, Rejection, RejectionCode},
 };
 
-/// Finds nodes for pods, and caches plugin state between scheduling cycles.
+/// Finds nodes for pods.
 #[derive(Debug)]
 pub(crate) struct SchedulingAlgorithm {
-    profiles: HashMap<Text, Profile>,
-    sums: PluginCaches,
+    frameworks: Arc<Frameworks>,
     pub(super) next: usize,
     rng: Rng,
 }
@@ -57,20 +53,14 @@ pub(crate) struct FitError {
     /// Who rejected nodes.
     pub plugins: PluginSet,
     /// What is to be done about it.
-    pub post_filter: preemption::PostFilterResult,
+    pub post_filter: PostFilterResult,
 }
 
-const NO_DELTAS: &PodDeltas = &PodDeltas::none();
-
 impl SchedulingAlgorithm {
-    /// For some scheduler names; chance comes from a seed.
-    pub(crate) fn new(profiles: Vec<Profile>, seed: u64) -> Self {
+    /// For the scheduler names of the frameworks; random choices depend on the seed only.
+    pub(crate) fn new(frameworks: Arc<Frameworks>, seed: u64) -> Self {
         SchedulingAlgorithm {
-            profiles: profiles
-                .into_iter()
-                .map(|profile| (profile.name.clone(), profile))
-                .collect(),
-            sums: PluginCaches::default(),
+            frameworks,
             next: 0,
             rng: Rng::new(seed),
         }
@@ -78,7 +68,7 @@ impl SchedulingAlgorithm {
 
     /// Whether pods of a scheduler name are placed here.
     pub(crate) fn serves(&self, scheduler: &str) -> bool {
-        self.profiles.contains_key(scheduler)
+        self.frameworks.get(scheduler).is_some()
     }
 
     /// Looks for the node of a pod.
@@ -89,7 +79,8 @@ impl SchedulingAlgorithm {
         cluster: &SchedulerCache,
         nominator: &Nominator,
     ) -> ScheduleResult {
-        let Some(profile) = self.profiles.get(&pod.spec.scheduler).cloned() else {
+        let frameworks = self.frameworks.clone();
+        let Some(framework) = frameworks.get(&pod.spec.scheduler) else {
             return ScheduleResult::Error(format!(
                 "profile not found for scheduler name \"{}\"",
                 pod.spec.scheduler
@@ -98,53 +89,54 @@ impl SchedulingAlgorithm {
         if cluster.order().is_empty() {
             return ScheduleResult::NoNodes;
         }
-        let (cycle, choice) = CycleState::begin(&profile, pod, cluster, &mut self.sums);
-        let found = self.find_node(&profile, &cycle, choice, nominator);
-        cycle.end(&mut self.sums);
+        let (mut cycle, nodes) = SchedulingCycle::begin(framework, pod, cluster);
+        let found = self.find_node(framework, &mut cycle, nodes, nominator);
+        cycle.end();
         found
     }
 
     // upstream: pkg/scheduler/schedule_one.go findNodesThatFitPod, evaluateNominatedNode
     fn find_node(
         &mut self,
-        profile: &Profile,
-        cycle: &CycleState<'_>,
-        choice: Result<PreFilterNodes, Rejection>,
+        framework: &Framework,
+        cycle: &mut SchedulingCycle<'_>,
+        nodes: Result<PreFilterNodes, Rejection>,
         nominator: &Nominator,
     ) -> ScheduleResult {
         let mut diagnosis = Diagnosis::default();
-        let choice = match choice {
-            Ok(choice) => choice,
-            Err(rejection) if rejection.code == Code::Error => return failed(&rejection),
+        let pre_filter_nodes = match nodes {
+            Ok(nodes) => nodes,
+            Err(rejection) if rejection.code == RejectionCode::Error => return self.failed(&rejection),
             Err(rejection) => {
                 diagnosis.plugins.extend(rejection.plugin);
                 diagnosis.pre_filter_message = Some(rejection.message());
                 diagnosis.absent_nodes_status = Some(rejection);
-                return self.run_post_filter_plugins(cycle, diagnosis, nominator);
+                return self.run_post_filter_plugins(framework, cycle, diagnosis, nominator);
             }
         };
-        let nominated_node_name = cycle
-            .pod
-            .nominated_node_name
-            .as_ref()
-            .and_then(|name| cycle.cluster.slot(name));
-        if let Some(slot) = nominated_node_name
-            && run_filters_with_nominated_pods(cycle, slot, nominator).is_ok()
-        {
-            return assign(cycle, slot);
+        let context = cycle.context;
+        let nominated_node_name = context.pod.nominated_node_name.as_ref();
+        if let Some(slot) = nominated_node_name.and_then(|name| context.cluster.slot(name)) {
+            let info = context.cluster.info(slot);
+            let result = cycle.run_filter_plugins_with_nominated_pods(slot, info, nominator);
+            if result.is_ok() {
+                return self.assign(cycle, slot);
+            }
         }
-        diagnosis.plugins = choice.plugins;
+        diagnosis.plugins = pre_filter_nodes.plugins;
         let feasible =
-            match self.find_nodes_that_pass_filters(profile, cycle, &choice, nominator, &mut diagnosis) {
-                Ok(feasible) => feasible,
-                Err(rejection) => return failed(&rejection),
-            };
+            self.find_nodes_that_pass_filters(framework, cycle, &pre_filter_nodes, nominator, &mut diagnosis);
+        let feasible = match feasible {
+            Ok(feasible) => feasible,
+            Err(rejection) => return self.failed(&rejection),
+        };
         match *feasible {
-            [] => self.run_post_filter_plugins(cycle, diagnosis, nominator),
-            [slot] => assign(cycle, slot),
+            [] => self.run_post_filter_plugins(framework, cycle, diagnosis, nominator),
+            [slot] => self.assign(cycle, slot),
             _ => {
-                let scores = cycle.score(profile, &feasible, &mut self.sums);
-                assign(cycle, feasible[self.select_host(&scores)])
+                let scores = cycle.run_score_plugins(&feasible);
+                let host = feasible[self.select_host(&scores)];
+                self.assign(cycle, host)
             }
         }
     }
@@ -153,33 +145,35 @@ impl SchedulingAlgorithm {
     // upstream: pkg/scheduler/schedule_one.go findNodesThatPassFilters
     fn find_nodes_that_pass_filters(
         &mut self,
-        profile: &Profile,
-        cycle: &CycleState<'_>,
-        choice: &PreFilterNodes,
+        framework: &Framework,
+        cycle: &SchedulingCycle<'_>,
+        pre_filter_nodes: &PreFilterNodes,
         nominator: &Nominator,
         diagnosis: &mut Diagnosis,
     ) -> Result<Vec<usize>, Rejection> {
-        let all = cycle.cluster.order();
+        let cluster = cycle.context.cluster;
+        let all = cluster.order();
         let chosen: Vec<usize>;
-        let nodes = if let Some(names) = &choice.names {
-            chosen = names.iter().filter_map(|name| cycle.cluster.slot(name)).collect();
-            let reason = format!("node(s) didn't satisfy plugin(s) {}", choice.plugins.names());
+        let nodes = if let Some(names) = &pre_filter_nodes.names {
+            chosen = names.iter().filter_map(|name| cluster.slot(name)).collect();
+            let plugins = framework.names(pre_filter_nodes.plugins);
+            let reason = format!("node(s) didn't satisfy plugin(s) {plugins}");
             diagnosis.absent_nodes_status = Some(Rejection::many(
-                Code::UnschedulableAndUnresolvable,
-                None,
+                RejectionCode::UnschedulableAndUnresolvable,
                 [reason.into()],
             ));
             &chosen
         } else {
             all
         };
-        let enough = profile.num_feasible_nodes_to_find(nodes.len());
+        let enough = framework.profile.num_feasible_nodes_to_find(nodes.len());
         let mut feasible = Vec::with_capacity(enough);
         for at in 0..nodes.len() {
             let slot = nodes[(self.next + at) % nodes.len()];
-            match run_filters_with_nominated_pods(cycle, slot, nominator) {
+            let info = cluster.info(slot);
+            match cycle.run_filter_plugins_with_nominated_pods(slot, info, nominator) {
                 Ok(()) => feasible.push(slot),
-                Err(rejection) if rejection.code == Code::Error => return Err(rejection),
+                Err(rejection) if rejection.code == RejectionCode::Error => return Err(rejection),
                 Err(rejection) => diagnosis.add(slot, rejection),
             }
             if feasible.len() == enough {
@@ -208,72 +202,46 @@ impl SchedulingAlgorithm {
         best.0
     }
 
-    // upstream: pkg/scheduler/framework/runtime/framework.go RunPostFilterPlugins
     fn run_post_filter_plugins(
         &mut self,
-        cycle: &CycleState<'_>,
+        framework: &Framework,
+        cycle: &SchedulingCycle<'_>,
         mut diagnosis: Diagnosis,
         nominator: &Nominator,
     ) -> ScheduleResult {
-        let (post_filter, message) = preemption::preempt(cycle, &diagnosis, nominator, &mut self.rng);
-        diagnosis.post_filter_message = message.map(|message| format!("preemption: {message}"));
+        let mut context = PostFilterContext {
+            cycle,
+            diagnosis: &diagnosis,
+            nominator,
+            rng: &mut self.rng,
+        };
+        let (post_filter, message) = framework.run_post_filter_plugins(&mut context);
+        diagnosis.post_filter_message = message;
         ScheduleResult::FitError(FitError {
-            message: diagnosis.message(cycle.cluster.order().len()),
+            message: diagnosis.message(cycle.context.cluster.order().len()),
             plugins: diagnosis.plugins,
             post_filter,
         })
     }
-}
 
-/// Runs the filters twice: with the nominated pods of the node added, and without them.
-pub(super) fn run_filters_with_nominated_pods(
-    cycle: &CycleState<'_>,
-    slot: usize,
-    nominator: &Nominator,
-) -> FilterResult {
-    let info = cycle.cluster.info(slot);
-    run_filters_with_nominated_pods_on(cycle, slot, info, NO_DELTAS, nominator)
-}
-
-/// The same, on top of simulated adds and removes.
-// upstream: pkg/scheduler/framework/runtime/framework.go RunFilterPluginsWithNominatedPods
-pub(super) fn run_filters_with_nominated_pods_on(
-    cycle: &CycleState<'_>,
-    slot: usize,
-    info: &crate::cache::NodeInfo,
-    deltas: &PodDeltas,
-    nominator: &Nominator,
-) -> FilterResult {
-    let promised = nominator.on(&info.name).iter();
-    let mut promised = promised
-        .filter(|pod| pod.priority() >= cycle.pod.priority() && pod.uid != cycle.pod.uid)
-        .peekable();
-    if promised.peek().is_some() {
-        let mut info = info.clone();
-        let mut deltas = deltas.clone();
-        for pod in promised {
-            info.add(pod.clone());
-            cycle.delta(&mut deltas, slot, pod, 1);
+    fn assign(&self, cycle: &SchedulingCycle<'_>, slot: usize) -> ScheduleResult {
+        match cycle.run_reserve_plugins(slot) {
+            Ok(volumes) => ScheduleResult::Node(Placement {
+                node: cycle.context.cluster.info(slot).name.clone(),
+                volumes,
+            }),
+            Err(rejection) => self.failed(&rejection),
         }
-        cycle.filter(slot, &info, &deltas)?;
     }
-    cycle.filter(slot, info, deltas)
-}
 
-fn assign(cycle: &CycleState<'_>, slot: usize) -> ScheduleResult {
-    match cycle.volumes(slot) {
-        Ok(volumes) => ScheduleResult::Node(Placement {
-            node: cycle.cluster.info(slot).name.clone(),
-            volumes,
-        }),
-        Err(rejection) => failed(&rejection),
+    fn failed(&self, rejection: &Rejection) -> ScheduleResult {
+        let message = rejection.message();
+        ScheduleResult::Error(match rejection.plugin {
+            Some(plugin) => {
+                let plugin = self.frameworks.name(plugin);
+                format!("running \"{plugin}\" filter plugin: {message}")
+            }
+            None => message,
+        })
     }
-}
-
-fn failed(rejection: &Rejection) -> ScheduleResult {
-    let message = rejection.message();
-    ScheduleResult::Error(match rejection.plugin {
-        Some(plugin) => format!("running \"{}\" filter plugin: {message}", plugin.name()),
-        None => message,
-    })
 }

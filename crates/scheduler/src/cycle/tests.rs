@@ -3,14 +3,18 @@ use serde_json::{Value, json};
 use super::{scheduling_algorithm::FitError, *};
 use crate::{
     object::{PodDisruptionBudget, read},
-    plugins::Plugin,
+    plugins::{Candidate, PostFilterResult, framework::Frameworks},
     profile::Profile,
     test_cluster::TestCluster,
 };
 use std::sync::Arc;
 
+fn frameworks() -> Arc<Frameworks> {
+    Arc::new(Frameworks::new(vec![Profile::default()]))
+}
+
 fn engine() -> SchedulingAlgorithm {
-    SchedulingAlgorithm::new(vec![Profile::default()], 7)
+    SchedulingAlgorithm::new(frameworks(), 7)
 }
 
 fn find(sample: &TestCluster, pod: &crate::object::Pod) -> ScheduleResult {
@@ -61,9 +65,7 @@ fn fit_error_counts_reasons_per_node() {
     );
     assert_eq!(
         unfit.plugins,
-        [Plugin::NodeResourcesFit, Plugin::TaintToleration]
-            .into_iter()
-            .collect()
+        frameworks().set(&["NodeResourcesFit", "TaintToleration"])
     );
 }
 
@@ -141,7 +143,7 @@ fn breaks_ties_randomly_and_reproducibly_by_seed() {
     }
     let pod = Arc::new(sample.pod("p", |_| {}));
     let run = |seed| {
-        let mut engine = SchedulingAlgorithm::new(vec![Profile::default()], seed);
+        let mut engine = SchedulingAlgorithm::new(frameworks(), seed);
         let names = (0..30).map(|_| node(engine.schedule_pod(&pod, &sample.cluster, &Nominator::default())));
         names.collect::<Vec<_>>()
     };

@@ -1,29 +1,43 @@
-//! A node whose processor and memory are taken evenly is better.
+//! Plugin `NodeResourcesBalancedAllocation`: prefers nodes whose CPU and memory are used evenly.
 
-use super::normalize_score::MAX_NODE_SCORE;
-use crate::{
-    cache::NodeInfo,
-    number::{to_f64, to_i64},
-    object::{Node, Pod},
+use super::{
+    CandidateNode, CycleContext, ExtensionPoint, PreScoreResult, SchedulerPlugin,
+    normalize_score::MAX_NODE_SCORE,
 };
+use crate::number::{to_f64, to_i64};
 
-/// Whether a pod has anything to balance.
-pub(super) fn applies(pod: &Pod) -> bool {
-    let asked = &pod.spec.requests.asked;
-    asked.cpu != 0 || asked.memory != 0
-}
+#[derive(Debug)]
+pub(super) struct NodeResourcesBalancedAllocation;
 
-/// How much more even the pod would make it.
-// upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go Score
-pub(super) fn score(pod: &Pod, info: &NodeInfo, node: &Node) -> i64 {
-    let has = &node.allocatable;
-    let taken = &info.requested;
-    let asked = &pod.spec.requests.asked;
-    let balanced_resource_score =
-        |cpu, memory| balanced_resource_score([(cpu, has.cpu), (memory, has.memory)]);
-    let with = balanced_resource_score(taken.cpu + asked.cpu, taken.memory + asked.memory);
-    let without = balanced_resource_score(taken.cpu, taken.memory);
-    MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + with - without) / 2
+impl SchedulerPlugin for NodeResourcesBalancedAllocation {
+    type State = ();
+
+    fn name(&self) -> &'static str {
+        "NodeResourcesBalancedAllocation"
+    }
+
+    fn extension_points(&self) -> &'static [ExtensionPoint] {
+        &[ExtensionPoint::Score]
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go PreScore
+    fn pre_score(&self, cycle: &CycleContext<'_>, (): &mut (), _: &[CandidateNode<'_>]) -> PreScoreResult {
+        let asked = &cycle.pod.spec.requests.asked;
+        PreScoreResult::score_if(asked.cpu != 0 || asked.memory != 0)
+    }
+
+    /// How much more even the pod would make the usage.
+    // upstream: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go Score
+    fn score(&self, cycle: &CycleContext<'_>, (): &(), node: &CandidateNode<'_>) -> i64 {
+        let has = &node.node.allocatable;
+        let taken = &node.info.requested;
+        let asked = &cycle.pod.spec.requests.asked;
+        let balanced_resource_score =
+            |cpu, memory| balanced_resource_score([(cpu, has.cpu), (memory, has.memory)]);
+        let with = balanced_resource_score(taken.cpu + asked.cpu, taken.memory + asked.memory);
+        let without = balanced_resource_score(taken.cpu, taken.memory);
+        MAX_NODE_SCORE / 2 + (MAX_NODE_SCORE / 2 + with - without) / 2
+    }
 }
 
 /// One less how far the shares that are taken are apart. Of two, half of the difference is the deviation.
@@ -65,7 +79,7 @@ mod tests {
             (json!({"cpu": "0"}), json!({"cpu": "4"}), 50),
         ] {
             let mut sample = TestCluster::default();
-            let node = sample.node("n", |node| {
+            sample.node("n", |node| {
                 node["status"]["allocatable"] = json!({"cpu": "4", "memory": "10000", "pods": "9"});
             });
             sample.placed("there", "n", |pod| {
@@ -74,13 +88,17 @@ mod tests {
             let pod = sample.pod("p", |pod| {
                 pod["spec"]["containers"][0]["resources"] = json!({"requests": asked});
             });
-            let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
-            assert_eq!(score(&pod, info, &node), expected, "{taken} {asked}");
+            let score =
+                NodeResourcesBalancedAllocation.score(&sample.cycle(&pod), &(), &sample.candidate("n"));
+            assert_eq!(score, expected, "{taken} {asked}");
         }
     }
 
     #[test]
     fn a_pod_that_asks_for_nothing_balances_nothing() {
-        assert!(!applies(&TestCluster::default().pod("p", |_| {})));
+        let mut sample = TestCluster::default();
+        let pod = sample.pod("p", |_| {});
+        let result = NodeResourcesBalancedAllocation.pre_score(&sample.cycle(&pod), &mut (), &[]);
+        assert_eq!(result, PreScoreResult::Skip);
     }
 }

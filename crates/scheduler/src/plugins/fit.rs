@@ -1,18 +1,91 @@
-//! A node must have what a pod asks for.
+//! Plugin `NodeResourcesFit`: a node must have the resources that the pod requests.
 
 use std::borrow::Cow;
 
-use super::{Plugin, normalize_score::MAX_NODE_SCORE};
+use super::{CandidateNode, CycleContext, ExtensionPoint, SchedulerPlugin, normalize_score::MAX_NODE_SCORE};
 use crate::{
-    cache::NodeInfo,
-    cluster_event::ClusterEvent,
+    cache::{NodeInfo, SchedulerCache},
+    cluster_event::{ClusterEvent, ClusterEventKind},
     object::{Node, Pod, Resources},
-    status::{Code, FilterResult, Rejection},
+    status::{FilterResult, Rejection, RejectionCode},
 };
 
-/// Whether what a pod asks for is free.
-// upstream: pkg/scheduler/framework/plugins/noderesources/fit.go Filter, fitsRequest
-pub(super) fn filter(pod: &Pod, info: &NodeInfo, node: &Node) -> FilterResult {
+#[derive(Debug)]
+pub(super) struct NodeResourcesFit;
+
+impl SchedulerPlugin for NodeResourcesFit {
+    type State = ();
+
+    fn name(&self) -> &'static str {
+        "NodeResourcesFit"
+    }
+
+    fn extension_points(&self) -> &'static [ExtensionPoint] {
+        &[ExtensionPoint::Filter, ExtensionPoint::Score]
+    }
+
+    fn events_to_register(&self) -> &'static [ClusterEventKind] {
+        &[
+            ClusterEventKind::NodeAdd,
+            ClusterEventKind::NodeUpdate,
+            ClusterEventKind::AssignedPodUpdate,
+            ClusterEventKind::AssignedPodDelete,
+        ]
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/noderesources/fit.go EventsToRegister
+    fn queueing_hint(&self, pod: &Pod, event: &ClusterEvent<'_>, _: &SchedulerCache) -> bool {
+        match event {
+            ClusterEvent::AssignedPodDelete(_) => true,
+            ClusterEvent::NodeAdd(node) => could_fit(pod, node),
+            ClusterEvent::NodeUpdate { old, new } => {
+                (old.allocatable != new.allocatable || old.pods != new.pods)
+                    && could_fit(pod, new)
+                    && grew(pod, old, new)
+            }
+            ClusterEvent::AssignedPodUpdate { old, new } => {
+                shrank(pod, &old.requests().asked, &new.requests().asked)
+            }
+            ClusterEvent::UnscheduledPodUpdate { old, new } => {
+                asks_less(&old.spec.requests.asked, &new.spec.requests.asked)
+            }
+            _ => false,
+        }
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/noderesources/fit.go Filter
+    fn filter(&self, cycle: &CycleContext<'_>, (): &(), node: &CandidateNode<'_>) -> FilterResult {
+        fits_request(cycle.pod, node.info, node.node)
+    }
+
+    /// The share of CPU and memory that would stay free.
+    // upstream: pkg/scheduler/framework/plugins/noderesources/least_allocated.go leastResourceScorer, leastRequestedScore; the leastAllocated scoring strategy
+    fn score(&self, cycle: &CycleContext<'_>, (): &(), node: &CandidateNode<'_>) -> i64 {
+        let asked = cycle.pod.spec.requests.scored;
+        let counted = node.info.counted;
+        let has = &node.node.allocatable;
+        let free = |taken: i64, has: i64| {
+            if taken > has {
+                0
+            } else {
+                (has - taken) * MAX_NODE_SCORE / has
+            }
+        };
+        let mut sum = 0;
+        let mut resources = 0;
+        for (taken, has) in [(counted.0 + asked.0, has.cpu), (counted.1 + asked.1, has.memory)] {
+            if has != 0 {
+                sum += free(taken, has);
+                resources += 1;
+            }
+        }
+        if resources == 0 { 0 } else { sum / resources }
+    }
+}
+
+/// Whether the node has what the pod requests.
+// upstream: pkg/scheduler/framework/plugins/noderesources/fit.go fitsRequest
+fn fits_request(pod: &Pod, info: &NodeInfo, node: &Node) -> FilterResult {
     let asked = &pod.spec.requests.asked;
     let has = &node.allocatable;
     let taken = &info.requested;
@@ -57,63 +130,19 @@ pub(super) fn filter(pod: &Pod, info: &NodeInfo, node: &Node) -> FilterResult {
         }
     }
     let code = if never {
-        Code::UnschedulableAndUnresolvable
+        RejectionCode::UnschedulableAndUnresolvable
     } else {
-        Code::Unschedulable
+        RejectionCode::Unschedulable
     };
     if reasons.is_empty() {
         return Ok(());
     }
-    Err(Rejection::many(code, Some(Plugin::NodeResourcesFit), reasons))
+    Err(Rejection::many(code, reasons))
 }
 
-/// How much of processor and memory would stay free.
-// upstream: pkg/scheduler/framework/plugins/noderesources/least_allocated.go leastResourceScorer, leastRequestedScore; the leastAllocated scoring strategy
-pub(super) fn score(pod: &Pod, info: &NodeInfo, node: &Node) -> i64 {
-    let asked = pod.spec.requests.scored;
-    let free = |taken: i64, has: i64| {
-        if taken > has {
-            0
-        } else {
-            (has - taken) * MAX_NODE_SCORE / has
-        }
-    };
-    let mut scores = (0, 0);
-    for (taken, has) in [
-        (info.counted.0 + asked.0, node.allocatable.cpu),
-        (info.counted.1 + asked.1, node.allocatable.memory),
-    ] {
-        if has != 0 {
-            scores = (scores.0 + free(taken, has), scores.1 + 1);
-        }
-    }
-    if scores.1 == 0 { 0 } else { scores.0 / scores.1 }
-}
-
-/// Whether something helps a pod that was rejected.
-// upstream: pkg/scheduler/framework/plugins/noderesources/fit.go EventsToRegister
-pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
-    match event {
-        ClusterEvent::AssignedPodDelete(_) => true,
-        ClusterEvent::NodeAdd(node) => could_fit(pod, node),
-        ClusterEvent::NodeUpdate { old, new } => {
-            (old.allocatable != new.allocatable || old.pods != new.pods)
-                && could_fit(pod, new)
-                && grew(pod, old, new)
-        }
-        ClusterEvent::AssignedPodUpdate { old, new } => {
-            shrank(pod, &old.requests().asked, &new.requests().asked)
-        }
-        ClusterEvent::UnscheduledPodUpdate { old, new } => {
-            asks_less(&old.spec.requests.asked, &new.spec.requests.asked)
-        }
-        _ => false,
-    }
-}
-
-/// Whether the node would do if it were empty.
+/// Whether the pod fits the node when it has no pods.
 fn could_fit(pod: &Pod, node: &Node) -> bool {
-    filter(pod, &NodeInfo::named(node.name.clone()), node).is_ok()
+    fits_request(pod, &NodeInfo::named(node.name.clone()), node).is_ok()
 }
 
 // upstream: pkg/scheduler/framework/plugins/noderesources/fit.go haveAnyRequestedResourcesIncreased
@@ -158,36 +187,40 @@ mod tests {
     fn filters_nodes_with_insufficient_resources() {
         for (asked, code, message) in [
             (json!({"cpu": "1", "memory": "1Gi"}), None, ""),
-            (json!({"cpu": "2"}), Some(Code::Unschedulable), "Insufficient cpu"),
+            (
+                json!({"cpu": "2"}),
+                Some(RejectionCode::Unschedulable),
+                "Insufficient cpu",
+            ),
             (
                 json!({"cpu": "5"}),
-                Some(Code::UnschedulableAndUnresolvable),
+                Some(RejectionCode::UnschedulableAndUnresolvable),
                 "Insufficient cpu",
             ),
             (
                 json!({"cpu": "2", "memory": "8Gi"}),
-                Some(Code::Unschedulable),
+                Some(RejectionCode::Unschedulable),
                 "Insufficient cpu, Insufficient memory",
             ),
             (
                 json!({"ephemeral-storage": "200Gi"}),
-                Some(Code::UnschedulableAndUnresolvable),
+                Some(RejectionCode::UnschedulableAndUnresolvable),
                 "Insufficient ephemeral-storage",
             ),
             (
                 json!({"example.com/gpu": "2"}),
-                Some(Code::Unschedulable),
+                Some(RejectionCode::Unschedulable),
                 "Insufficient example.com/gpu",
             ),
             (json!({"example.com/gpu": "1"}), None, ""),
             (
                 json!({"example.com/tpu": "1"}),
-                Some(Code::UnschedulableAndUnresolvable),
+                Some(RejectionCode::UnschedulableAndUnresolvable),
                 "Insufficient example.com/tpu",
             ),
         ] {
             let mut sample = TestCluster::default();
-            let node = sample.node("n", |node| {
+            sample.node("n", |node| {
                 node["status"]["allocatable"]["example.com/gpu"] = "2".into();
             });
             sample.placed(
@@ -196,8 +229,7 @@ mod tests {
                 asks(json!({"cpu": "2500m", "memory": "1Gi", "example.com/gpu": "1"})),
             );
             let pod = sample.pod("p", asks(asked.clone()));
-            let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
-            let result = filter(&pod, info, &node);
+            let result = NodeResourcesFit.filter(&sample.cycle(&pod), &(), &sample.candidate("n"));
             assert_eq!(
                 result.as_ref().err().map(|rejection| rejection.code),
                 code,
@@ -215,18 +247,19 @@ mod tests {
     #[test]
     fn filters_nodes_with_too_many_pods() {
         let mut sample = TestCluster::default();
-        let node = sample.node("n", |node| node["status"]["allocatable"]["pods"] = "1".into());
+        sample.node("n", |node| node["status"]["allocatable"]["pods"] = "1".into());
         let there = sample.placed("there", "n", |_| {});
         let pod = sample.pod("p", |_| {});
-        let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
-        assert_eq!(filter(&pod, info, &node).unwrap_err().message(), "Too many pods");
-        assert!(queueing_hint(&pod, &ClusterEvent::AssignedPodDelete(&there)));
+        let result = NodeResourcesFit.filter(&sample.cycle(&pod), &(), &sample.candidate("n"));
+        assert_eq!(result.unwrap_err().message(), "Too many pods");
+        let event = ClusterEvent::AssignedPodDelete(&there);
+        assert!(NodeResourcesFit.queueing_hint(&pod, &event, &sample.cluster));
     }
 
     #[test]
     fn least_allocated_prefers_emptier_nodes() {
         let mut sample = TestCluster::default();
-        let node = sample.node("n", |node| {
+        sample.node("n", |node| {
             node["status"]["allocatable"] = json!({"cpu": "4", "memory": "10000", "pods": "9"});
         });
         for (asked, expected) in [
@@ -236,8 +269,8 @@ mod tests {
             (json!({"cpu": "6", "memory": "5000"}), 50 / 2),
         ] {
             let pod = sample.pod("p", asks(asked.clone()));
-            let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
-            assert_eq!(score(&pod, info, &node), expected, "{asked}");
+            let score = NodeResourcesFit.score(&sample.cycle(&pod), &(), &sample.candidate("n"));
+            assert_eq!(score, expected, "{asked}");
         }
     }
 
@@ -255,21 +288,16 @@ mod tests {
         let more_memory = sample.node("n", sized("1", "2Gi"));
         let more_cpu = sample.node("n", sized("3", "1Gi"));
         let pod = sample.pod("p", asks(json!({"cpu": "2"})));
-        assert!(queueing_hint(
-            &pod,
-            &ClusterEvent::NodeUpdate {
-                old: &small,
-                new: &more_cpu
-            }
-        ));
-        assert!(!queueing_hint(
-            &pod,
-            &ClusterEvent::NodeUpdate {
-                old: &small,
-                new: &more_memory
-            }
-        ));
-        assert!(!queueing_hint(&pod, &ClusterEvent::NodeAdd(&small)));
-        assert!(queueing_hint(&pod, &ClusterEvent::NodeAdd(&more_cpu)));
+        let queueing_hint = |event| NodeResourcesFit.queueing_hint(&pod, &event, &sample.cluster);
+        assert!(queueing_hint(ClusterEvent::NodeUpdate {
+            old: &small,
+            new: &more_cpu
+        }));
+        assert!(!queueing_hint(ClusterEvent::NodeUpdate {
+            old: &small,
+            new: &more_memory
+        }));
+        assert!(!queueing_hint(ClusterEvent::NodeAdd(&small)));
+        assert!(queueing_hint(ClusterEvent::NodeAdd(&more_cpu)));
     }
 }

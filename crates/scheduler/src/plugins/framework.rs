@@ -1,386 +1,411 @@
-//! Runs the plugins at the extension points `PreFilter`, `Filter`, `PreScore`, `Score` and `Reserve`.
+//! Runs the plugins of a profile at their extension points.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use super::{
-    Plugin, PluginSet, balanced_allocation, fit, image_locality::Images, inter_pod_affinity, node_affinity,
-    node_name, node_ports, node_unschedulable, node_volume_limits, scheduling_gates, taint_toleration,
-    topology_spread, volume_binding, volume_restrictions, volume_zone,
+    CandidateNode, CycleContext, ExtensionPoint, PluginId, PluginSet, PostFilterContext, PostFilterResult,
+    PreFilterResult, PreScoreResult,
+    dyn_plugin::{DynPlugin, DynPluginCycle, NeedsState},
+    volume_binding::PodVolumes,
 };
 use crate::{
     cache::{NodeInfo, SchedulerCache},
-    cluster_event::ClusterEvent,
-    incremental::IncrementalCache,
+    cluster_event::{ClusterEvent, ClusterEventKind},
+    cycle::Nominator,
     interner::Text,
     object::Pod,
     profile::Profile,
-    status::{Code, FilterResult, Rejection},
+    status::{FilterResult, Rejection, RejectionCode},
 };
 
-/// Result of a plugin's `PreFilter`.
-#[derive(Debug)]
-pub(crate) enum PreFilterResult {
-    /// The plugin's `Filter` is skipped.
-    Skip,
-    /// All nodes are filtered.
-    All,
-    /// Only these nodes are filtered.
-    Only(Vec<Text>),
-}
-
-/// Plugin state that is kept between scheduling cycles.
+/// The frameworks of all profiles, by scheduler name.
+// upstream: pkg/scheduler/profile/profile.go Map
 #[derive(Debug, Default)]
-pub(crate) struct PluginCaches {
-    spread: IncrementalCache<topology_spread::SpreadCounts>,
-    affinity: IncrementalCache<inter_pod_affinity::AffinityCounts>,
+pub(crate) struct Frameworks {
+    by_scheduler: HashMap<Text, Framework>,
+    names: Vec<&'static str>,
+    registered: HashMap<ClusterEventKind, PluginSet>,
 }
 
-/// State of one scheduling cycle.
+/// A profile with instances of its plugins.
+// upstream: pkg/scheduler/framework/runtime/framework.go frameworkImpl
 #[derive(Debug)]
-pub(crate) struct CycleState<'c> {
-    /// The pod.
-    pub pod: &'c Pod,
-    /// What is known.
-    pub cluster: &'c SchedulerCache,
-    filters: Vec<Plugin>,
-    exclusive: volume_restrictions::ExclusiveVolumes,
-    claims: volume_binding::PodVolumeClaims,
-    zones: volume_zone::ZoneRequirements,
-    spread: Option<topology_spread::FilterState>,
-    affinity: Option<inter_pod_affinity::InterPodAffinityState>,
+pub(crate) struct Framework {
+    /// The profile.
+    pub profile: Profile,
+    plugins: Vec<ProfilePlugin>,
 }
 
-/// Incremental state for simulated adds and removes of pods on one node.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PodDeltas {
-    spread: Vec<i64>,
-    affinity: Vec<inter_pod_affinity::TopologyDelta>,
-    exclusive: i64,
+#[derive(Debug)]
+struct ProfilePlugin {
+    id: PluginId,
+    name: &'static str,
+    weight: i64,
+    plugin: Box<dyn DynPlugin>,
+    // The extension points, looked up once.
+    filters: bool,
+    scores: bool,
+    reserves: bool,
+}
+
+/// A scheduling cycle: the pod, the cluster, and the state of the plugins.
+#[derive(Debug)]
+pub(crate) struct SchedulingCycle<'c> {
+    /// The pod and the cluster.
+    pub context: CycleContext<'c>,
+    framework: &'c Framework,
+    /// Those whose filters run, in the order of the profile.
+    filtering: Vec<RunningPlugin<'c>>,
+    /// Those whose filters are skipped, but which keep state for `Score` or `Reserve`.
+    skipped: Vec<RunningPlugin<'c>>,
+}
+
+#[derive(Debug)]
+struct RunningPlugin<'c> {
+    plugin: &'c ProfilePlugin,
+    cycle: Box<dyn DynPluginCycle + 'c>,
 }
 
 /// The nodes that remain after `PreFilter`.
 #[derive(Debug, Default)]
 pub(crate) struct PreFilterNodes {
-    /// Their names; all when there are none.
+    /// Their names; `None` for all nodes.
     pub names: Option<Vec<Text>>,
-    /// Who chose.
+    /// The plugins that limited the nodes.
     pub plugins: PluginSet,
 }
 
-impl<'c> CycleState<'c> {
-    /// Runs `PreFilter` of all plugins.
+impl Frameworks {
+    /// Instantiates the plugins of all profiles.
+    // upstream: pkg/scheduler/profile/profile.go NewMap
+    pub(crate) fn new(profiles: Vec<Profile>) -> Self {
+        let mut frameworks = Frameworks::default();
+        for profile in profiles {
+            let factories = profile.factories();
+            let plugins = factories.map(|(factory, weight)| {
+                let plugin = factory.instance();
+                let points = plugin.extension_points();
+                let id = frameworks.id(factory.name());
+                for event in plugin.events_to_register() {
+                    frameworks.registered.entry(*event).or_default().insert(id);
+                }
+                ProfilePlugin {
+                    id,
+                    name: factory.name(),
+                    weight,
+                    filters: points.contains(&ExtensionPoint::Filter),
+                    scores: points.contains(&ExtensionPoint::Score),
+                    reserves: points.contains(&ExtensionPoint::Reserve),
+                    plugin,
+                }
+            });
+            let plugins = plugins.collect();
+            let name = profile.name.clone();
+            frameworks
+                .by_scheduler
+                .insert(name, Framework { profile, plugins });
+        }
+        frameworks
+    }
+
+    /// The framework for pods of a scheduler name.
+    pub(crate) fn get(&self, scheduler: &str) -> Option<&Framework> {
+        self.by_scheduler.get(scheduler)
+    }
+
+    /// The plugins that register for an event: pods that only other plugins rejected are not checked.
+    // upstream: pkg/scheduler/scheduler.go buildQueueingHintMap
+    pub(crate) fn registered_for(&self, event: &ClusterEvent<'_>) -> PluginSet {
+        self.registered.get(&event.kind()).copied().unwrap_or_default()
+    }
+
+    /// The name of a plugin.
+    pub(crate) fn name(&self, plugin: PluginId) -> &'static str {
+        self.names[plugin.index()]
+    }
+
+    /// The set of the plugins of these names.
+    #[cfg(test)]
+    pub(crate) fn set(&self, names: &[&str]) -> PluginSet {
+        let indices = self.names.iter().enumerate();
+        indices
+            .filter(|(_, name)| names.contains(name))
+            .map(|(index, _)| PluginId::new(index))
+            .collect()
+    }
+
+    fn id(&mut self, name: &'static str) -> PluginId {
+        let known = self.names.iter().position(|known| *known == name);
+        PluginId::new(known.unwrap_or_else(|| {
+            self.names.push(name);
+            self.names.len() - 1
+        }))
+    }
+}
+
+impl Framework {
+    /// The plugin that keeps a pod out of the active queue, if any.
+    // upstream: pkg/scheduler/backend/queue/scheduling_queue.go runPreEnqueuePlugins
+    pub(crate) fn gating_plugin(&self, pod: &Pod) -> Option<PluginId> {
+        let mut plugins = self.with_point(ExtensionPoint::PreEnqueue);
+        plugins
+            .find(|plugin| !plugin.plugin.pre_enqueue(pod))
+            .map(|plugin| plugin.id)
+    }
+
+    /// Whether an event may make a pod schedulable that a plugin rejected.
+    pub(crate) fn queueing_hint(
+        &self,
+        plugin: PluginId,
+        pod: &Pod,
+        event: &ClusterEvent<'_>,
+        cluster: &SchedulerCache,
+    ) -> bool {
+        let plugin = self.plugins.iter().find(|known| known.id == plugin);
+        plugin.is_some_and(|plugin| plugin.plugin.queueing_hint(pod, event, cluster))
+    }
+
+    /// Runs the `PostFilter` plugins until one has a candidate.
+    // upstream: pkg/scheduler/framework/runtime/framework.go RunPostFilterPlugins
+    pub(crate) fn run_post_filter_plugins(
+        &self,
+        context: &mut PostFilterContext<'_>,
+    ) -> (PostFilterResult, Option<String>) {
+        let mut last = PostFilterResult::Noop;
+        let mut messages = Vec::new();
+        for plugin in self.with_point(ExtensionPoint::PostFilter) {
+            let (result, message) = plugin.plugin.post_filter(context);
+            match result {
+                PostFilterResult::Candidate(_) => return (result, message),
+                PostFilterResult::NoCandidate => last = result,
+                PostFilterResult::Noop => {}
+            }
+            messages.extend(message);
+        }
+        (last, (!messages.is_empty()).then(|| messages.join(", ")))
+    }
+
+    /// The names of plugins, sorted, in brackets.
+    pub(crate) fn names(&self, plugins: PluginSet) -> String {
+        let known = |id| self.plugins.iter().find(move |plugin| plugin.id == id);
+        let mut names: Vec<_> = plugins.iter().filter_map(known).map(|known| known.name).collect();
+        names.sort_unstable();
+        format!("[{}]", names.join(" "))
+    }
+
+    fn with_point(&self, point: ExtensionPoint) -> impl Iterator<Item = &ProfilePlugin> {
+        let plugins = self.plugins.iter();
+        plugins.filter(move |plugin| plugin.plugin.extension_points().contains(&point))
+    }
+}
+
+impl<'c> SchedulingCycle<'c> {
+    /// Runs the `PreFilter` plugins.
     // upstream: pkg/scheduler/framework/runtime/framework.go RunPreFilterPlugins
     pub(crate) fn begin(
-        profile: &Profile,
+        framework: &'c Framework,
         pod: &'c Pod,
         cluster: &'c SchedulerCache,
-        sums: &mut PluginCaches,
     ) -> (Self, Result<PreFilterNodes, Rejection>) {
-        let mut cycle = CycleState {
-            pod,
-            cluster,
-            filters: Vec::new(),
-            exclusive: volume_restrictions::ExclusiveVolumes::default(),
-            claims: volume_binding::PodVolumeClaims::default(),
-            zones: Vec::new(),
-            spread: None,
-            affinity: None,
+        let mut cycle = SchedulingCycle {
+            context: CycleContext { pod, cluster },
+            framework,
+            filtering: Vec::with_capacity(framework.plugins.len()),
+            skipped: Vec::new(),
         };
-        let choice = cycle.look(profile, sums);
-        (cycle, choice)
+        let nodes = cycle.run_pre_filter_plugins();
+        (cycle, nodes)
     }
 
-    fn look(&mut self, profile: &Profile, sums: &mut PluginCaches) -> Result<PreFilterNodes, Rejection> {
-        let mut choice = PreFilterNodes::default();
-        for plugin in profile.plugins().iter() {
-            let early = match plugin {
-                Plugin::NodeName => self
-                    .pod
-                    .node
-                    .clone()
-                    .map_or(PreFilterResult::Skip, |name| PreFilterResult::Only(vec![name])),
-                Plugin::NodeUnschedulable | Plugin::TaintToleration | Plugin::NodeResourcesFit => {
-                    PreFilterResult::All
-                }
-                Plugin::NodeAffinity => node_affinity::pre_filter(self.pod)?,
-                Plugin::NodePorts if !self.pod.spec.ports.is_empty() => PreFilterResult::All,
-                Plugin::VolumeRestrictions if !self.pod.spec.volumes.is_empty() => {
-                    let (early, exclusive) = volume_restrictions::pre_filter(self.pod, self.cluster)?;
-                    self.exclusive = exclusive;
-                    early
-                }
-                Plugin::NodeVolumeLimits => node_volume_limits::pre_filter(self.pod),
-                Plugin::VolumeBinding if !self.pod.spec.volumes.is_empty() => {
-                    let (early, claims) = volume_binding::pre_filter(self.pod, self.cluster)?;
-                    self.claims = claims;
-                    early
-                }
-                Plugin::VolumeZone if !self.pod.spec.volumes.is_empty() => {
-                    let (early, zones) = volume_zone::pre_filter(self.pod, self.cluster)?;
-                    self.zones = zones;
-                    early
-                }
-                Plugin::PodTopologySpread => {
-                    let (early, spread) =
-                        topology_spread::pre_filter(self.pod, self.cluster, &mut sums.spread);
-                    self.spread = spread;
-                    early
-                }
-                Plugin::InterPodAffinity => {
-                    self.affinity = inter_pod_affinity::look(self.pod, self.cluster, &mut sums.affinity);
-                    inter_pod_affinity::pre_filter(self.pod, self.affinity.as_ref())
-                }
-                _ => PreFilterResult::Skip,
+    fn run_pre_filter_plugins(&mut self) -> Result<PreFilterNodes, Rejection> {
+        let mut nodes = PreFilterNodes::default();
+        for plugin in &self.framework.plugins {
+            if !plugin.filters && !plugin.reserves {
+                continue;
+            }
+            let needs_state = if plugin.scores || plugin.reserves {
+                NeedsState::ForScoreOrReserve
+            } else {
+                NeedsState::ForFilter
             };
-            match early {
-                PreFilterResult::Skip => continue,
-                PreFilterResult::All => {}
-                PreFilterResult::Only(names) => choice.narrow(plugin, names)?,
+            let begun = plugin.plugin.begin_cycle(&self.context, needs_state);
+            let (result, cycle) = begun.map_err(|rejection| rejection.by(plugin.id))?;
+            let running = cycle.map(|cycle| RunningPlugin { plugin, cycle });
+            if plugin.filters && !matches!(result, PreFilterResult::Skip) {
+                self.filtering.extend(running);
+            } else {
+                self.skipped.extend(running);
             }
-            self.filters.push(plugin);
+            if let PreFilterResult::Only(names) = result {
+                nodes.narrow(self.framework, plugin.id, names)?;
+            }
         }
-        Ok(choice)
+        Ok(nodes)
     }
 
-    /// Runs the filters on a node, on top of simulated adds and removes.
+    /// Runs the filters on a node, which may be a simulated one.
     // upstream: pkg/scheduler/framework/runtime/framework.go RunFilterPlugins
-    pub(crate) fn filter(&self, slot: usize, info: &NodeInfo, deltas: &PodDeltas) -> FilterResult {
-        let Some(node) = info.node.as_deref() else {
-            return Err(Rejection::error(Plugin::NodeName, "node not found".into()));
+    pub(crate) fn run_filter_plugins(&self, slot: usize, info: &NodeInfo) -> FilterResult {
+        let Some(node) = CandidateNode::new(slot, info) else {
+            return Err(Rejection::error("node not found".into()));
         };
-        for plugin in &self.filters {
-            match plugin {
-                Plugin::NodeName => node_name::filter(self.pod, info)?,
-                Plugin::NodeUnschedulable => node_unschedulable::filter(self.pod, node)?,
-                Plugin::TaintToleration => taint_toleration::filter(self.pod, node)?,
-                Plugin::NodeAffinity => node_affinity::filter(self.pod, node)?,
-                Plugin::NodePorts => node_ports::filter(self.pod, info)?,
-                Plugin::NodeResourcesFit => fit::filter(self.pod, info, node)?,
-                Plugin::VolumeRestrictions => {
-                    volume_restrictions::filter(self.pod, &self.exclusive, deltas.exclusive, info)?;
-                }
-                Plugin::NodeVolumeLimits => node_volume_limits::filter(self.pod, self.cluster, info)?,
-                Plugin::VolumeBinding => volume_binding::filter(&self.claims, &self.cluster.storage, node)?,
-                Plugin::VolumeZone => volume_zone::filter(&self.zones, node)?,
-                Plugin::PodTopologySpread => {
-                    if let Some(spread) = &self.spread {
-                        spread.filter(slot, &deltas.spread)?;
-                    }
-                }
-                Plugin::InterPodAffinity => {
-                    if let Some(affinity) = &self.affinity {
-                        affinity.filter(self.pod, slot, node, &deltas.affinity)?;
-                    }
-                }
-                _ => {}
-            }
+        for running in &self.filtering {
+            running
+                .cycle
+                .filter(&self.context, &node)
+                .map_err(|rejection| rejection.by(running.plugin.id))?;
         }
         Ok(())
     }
 
-    /// Records a simulated add (+1) or remove (-1) of another pod on a node.
-    // upstream: pkg/scheduler/framework/runtime/framework.go RunPreFilterExtensionAddPod, RunPreFilterExtensionRemovePod
-    pub(crate) fn delta(&self, deltas: &mut PodDeltas, slot: usize, other: &Pod, by: i64) {
-        if let Some(spread) = &self.spread {
-            spread.delta(slot, self.pod, other, by, &mut deltas.spread);
+    /// Runs the filters twice: with the nominated pods of the node added, and without them.
+    // upstream: pkg/scheduler/framework/runtime/framework.go RunFilterPluginsWithNominatedPods, addGENominatedPods
+    pub(crate) fn run_filter_plugins_with_nominated_pods(
+        &self,
+        slot: usize,
+        info: &NodeInfo,
+        nominator: &Nominator,
+    ) -> FilterResult {
+        let pod = self.context.pod;
+        let nominated = nominator.on(&info.name).iter();
+        let mut nominated = nominated
+            .filter(|other| other.priority() >= pod.priority() && other.uid != pod.uid)
+            .peekable();
+        if nominated.peek().is_some() {
+            let mut info = info.clone();
+            let mut simulation = self.clone_for_simulation();
+            for pod in nominated {
+                simulation.add_pod(slot, &mut info, pod);
+            }
+            simulation.run_filter_plugins(slot, &info)?;
         }
-        if let Some(node) = self.cluster.node(slot).filter(|_| self.affinity.is_some()) {
-            inter_pod_affinity::delta(node, self.pod, other, by, self.cluster, &mut deltas.affinity);
+        self.run_filter_plugins(slot, info)
+    }
+
+    /// A copy whose filters are run after simulated adds and removes of pods on one node.
+    // upstream: pkg/scheduler/framework/cycle_state.go Clone
+    pub(crate) fn clone_for_simulation(&self) -> SchedulingCycle<'_> {
+        let filtering = self.filtering.iter().map(|running| RunningPlugin {
+            plugin: running.plugin,
+            cycle: running.cycle.clone_for_simulation(),
+        });
+        SchedulingCycle {
+            context: self.context,
+            framework: self.framework,
+            filtering: filtering.collect(),
+            skipped: Vec::new(),
         }
-        deltas.exclusive += by * self.exclusive.used_by(other);
+    }
+
+    /// Simulates that a pod is on the node.
+    // upstream: pkg/scheduler/framework/runtime/framework.go RunPreFilterExtensionAddPod
+    pub(crate) fn add_pod(&mut self, slot: usize, info: &mut NodeInfo, added: &Arc<Pod>) {
+        info.add(added.clone());
+        if let Some(node) = CandidateNode::new(slot, info) {
+            for running in &mut self.filtering {
+                running.cycle.add_pod(&self.context, added, &node);
+            }
+        }
+    }
+
+    /// Simulates that a pod is not on the node any more.
+    // upstream: pkg/scheduler/framework/runtime/framework.go RunPreFilterExtensionRemovePod
+    pub(crate) fn remove_pod(&mut self, slot: usize, info: &mut NodeInfo, removed: &Pod) {
+        info.remove(&removed.uid);
+        if let Some(node) = CandidateNode::new(slot, info) {
+            for running in &mut self.filtering {
+                running.cycle.remove_pod(&self.context, removed, &node);
+            }
+        }
     }
 
     /// Runs the score plugins; the weighted sum per node.
-    // upstream: pkg/scheduler/framework/runtime/framework.go RunScorePlugins
-    pub(crate) fn score(&self, profile: &Profile, nodes: &[usize], sums: &mut PluginCaches) -> Vec<i64> {
-        let mut totals = vec![0; nodes.len()];
-        for plugin in profile.plugins().iter() {
-            let Some(scores) = self.score_by(plugin, nodes, sums) else {
-                continue;
-            };
-            let weight = profile.weight(plugin);
-            totals
-                .iter_mut()
-                .zip(scores)
-                .for_each(|(total, score)| *total += weight * score);
+    // upstream: pkg/scheduler/framework/runtime/framework.go RunPreScorePlugins, RunScorePlugins
+    pub(crate) fn run_score_plugins(&mut self, slots: &[usize]) -> Vec<i64> {
+        let context = self.context;
+        let nodes = slots
+            .iter()
+            .filter_map(|slot| CandidateNode::new(*slot, context.cluster.info(*slot)));
+        let nodes: Vec<_> = nodes.collect();
+        let mut totals = vec![0; slots.len()];
+        let mut scores = Vec::with_capacity(slots.len());
+        let mut add = |plugin: &ProfilePlugin, scores: &[i64]| {
+            let totals = totals.iter_mut().zip(scores);
+            totals.for_each(|(total, score)| *total += plugin.weight * score);
+        };
+        for running in self.filtering.iter_mut().chain(&mut self.skipped) {
+            if running.plugin.scores
+                && running.cycle.score(&context, &nodes, &mut scores) == PreScoreResult::Score
+            {
+                add(running.plugin, &scores);
+            }
+        }
+        for plugin in &self.framework.plugins {
+            let has_state = plugin.filters || plugin.reserves;
+            if plugin.scores
+                && !has_state
+                && plugin.plugin.score_only(&context, &nodes, &mut scores) == PreScoreResult::Score
+            {
+                add(plugin, &scores);
+            }
         }
         totals
     }
 
-    fn score_by(&self, plugin: Plugin, nodes: &[usize], sums: &mut PluginCaches) -> Option<Vec<i64>> {
-        let pod = self.pod;
-        let cluster = self.cluster;
-        let infos = || nodes.iter().map(|slot| cluster.info(*slot));
-        let each = || infos().filter_map(|info| Some((info, info.node.as_deref()?)));
-        Some(match plugin {
-            Plugin::TaintToleration => {
-                let soft = taint_toleration::soft(pod);
-                let mut scores: Vec<_> = each()
-                    .map(|(_, node)| taint_toleration::score(&soft, node))
-                    .collect();
-                taint_toleration::normalize(&mut scores);
-                scores
+    /// Runs the `Reserve` plugins: the volumes to bind or provision for the pod on a node.
+    // upstream: pkg/scheduler/framework/runtime/framework.go RunReservePluginsReserve
+    pub(crate) fn run_reserve_plugins(&self, slot: usize) -> Result<PodVolumes, Rejection> {
+        let mut volumes = PodVolumes::default();
+        let Some(node) = CandidateNode::new(slot, self.context.cluster.info(slot)) else {
+            return Ok(volumes);
+        };
+        for running in self.filtering.iter().chain(&self.skipped) {
+            if running.plugin.reserves {
+                let reserved = running.cycle.reserve(&self.context, &node, &mut volumes);
+                reserved.map_err(|rejection| rejection.by(running.plugin.id))?;
             }
-            Plugin::NodeAffinity if !pod.spec.preferred_nodes.is_empty() => {
-                let mut scores: Vec<_> = each().map(|(_, node)| node_affinity::score(pod, node)).collect();
-                node_affinity::normalize(&mut scores);
-                scores
-            }
-            Plugin::NodeResourcesFit => each().map(|(info, node)| fit::score(pod, info, node)).collect(),
-            Plugin::VolumeBinding if self.claims.any_waiting() => each()
-                .map(|(_, node)| volume_binding::score(&self.claims, &cluster.storage, node))
-                .collect(),
-            Plugin::PodTopologySpread => {
-                let soft = topology_spread::pre_score(pod, cluster, nodes, &mut sums.spread)?;
-                let mut scores: Vec<_> = nodes.iter().map(|slot| soft.score(*slot)).collect();
-                soft.normalize(nodes, &mut scores);
-                sums.spread.put(soft.borrowed);
-                scores
-            }
-            Plugin::InterPodAffinity => {
-                let affinity = self
-                    .affinity
-                    .as_ref()
-                    .filter(|affinity| affinity.borrowed.state.is_scored())?;
-                let mut scores: Vec<_> = nodes.iter().map(|slot| affinity.score(*slot)).collect();
-                inter_pod_affinity::normalize(&mut scores);
-                scores
-            }
-            Plugin::NodeResourcesBalancedAllocation if balanced_allocation::applies(pod) => each()
-                .map(|(info, node)| balanced_allocation::score(pod, info, node))
-                .collect(),
-            Plugin::ImageLocality => {
-                let images = Images::of(pod, cluster)?;
-                each().map(|(_, node)| images.score(node)).collect()
-            }
-            _ => return None,
-        })
-    }
-
-    /// The volumes to bind or provision for the pod on a node.
-    pub(crate) fn volumes(&self, slot: usize) -> Result<volume_binding::PodVolumes, Rejection> {
-        let node = self.cluster.node(slot).filter(|_| self.claims.any_waiting());
-        node.map_or(Ok(volume_binding::PodVolumes::default()), |node| {
-            volume_binding::find_pod_volumes(&self.claims, &self.cluster.storage, node)
-        })
-    }
-
-    /// Ends the cycle: puts plugin state back into the caches.
-    pub(crate) fn end(self, sums: &mut PluginCaches) {
-        if let Some(spread) = self.spread {
-            sums.spread.put(spread.borrowed);
         }
-        if let Some(affinity) = self.affinity {
-            sums.affinity.put(affinity.borrowed);
+        Ok(volumes)
+    }
+
+    /// Ends the cycle: the plugins take their state back.
+    pub(crate) fn end(self) {
+        for running in self.filtering.into_iter().chain(self.skipped) {
+            running.cycle.end_cycle();
         }
     }
 }
 
-impl PodDeltas {
-    /// No simulated change.
-    pub(crate) const fn none() -> Self {
-        PodDeltas {
-            spread: Vec::new(),
-            affinity: Vec::new(),
-            exclusive: 0,
-        }
+impl<'n> CandidateNode<'n> {
+    /// The node in a slot of the cache; `None` if only its pods are known.
+    pub(crate) fn new(slot: usize, info: &'n NodeInfo) -> Option<Self> {
+        let node = info.node.as_deref()?;
+        Some(CandidateNode { slot, info, node })
     }
 }
 
 impl PreFilterNodes {
-    fn narrow(&mut self, plugin: Plugin, names: Vec<Text>) -> Result<(), Rejection> {
+    fn narrow(&mut self, framework: &Framework, plugin: PluginId, names: Vec<Text>) -> Result<(), Rejection> {
         self.plugins.insert(plugin);
         let left: Vec<_> = match self.names.take() {
             None => names,
             Some(known) => known.into_iter().filter(|name| names.contains(name)).collect(),
         };
         if left.is_empty() {
-            let reason = if self.plugins == PluginSet::from_iter([plugin]) {
-                format!("node(s) didn't satisfy plugin {}", plugin.name())
+            let only_this = PluginSet::from_iter([plugin]);
+            let all = framework.names(self.plugins);
+            let reason = if self.plugins == only_this {
+                let name = all.trim_matches(['[', ']']);
+                format!("node(s) didn't satisfy plugin {name}")
             } else {
-                format!(
-                    "node(s) didn't satisfy plugin(s) {} simultaneously",
-                    self.plugins.names()
-                )
+                format!("node(s) didn't satisfy plugin(s) {all} simultaneously")
             };
-            return Err(Rejection::many(
-                Code::UnschedulableAndUnresolvable,
-                None,
-                [reason.into()],
-            ));
+            let code = RejectionCode::UnschedulableAndUnresolvable;
+            return Err(Rejection::many(code, [reason.into()]));
         }
         self.names = Some(left);
         Ok(())
     }
-}
-
-/// The plugin's queueing hint: whether an event may make a pod schedulable that the plugin rejected.
-pub(crate) fn queueing_hint(
-    plugin: Plugin,
-    pod: &Pod,
-    event: &ClusterEvent<'_>,
-    cluster: &SchedulerCache,
-) -> bool {
-    match plugin {
-        Plugin::SchedulingGates => scheduling_gates::queueing_hint(event),
-        Plugin::NodeName => node_name::queueing_hint(event),
-        Plugin::NodeUnschedulable => node_unschedulable::queueing_hint(event),
-        Plugin::TaintToleration => taint_toleration::queueing_hint(pod, event),
-        Plugin::NodeAffinity => node_affinity::queueing_hint(pod, event),
-        Plugin::NodePorts => node_ports::queueing_hint(pod, event),
-        Plugin::NodeResourcesFit => fit::queueing_hint(pod, event),
-        Plugin::VolumeRestrictions => volume_restrictions::queueing_hint(pod, event),
-        Plugin::NodeVolumeLimits => node_volume_limits::queueing_hint(pod, event),
-        Plugin::VolumeBinding => volume_binding::queueing_hint(pod, event),
-        Plugin::VolumeZone => volume_zone::queueing_hint(pod, event),
-        Plugin::PodTopologySpread => topology_spread::queueing_hint(pod, event, cluster),
-        Plugin::InterPodAffinity => inter_pod_affinity::queueing_hint(pod, event, cluster),
-        _ => false,
-    }
-}
-
-/// The plugins that register for an event: pods rejected only by other plugins are not checked.
-// upstream: pkg/scheduler/scheduler.go buildQueueingHintMap
-pub(crate) fn events_to_register(event: &ClusterEvent<'_>) -> PluginSet {
-    use Plugin as P;
-    let plugins: &[Plugin] = match event {
-        ClusterEvent::NodeAdd(_) | ClusterEvent::NodeUpdate { .. } => &[
-            P::NodeName,
-            P::NodeUnschedulable,
-            P::TaintToleration,
-            P::NodeAffinity,
-            P::NodePorts,
-            P::NodeResourcesFit,
-            P::VolumeRestrictions,
-            P::VolumeBinding,
-            P::VolumeZone,
-            P::PodTopologySpread,
-            P::InterPodAffinity,
-        ],
-        ClusterEvent::NodeDelete(_) => &[P::PodTopologySpread],
-        ClusterEvent::AssignedPodAdd(_) => &[P::PodTopologySpread, P::InterPodAffinity],
-        ClusterEvent::AssignedPodUpdate { .. } => {
-            &[P::NodeResourcesFit, P::PodTopologySpread, P::InterPodAffinity]
-        }
-        ClusterEvent::AssignedPodDelete(_) => &[
-            P::NodePorts,
-            P::NodeResourcesFit,
-            P::VolumeRestrictions,
-            P::NodeVolumeLimits,
-            P::PodTopologySpread,
-            P::InterPodAffinity,
-        ],
-        ClusterEvent::UnscheduledPodUpdate { .. } => return PluginSet::all(),
-        ClusterEvent::PersistentVolumeClaim { .. } => &[
-            P::VolumeRestrictions,
-            P::NodeVolumeLimits,
-            P::VolumeBinding,
-            P::VolumeZone,
-        ],
-        ClusterEvent::PersistentVolume { .. } | ClusterEvent::StorageClass { .. } => {
-            &[P::VolumeBinding, P::VolumeZone]
-        }
-        ClusterEvent::CsiNode { .. } => &[P::NodeVolumeLimits, P::VolumeBinding],
-        ClusterEvent::CsiDriver { .. } | ClusterEvent::CsiStorageCapacity { .. } => &[P::VolumeBinding],
-        ClusterEvent::VolumeAttachmentDelete(_) => &[P::NodeVolumeLimits],
-    };
-    plugins.iter().copied().collect()
 }

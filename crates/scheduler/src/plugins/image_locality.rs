@@ -1,49 +1,68 @@
-//! A node that has a pod's images is better.
+//! Plugin `ImageLocality`: prefers nodes that have the images of the pod.
 
-use super::normalize_score::MAX_NODE_SCORE;
+use super::{
+    CandidateNode, CycleContext, ExtensionPoint, PreScoreResult, SchedulerPlugin,
+    normalize_score::MAX_NODE_SCORE,
+};
 use crate::{
-    cache::SchedulerCache,
     interner::Text,
     number::{count, to_f64, to_i64},
-    object::{Node, Pod},
 };
 
 const MIB: i64 = 1024 * 1024;
-/// Less than this is not worth anything.
+/// Images of less than this do not count.
 const MIN_THRESHOLD: i64 = 23 * MIB;
-/// More than this per container is not worth more.
+/// More than this per container does not count more.
 const MAX_CONTAINER_THRESHOLD: i64 = 1000 * MIB;
 
-/// The images of a pod that some node has, with the share of nodes that have each.
 #[derive(Debug)]
-pub(super) struct Images {
+pub(super) struct ImageLocality;
+
+/// The images of a pod that some node has, with the share of nodes that have each.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PodImages {
     shares: Vec<(Text, f64)>,
     containers: i64,
 }
 
-impl Images {
-    /// Those of a pod; `None` when no node has any.
+impl SchedulerPlugin for ImageLocality {
+    type State = PodImages;
+
+    fn name(&self) -> &'static str {
+        "ImageLocality"
+    }
+
+    fn extension_points(&self) -> &'static [ExtensionPoint] {
+        &[ExtensionPoint::Score]
+    }
+
     // upstream: pkg/scheduler/framework/plugins/imagelocality/image_locality.go sumImageScores, scaledImageScore
-    pub(super) fn of(pod: &Pod, cluster: &SchedulerCache) -> Option<Self> {
+    fn pre_score(
+        &self,
+        cycle: &CycleContext<'_>,
+        images: &mut PodImages,
+        _: &[CandidateNode<'_>],
+    ) -> PreScoreResult {
+        let cluster = cycle.cluster;
         let total = to_f64(count(cluster.order().len()));
-        let shares = pod.spec.images.iter().filter_map(|image| {
+        let shares = cycle.pod.spec.images.iter().filter_map(|image| {
             let nodes = cluster.nodes_with_image(image);
             (nodes > 0).then(|| (image.clone(), to_f64(count(nodes)) / total))
         });
-        let shares: Vec<_> = shares.collect();
-        let containers = count(pod.spec.images.len());
-        (!shares.is_empty()).then_some(Images { shares, containers })
+        images.shares = shares.collect();
+        images.containers = count(cycle.pod.spec.images.len());
+        PreScoreResult::score_if(!images.shares.is_empty())
     }
 
-    /// The size of the images that a node has; images that many nodes have count more, so that the first node that
-    /// pulls one does not draw all pods.
+    /// The size of the images that a node has. Images that many nodes have count more, so that the first node that pulls
+    /// one does not attract all pods.
     // upstream: pkg/scheduler/framework/plugins/imagelocality/image_locality.go Score, calculatePriority
-    pub(super) fn score(&self, node: &Node) -> i64 {
-        let sizes = self
+    fn score(&self, _: &CycleContext<'_>, images: &PodImages, node: &CandidateNode<'_>) -> i64 {
+        let sizes = images
             .shares
             .iter()
-            .filter_map(|(image, share)| Some(to_i64(to_f64(node.image(image)?) * share)));
-        let most = MAX_CONTAINER_THRESHOLD * self.containers;
+            .filter_map(|(image, share)| Some(to_i64(to_f64(node.node.image(image)?) * share)));
+        let most = MAX_CONTAINER_THRESHOLD * images.containers;
         let sum = sizes.sum::<i64>().clamp(MIN_THRESHOLD, most);
         MAX_NODE_SCORE * (sum - MIN_THRESHOLD) / (most - MIN_THRESHOLD)
     }
@@ -66,24 +85,26 @@ mod tests {
                 .collect();
             sample.node(name, |node| node["status"]["images"] = json!(images))
         };
-        let full = node("full", &[("img:1", 1046), ("other", 5)]);
-        let half = node("half", &[("img:1", 1046), ("big:latest", 2000)]);
-        let small = node("small", &[("tiny:latest", 10)]);
+        node("full", &[("img:1", 1046), ("other", 5)]);
+        node("half", &[("img:1", 1046), ("big:latest", 2000)]);
+        node("small", &[("tiny:latest", 10)]);
         let pod = sample.pod("p", |_| {});
-        let images = Images::of(&pod, &sample.cluster).unwrap();
-        // Two of three nodes have it: 697.3 of 1046 MiB count, and (697.3 - 23) / (1000 - 23) is 0.69.
-        assert_eq!(images.score(&full), 69);
-        assert_eq!(images.score(&half), images.score(&full));
-        assert_eq!(images.score(&small), 0);
         let untagged = sample.pod("q", |pod| pod["spec"]["containers"][0]["image"] = "tiny".into());
-        assert_eq!(
-            Images::of(&untagged, &sample.cluster).unwrap().score(&small),
-            0,
-            "too small to count"
-        );
         let unknown = sample.pod("r", |pod| {
             pod["spec"]["containers"][0]["image"] = "unknown".into();
         });
-        assert!(Images::of(&unknown, &sample.cluster).is_none());
+        let score = |pod, node| {
+            let cycle = sample.cycle(pod);
+            let mut images = PodImages::default();
+            let result = ImageLocality.pre_score(&cycle, &mut images, &[]);
+            let score = ImageLocality.score(&cycle, &images, &sample.candidate(node));
+            (result == PreScoreResult::Score).then_some(score)
+        };
+        // Two of three nodes have it: 697.3 of 1046 MiB count, and (697.3 - 23) / (1000 - 23) is 0.69.
+        assert_eq!(score(&pod, "full"), Some(69));
+        assert_eq!(score(&pod, "half"), Some(69));
+        assert_eq!(score(&pod, "small"), Some(0));
+        assert_eq!(score(&untagged, "small"), Some(0), "too small to count");
+        assert_eq!(score(&unknown, "full"), None);
     }
 }

@@ -1,68 +1,87 @@
-//! A pod may choose nodes by labels and by name.
+//! Plugin `NodeAffinity`: a pod selects nodes by labels and by name.
 
-use super::{Plugin, framework::PreFilterResult, normalize_score::default_normalize_score};
+use super::{
+    CandidateNode, CycleContext, ExtensionPoint, PreFilterResult, PreScoreResult, SchedulerPlugin,
+    normalize_score::default_normalize_score,
+};
 use crate::{
-    cluster_event::ClusterEvent,
-    object::{Node, Pod},
+    cache::SchedulerCache,
+    cluster_event::{ClusterEvent, ClusterEventKind},
+    object::Pod,
     status::{FilterResult, Rejection},
 };
 
-/// Which nodes can do at all.
-// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go PreFilter
-pub(super) fn pre_filter(pod: &Pod) -> Result<PreFilterResult, Rejection> {
-    let Some(rules) = &pod.spec.nodes else {
-        return Ok(if pod.spec.node_selector.is_none() {
-            PreFilterResult::Skip
-        } else {
-            PreFilterResult::All
-        });
-    };
-    match rules.names() {
-        None => Ok(PreFilterResult::All),
-        Some(names) if names.is_empty() => Err(Rejection::unresolvable(
-            Plugin::NodeAffinity,
-            "pod affinity terms conflict",
-        )),
-        Some(names) => Ok(PreFilterResult::Only(names)),
+#[derive(Debug)]
+pub(super) struct NodeAffinity;
+
+impl SchedulerPlugin for NodeAffinity {
+    type State = ();
+
+    fn name(&self) -> &'static str {
+        "NodeAffinity"
     }
-}
 
-/// Whether a node is chosen.
-// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go Filter
-pub(super) fn filter(pod: &Pod, node: &Node) -> FilterResult {
-    if pod.spec.fits_node(node) {
-        return Ok(());
+    fn extension_points(&self) -> &'static [ExtensionPoint] {
+        &[ExtensionPoint::Filter, ExtensionPoint::Score]
     }
-    Err(Rejection::unresolvable(
-        Plugin::NodeAffinity,
-        "node(s) didn't match Pod's node affinity/selector",
-    ))
-}
 
-/// The weight of the wishes that a node fulfils.
-// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go Score
-pub(super) fn score(pod: &Pod, node: &Node) -> i64 {
-    let wishes = pod.spec.preferred_nodes.iter();
-    wishes
-        .filter(|(_, rule)| rule.matches(&node.name, &node.labels))
-        .map(|(weight, _)| weight)
-        .sum()
-}
+    fn weight(&self) -> i64 {
+        2
+    }
 
-/// More are better.
-pub(super) fn normalize(scores: &mut [i64]) {
-    default_normalize_score(scores, false);
-}
+    fn events_to_register(&self) -> &'static [ClusterEventKind] {
+        &[ClusterEventKind::NodeAdd, ClusterEventKind::NodeUpdate]
+    }
 
-/// Whether something helps a pod that was rejected.
-// upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go isSchedulableAfterNodeChange
-pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
-    match event {
-        ClusterEvent::NodeAdd(node) => pod.spec.fits_node(node),
-        ClusterEvent::NodeUpdate { old, new } => {
-            old.labels != new.labels && pod.spec.fits_node(new) && !pod.spec.fits_node(old)
+    // upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go isSchedulableAfterNodeChange
+    fn queueing_hint(&self, pod: &Pod, event: &ClusterEvent<'_>, _: &SchedulerCache) -> bool {
+        match event {
+            ClusterEvent::NodeAdd(node) => pod.spec.fits_node(node),
+            ClusterEvent::NodeUpdate { old, new } => {
+                old.labels != new.labels && pod.spec.fits_node(new) && !pod.spec.fits_node(old)
+            }
+            _ => false,
         }
-        _ => false,
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go PreFilter
+    fn pre_filter(&self, cycle: &CycleContext<'_>, (): &mut ()) -> Result<PreFilterResult, Rejection> {
+        let spec = &cycle.pod.spec;
+        let Some(rules) = &spec.nodes else {
+            return Ok(PreFilterResult::all_if(spec.node_selector.is_some()));
+        };
+        match rules.names() {
+            None => Ok(PreFilterResult::All),
+            Some(names) if names.is_empty() => Err(Rejection::unresolvable("pod affinity terms conflict")),
+            Some(names) => Ok(PreFilterResult::Only(names)),
+        }
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go Filter
+    fn filter(&self, cycle: &CycleContext<'_>, (): &(), node: &CandidateNode<'_>) -> FilterResult {
+        if cycle.pod.spec.fits_node(node.node) {
+            return Ok(());
+        }
+        Err(Rejection::unresolvable(
+            "node(s) didn't match Pod's node affinity/selector",
+        ))
+    }
+
+    fn pre_score(&self, cycle: &CycleContext<'_>, (): &mut (), _: &[CandidateNode<'_>]) -> PreScoreResult {
+        PreScoreResult::score_if(!cycle.pod.spec.preferred_nodes.is_empty())
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go Score
+    fn score(&self, cycle: &CycleContext<'_>, (): &(), node: &CandidateNode<'_>) -> i64 {
+        let preferred = cycle.pod.spec.preferred_nodes.iter();
+        preferred
+            .filter(|(_, rule)| rule.matches(&node.node.name, &node.node.labels))
+            .map(|(weight, _)| weight)
+            .sum()
+    }
+
+    fn normalize_score(&self, (): &(), _: &[CandidateNode<'_>], scores: &mut [i64]) {
+        default_normalize_score(scores, false);
     }
 }
 
@@ -80,7 +99,7 @@ mod tests {
     #[test]
     fn requires_node_selector_and_one_affinity_term() {
         let mut sample = TestCluster::default();
-        let node = sample.node("n", |node| {
+        sample.node("n", |node| {
             node["metadata"]["labels"] = json!({"disk": "ssd", "gen": "3"});
         });
         let expression = |key: &str, operator: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
@@ -119,7 +138,7 @@ mod tests {
                     pod["spec"]["affinity"] = required(terms);
                 }
             });
-            let result = filter(&pod, &node);
+            let result = NodeAffinity.filter(&sample.cycle(&pod), &(), &sample.candidate("n"));
             assert_eq!(result.is_ok(), fits, "{selector} {terms:?}");
             if let Err(rejection) = result {
                 assert_eq!(
@@ -146,7 +165,7 @@ mod tests {
             ),
         ] {
             let pod = sample.pod("p", |pod| pod["spec"]["affinity"] = required(&terms));
-            let early = pre_filter(&pod);
+            let early = NodeAffinity.pre_filter(&sample.cycle(&pod), &mut ());
             match found {
                 None => assert_eq!(early.unwrap_err().message(), "pod affinity terms conflict"),
                 Some(None) => assert!(matches!(early, Ok(PreFilterResult::All))),
@@ -172,14 +191,12 @@ mod tests {
         let mut scores: Vec<_> = [json!({}), json!({"a": "1"}), json!({"a": "1", "b": "1"})]
             .iter()
             .map(|labels| {
-                score(
-                    &pod,
-                    &sample.node("n", |node| node["metadata"]["labels"] = labels.clone()),
-                )
+                sample.node("n", |node| node["metadata"]["labels"] = labels.clone());
+                NodeAffinity.score(&sample.cycle(&pod), &(), &sample.candidate("n"))
             })
             .collect();
         assert_eq!(scores, [0, 2, 7]);
-        normalize(&mut scores);
+        NodeAffinity.normalize_score(&(), &[], &mut scores);
         assert_eq!(scores, [0, 28, 100]);
     }
 }

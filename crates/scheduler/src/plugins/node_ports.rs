@@ -1,33 +1,58 @@
-//! A port of a node can be had once.
+//! Plugin `NodePorts`: a host port of a node is used by one pod only.
 
-use super::Plugin;
+use super::{CandidateNode, CycleContext, ExtensionPoint, PreFilterResult, SchedulerPlugin};
 use crate::{
-    cache::{NodeInfo, ports_conflict},
-    cluster_event::ClusterEvent,
+    cache::{SchedulerCache, ports_conflict},
+    cluster_event::{ClusterEvent, ClusterEventKind},
     object::Pod,
     status::{FilterResult, Rejection},
 };
 
-/// Whether the ports that a pod needs are free.
-// upstream: pkg/scheduler/framework/plugins/nodeports/node_ports.go Filter, fitsPorts
-pub(super) fn filter(pod: &Pod, info: &NodeInfo) -> FilterResult {
-    if pod.spec.ports.iter().any(|port| info.port_taken(port)) {
-        let reason = "node(s) didn't have free ports for the requested pod ports";
-        return Err(Rejection::unschedulable(Plugin::NodePorts, reason));
-    }
-    Ok(())
-}
+#[derive(Debug)]
+pub(super) struct NodePorts;
 
-/// Whether something helps a pod that was rejected.
-// upstream: pkg/scheduler/framework/plugins/nodeports/node_ports.go isSchedulableAfterAssignedPodDeleted
-pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
-    match event {
-        ClusterEvent::NodeAdd(_) => true,
-        ClusterEvent::AssignedPodDelete(deleted) => {
-            let frees = |port| deleted.spec.ports.iter().any(|freed| ports_conflict(freed, port));
-            pod.spec.ports.iter().any(frees)
+impl SchedulerPlugin for NodePorts {
+    type State = ();
+
+    fn name(&self) -> &'static str {
+        "NodePorts"
+    }
+
+    fn extension_points(&self) -> &'static [ExtensionPoint] {
+        &[ExtensionPoint::Filter]
+    }
+
+    fn events_to_register(&self) -> &'static [ClusterEventKind] {
+        &[
+            ClusterEventKind::NodeAdd,
+            ClusterEventKind::NodeUpdate,
+            ClusterEventKind::AssignedPodDelete,
+        ]
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/nodeports/node_ports.go isSchedulableAfterAssignedPodDeleted
+    fn queueing_hint(&self, pod: &Pod, event: &ClusterEvent<'_>, _: &SchedulerCache) -> bool {
+        match event {
+            ClusterEvent::NodeAdd(_) => true,
+            ClusterEvent::AssignedPodDelete(deleted) => {
+                let frees = |port| deleted.spec.ports.iter().any(|freed| ports_conflict(freed, port));
+                pod.spec.ports.iter().any(frees)
+            }
+            _ => false,
         }
-        _ => false,
+    }
+
+    fn pre_filter(&self, cycle: &CycleContext<'_>, (): &mut ()) -> Result<PreFilterResult, Rejection> {
+        Ok(PreFilterResult::all_if(!cycle.pod.spec.ports.is_empty()))
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/nodeports/node_ports.go Filter, fitsPorts
+    fn filter(&self, cycle: &CycleContext<'_>, (): &(), node: &CandidateNode<'_>) -> FilterResult {
+        if cycle.pod.spec.ports.iter().any(|port| node.info.port_taken(port)) {
+            let reason = "node(s) didn't have free ports for the requested pod ports";
+            return Err(Rejection::unschedulable(reason));
+        }
+        Ok(())
     }
 }
 
@@ -38,7 +63,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::test_cluster::TestCluster;
+    use crate::{cache::NodeInfo, object::Node, test_cluster::TestCluster};
 
     #[test]
     fn a_port_is_taken_by_address_and_protocol() {
@@ -58,21 +83,35 @@ mod tests {
             (pod(80, "TCP", "10.0.0.1"), pod(80, "TCP", ""), false),
             (pod(80, "TCP", "0.0.0.0"), pod(80, "TCP", "10.0.0.1"), false),
         ] {
+            let node = Node::default();
             let mut info = NodeInfo::named("n".into());
             info.add(Arc::new(taken.clone()));
+            let cluster = SchedulerCache::default();
+            let cycle = CycleContext {
+                pod: &asked,
+                cluster: &cluster,
+            };
+            let filter = |info: &NodeInfo| {
+                let candidate = CandidateNode {
+                    slot: 0,
+                    info,
+                    node: &node,
+                };
+                NodePorts.filter(&cycle, &(), &candidate)
+            };
             assert_eq!(
-                filter(&asked, &info).is_ok(),
+                filter(&info).is_ok(),
                 fits,
                 "{:?} {:?}",
                 taken.spec.ports,
                 asked.spec.ports
             );
             assert_eq!(
-                queueing_hint(&asked, &ClusterEvent::AssignedPodDelete(&taken)),
+                NodePorts.queueing_hint(&asked, &ClusterEvent::AssignedPodDelete(&taken), &cluster),
                 !fits
             );
             info.remove(&taken.uid);
-            assert!(filter(&asked, &info).is_ok());
+            assert!(filter(&info).is_ok());
         }
     }
 }

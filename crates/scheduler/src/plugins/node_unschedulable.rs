@@ -1,34 +1,49 @@
 //! Plugin `NodeUnschedulable`: cordoned nodes accept only pods that tolerate `node.kubernetes.io/unschedulable`.
 
-use super::Plugin;
+use super::{CandidateNode, CycleContext, ExtensionPoint, SchedulerPlugin};
 use crate::{
-    cluster_event::ClusterEvent,
-    object::{Effect, Node, Pod, Taint},
+    cache::SchedulerCache,
+    cluster_event::{ClusterEvent, ClusterEventKind},
+    object::{Effect, Pod, Taint},
     status::{FilterResult, Rejection},
 };
 
-/// Whether a node is open to a pod.
-// upstream: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go Filter
-pub(super) fn filter(pod: &Pod, node: &Node) -> FilterResult {
-    if !node.unschedulable || tolerates(pod) {
-        return Ok(());
-    }
-    Err(Rejection::unresolvable(
-        Plugin::NodeUnschedulable,
-        "node(s) were unschedulable",
-    ))
-}
+#[derive(Debug)]
+pub(super) struct NodeUnschedulable;
 
-/// Whether something helps a pod that was rejected.
-// upstream: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go isSchedulableAfterNodeChange
-pub(super) fn queueing_hint(event: &ClusterEvent<'_>) -> bool {
-    match event {
-        ClusterEvent::NodeAdd(node) => !node.unschedulable,
-        ClusterEvent::NodeUpdate { old, new } => old.unschedulable && !new.unschedulable,
-        ClusterEvent::UnscheduledPodUpdate { old, new } => {
-            old.spec.tolerations != new.spec.tolerations && tolerates(new)
+impl SchedulerPlugin for NodeUnschedulable {
+    type State = ();
+
+    fn name(&self) -> &'static str {
+        "NodeUnschedulable"
+    }
+
+    fn extension_points(&self) -> &'static [ExtensionPoint] {
+        &[ExtensionPoint::Filter]
+    }
+
+    fn events_to_register(&self) -> &'static [ClusterEventKind] {
+        &[ClusterEventKind::NodeAdd, ClusterEventKind::NodeUpdate]
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go isSchedulableAfterNodeChange
+    fn queueing_hint(&self, _: &Pod, event: &ClusterEvent<'_>, _: &SchedulerCache) -> bool {
+        match event {
+            ClusterEvent::NodeAdd(node) => !node.unschedulable,
+            ClusterEvent::NodeUpdate { old, new } => old.unschedulable && !new.unschedulable,
+            ClusterEvent::UnscheduledPodUpdate { old, new } => {
+                old.spec.tolerations != new.spec.tolerations && tolerates(new)
+            }
+            _ => false,
         }
-        _ => false,
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go Filter
+    fn filter(&self, cycle: &CycleContext<'_>, (): &(), node: &CandidateNode<'_>) -> FilterResult {
+        if !node.node.unschedulable || tolerates(cycle.pod) {
+            return Ok(());
+        }
+        Err(Rejection::unresolvable("node(s) were unschedulable"))
     }
 }
 
@@ -51,6 +66,7 @@ mod tests {
     #[test]
     fn cordoned_node_accepts_only_tolerating_pods() {
         let mut sample = TestCluster::default();
+        let plugin = NodeUnschedulable;
         let open = sample.node("open", |_| {});
         let closed = sample.node("closed", |node| node["spec"]["unschedulable"] = true.into());
         let pod = sample.pod("p", |_| {});
@@ -58,16 +74,18 @@ mod tests {
             pod["spec"]["tolerations"] =
                 json!([{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]);
         });
-        assert!(filter(&pod, &open).is_ok());
+        let filter = |pod: &Pod, node| plugin.filter(&sample.cycle(pod), &(), &sample.candidate(node));
+        assert!(filter(&pod, "open").is_ok());
         assert_eq!(
-            filter(&pod, &closed).unwrap_err().message(),
+            filter(&pod, "closed").unwrap_err().message(),
             "node(s) were unschedulable"
         );
-        assert!(filter(&bearer, &closed).is_ok());
-        assert!(queueing_hint(&ClusterEvent::NodeUpdate {
+        assert!(filter(&bearer, "closed").is_ok());
+        let queueing_hint = |event| plugin.queueing_hint(&pod, &event, &sample.cluster);
+        assert!(queueing_hint(ClusterEvent::NodeUpdate {
             old: &closed,
             new: &open
         }));
-        assert!(!queueing_hint(&ClusterEvent::NodeAdd(&closed)));
+        assert!(!queueing_hint(ClusterEvent::NodeAdd(&closed)));
     }
 }

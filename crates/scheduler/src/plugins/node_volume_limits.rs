@@ -1,101 +1,137 @@
-//! A driver attaches so many volumes to a node, and no more.
+//! Plugin `NodeVolumeLimits`: a CSI driver attaches a limited number of volumes to a node.
 
 use hashbrown::HashMap;
 
-use super::{Plugin, framework::PreFilterResult};
+use super::{CandidateNode, CycleContext, ExtensionPoint, PreFilterResult, SchedulerPlugin};
 use crate::{
-    cache::{NodeInfo, SchedulerCache},
-    cluster_event::ClusterEvent,
+    cache::SchedulerCache,
+    cluster_event::{ClusterEvent, ClusterEventKind},
     interner::Text,
     number::count,
     object::{PersistentVolumeClaim, Pod, PodVolume},
-    status::{Code, FilterResult, Rejection},
+    status::{FilterResult, Rejection, RejectionCode},
 };
+
+#[derive(Debug)]
+pub(super) struct NodeVolumeLimits;
 
 /// Drivers by the volumes they attach; a volume is identified by its driver and its handle.
 type AttachedVolumes = HashMap<(Text, Text), Text>;
 
-/// Whether a pod has volumes that a driver attaches.
-// upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go PreFilter
-pub(super) fn pre_filter(pod: &Pod) -> PreFilterResult {
-    let attachable = |volume: &PodVolume| {
-        matches!(
-            volume,
-            PodVolume::PersistentVolumeClaim(_) | PodVolume::Ephemeral(_)
-        )
-    };
-    if pod.spec.volumes.iter().any(attachable) {
-        PreFilterResult::All
-    } else {
-        PreFilterResult::Skip
-    }
-}
+impl SchedulerPlugin for NodeVolumeLimits {
+    type State = ();
 
-/// Whether the drivers of a node can attach what a pod needs.
-// upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go Filter
-pub(super) fn filter(pod: &Pod, cluster: &SchedulerCache, info: &NodeInfo) -> FilterResult {
-    let mut new = AttachedVolumes::new();
-    collect(pod, cluster, true, &mut new)?;
-    if new.is_empty() {
-        return Ok(());
+    fn name(&self) -> &'static str {
+        "NodeVolumeLimits"
     }
-    let node = cluster.storage.csi_nodes.get(&info.name);
-    for driver in new.values() {
-        let needed = cluster
+
+    fn extension_points(&self) -> &'static [ExtensionPoint] {
+        &[ExtensionPoint::Filter]
+    }
+
+    fn events_to_register(&self) -> &'static [ClusterEventKind] {
+        &[
+            ClusterEventKind::AssignedPodDelete,
+            ClusterEventKind::PersistentVolumeClaim,
+            ClusterEventKind::CsiNode,
+            ClusterEventKind::VolumeAttachmentDelete,
+        ]
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go isSchedulableAfterAssignedPodDeleted, isSchedulableAfterPVCAdded, isSchedulableAfterCSINodeUpdated
+    fn queueing_hint(&self, pod: &Pod, event: &ClusterEvent<'_>, _: &SchedulerCache) -> bool {
+        match event {
+            ClusterEvent::CsiNode { old: None, .. } => true,
+            ClusterEvent::CsiNode { old: Some(old), new } => new.drivers.iter().any(|(name, limit)| {
+                let before = old
+                    .drivers
+                    .iter()
+                    .find(|(known, _)| known == name)
+                    .and_then(|(_, limit)| *limit);
+                limit.unwrap_or(0) > before.unwrap_or(0)
+            }),
+            ClusterEvent::AssignedPodDelete(deleted) => deleted.claims().next().is_some(),
+            ClusterEvent::PersistentVolumeClaim { old: None, new } => {
+                new.namespace == pod.namespace && pod.claims().any(|name| name == new.name)
+            }
+            ClusterEvent::VolumeAttachmentDelete(_) => pod.claims().next().is_some(),
+            _ => false,
+        }
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go PreFilter
+    fn pre_filter(&self, cycle: &CycleContext<'_>, (): &mut ()) -> Result<PreFilterResult, Rejection> {
+        let attachable = |volume: &PodVolume| {
+            matches!(
+                volume,
+                PodVolume::PersistentVolumeClaim(_) | PodVolume::Ephemeral(_)
+            )
+        };
+        let applies = cycle.pod.spec.volumes.iter().any(attachable);
+        Ok(PreFilterResult::all_if(applies))
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go Filter
+    fn filter(&self, cycle: &CycleContext<'_>, (): &(), node: &CandidateNode<'_>) -> FilterResult {
+        let CycleContext { pod, cluster } = *cycle;
+        let info = node.info;
+        let mut new = AttachedVolumes::new();
+        collect(pod, cluster, true, &mut new)?;
+        if new.is_empty() {
+            return Ok(());
+        }
+        let node = cluster.storage.csi_nodes.get(&info.name);
+        for driver in new.values() {
+            let needed = cluster
+                .storage
+                .drivers
+                .get(driver)
+                .is_some_and(|driver| driver.needed);
+            let there = node.is_some_and(|node| node.drivers.iter().any(|(name, _)| name == driver));
+            if needed && !there {
+                let reason = format!("{driver} CSI driver is not installed on the node");
+                let reasons = [reason.into()];
+                return Err(Rejection::many(RejectionCode::Unschedulable, reasons));
+            }
+        }
+        let limits = node.iter().flat_map(|node| &node.drivers);
+        let limits: HashMap<_, _> = limits
+            .filter_map(|(name, limit)| Some((name, (*limit)?)))
+            .collect();
+        if limits.is_empty() {
+            return Ok(());
+        }
+        let mut attached = AttachedVolumes::new();
+        for pod in &info.pods {
+            collect(pod, cluster, false, &mut attached)?;
+        }
+        for attachment in cluster
             .storage
-            .drivers
-            .get(driver)
-            .is_some_and(|driver| driver.needed);
-        let there = node.is_some_and(|node| node.drivers.iter().any(|(name, _)| name == driver));
-        if needed && !there {
-            let reason = format!("{driver} CSI driver is not installed on the node");
-            let reasons = [reason.into()];
-            return Err(Rejection::many(
-                Code::Unschedulable,
-                Some(Plugin::NodeVolumeLimits),
-                reasons,
-            ));
-        }
-    }
-    let limits = node.iter().flat_map(|node| &node.drivers);
-    let limits: HashMap<_, _> = limits
-        .filter_map(|(name, limit)| Some((name, (*limit)?)))
-        .collect();
-    if limits.is_empty() {
-        return Ok(());
-    }
-    let mut attached = AttachedVolumes::new();
-    for pod in &info.pods {
-        collect(pod, cluster, false, &mut attached)?;
-    }
-    for attachment in cluster
-        .storage
-        .attachments
-        .values()
-        .filter(|attachment| attachment.node == info.name)
-    {
-        let volume = attachment
-            .volume
-            .as_ref()
-            .and_then(|name| cluster.storage.volume(name));
-        if let Some((driver, handle)) = volume.and_then(|volume| volume.driver.clone()) {
-            attached.insert((driver.clone(), handle), driver);
-        }
-    }
-    new.retain(|volume, _| !attached.contains_key(volume));
-    for driver in new.values() {
-        let of = |volumes: &AttachedVolumes| count(volumes.values().filter(|other| *other == driver).count());
-        if limits
-            .get(driver)
-            .is_some_and(|limit| of(&attached) + of(&new) > *limit)
+            .attachments
+            .values()
+            .filter(|attachment| attachment.node == info.name)
         {
-            return Err(Rejection::unschedulable(
-                Plugin::NodeVolumeLimits,
-                "node(s) exceed max volume count",
-            ));
+            let volume = attachment
+                .volume
+                .as_ref()
+                .and_then(|name| cluster.storage.volume(name));
+            if let Some((driver, handle)) = volume.and_then(|volume| volume.driver.clone()) {
+                attached.insert((driver.clone(), handle), driver);
+            }
         }
+        new.retain(|volume, _| !attached.contains_key(volume));
+        for driver in new.values() {
+            let of =
+                |volumes: &AttachedVolumes| count(volumes.values().filter(|other| *other == driver).count());
+            if limits
+                .get(driver)
+                .is_some_and(|limit| of(&attached) + of(&new) > *limit)
+            {
+                return Err(Rejection::unschedulable("node(s) exceed max volume count"));
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 // upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go filterAttachableVolumes
@@ -109,8 +145,7 @@ fn collect(pod: &Pod, cluster: &SchedulerCache, new: bool, into: &mut AttachedVo
                 let reason = format!("looking up PVC {key}: persistentvolumeclaim \"{name}\" not found");
                 let reasons = [reason.into()];
                 return Err(Rejection::many(
-                    Code::UnschedulableAndUnresolvable,
-                    Some(Plugin::NodeVolumeLimits),
+                    RejectionCode::UnschedulableAndUnresolvable,
                     reasons,
                 ));
             }
@@ -129,28 +164,6 @@ fn driver_of(claim: &PersistentVolumeClaim, cluster: &SchedulerCache) -> Option<
     let class = cluster.storage.classes.get(&claim.class)?;
     let handle = format!("\0{}/{}", claim.namespace, claim.name);
     Some((class.provisioner.clone(), handle.into()))
-}
-
-/// Whether something helps a pod that was rejected.
-// upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go isSchedulableAfterAssignedPodDeleted, isSchedulableAfterPVCAdded, isSchedulableAfterCSINodeUpdated
-pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
-    match event {
-        ClusterEvent::CsiNode { old: None, .. } => true,
-        ClusterEvent::CsiNode { old: Some(old), new } => new.drivers.iter().any(|(name, limit)| {
-            let before = old
-                .drivers
-                .iter()
-                .find(|(known, _)| known == name)
-                .and_then(|(_, limit)| *limit);
-            limit.unwrap_or(0) > before.unwrap_or(0)
-        }),
-        ClusterEvent::AssignedPodDelete(deleted) => deleted.claims().next().is_some(),
-        ClusterEvent::PersistentVolumeClaim { old: None, new } => {
-            new.namespace == pod.namespace && pod.claims().any(|name| name == new.name)
-        }
-        ClusterEvent::VolumeAttachmentDelete(_) => pod.claims().next().is_some(),
-        _ => false,
-    }
 }
 
 #[cfg(test)]
@@ -205,8 +218,7 @@ mod tests {
             let mut sample = sample(limit);
             sample.placed("there", "n", uses(&there));
             let pod = sample.pod("p", uses(&asked));
-            let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
-            let result = filter(&pod, &sample.cluster, info);
+            let result = NodeVolumeLimits.filter(&sample.cycle(&pod), &(), &sample.candidate("n"));
             assert_eq!(result.is_ok(), fits, "{limit} {there:?} {asked:?}");
             if let Err(rejection) = result {
                 assert_eq!(rejection.message(), "node(s) exceed max volume count");
@@ -221,10 +233,11 @@ mod tests {
         let driver = read::<CsiDriver>(driver, &mut sample.interner);
         sample.cluster.storage.drivers.insert("d".into(), driver.into());
         let pod = sample.pod("p", uses(&["a"]));
-        let info = |sample: &TestCluster| sample.cluster.info(sample.cluster.slot("n").unwrap()).clone();
-        assert!(filter(&pod, &sample.cluster, &info(&sample)).is_ok());
+        let filter =
+            |sample: &TestCluster| NodeVolumeLimits.filter(&sample.cycle(&pod), &(), &sample.candidate("n"));
+        assert!(filter(&sample).is_ok());
         sample.cluster.storage.csi_nodes.clear();
-        let rejection = filter(&pod, &sample.cluster, &info(&sample)).unwrap_err();
+        let rejection = filter(&sample).unwrap_err();
         assert_eq!(rejection.message(), "d CSI driver is not installed on the node");
     }
 }

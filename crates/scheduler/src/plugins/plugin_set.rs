@@ -1,102 +1,83 @@
-//! The rules by name.
+//! Sets of plugins.
 
-macro_rules! plugins {
-    ($($name:ident)*) => {
-        /// A rule.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Plugin {
-            $(
-                #[doc = concat!("Upstream's ", stringify!($name), ".")]
-                $name
-            ),*
-        }
+/// The number of a plugin among all plugins of a scheduler; plugins of the same name in several profiles share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PluginId(u8);
 
-        impl Plugin {
-            /// All, in the order in which they are asked.
-            pub const ALL: &[Plugin] = &[$(Plugin::$name),*];
+/// A set of plugins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct PluginSet(u64);
 
-            /// Its name.
-            pub fn name(self) -> &'static str {
-                match self { $(Plugin::$name => stringify!($name)),* }
-            }
-        }
-    };
-}
-
-plugins! {
-    SchedulingGates PrioritySort NodeName NodeUnschedulable TaintToleration NodeAffinity NodePorts NodeResourcesFit
-    VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread InterPodAffinity DefaultPreemption
-    NodeResourcesBalancedAllocation ImageLocality DefaultBinder
-}
-
-/// A set of rules.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-// upstream: pkg/scheduler/framework/plugins/registry.go NewInTreeRegistry
-pub struct PluginSet(u32);
-
-impl PluginSet {
-    /// All rules.
-    pub fn all() -> Self {
-        Plugin::ALL.iter().copied().collect()
+impl PluginId {
+    /// The id at an index.
+    ///
+    /// # Panics
+    ///
+    /// From [`PluginSet::CAPACITY`] on.
+    pub(crate) fn new(index: usize) -> Self {
+        let id = u8::try_from(index).ok().filter(|_| index < PluginSet::CAPACITY);
+        PluginId(id.expect("a scheduler has at most 64 plugins of different names"))
     }
 
-    /// Whether there are none.
-    pub fn is_empty(self) -> bool {
+    /// The index of the plugin among all plugins of the scheduler.
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl PluginSet {
+    const CAPACITY: usize = 64;
+
+    /// Whether the set is empty.
+    pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether a rule is among them.
-    pub fn contains(self, plugin: Plugin) -> bool {
-        self.0 & (1 << plugin as u32) != 0
+    /// Adds a plugin.
+    pub(crate) fn insert(&mut self, plugin: PluginId) {
+        self.0 |= 1 << plugin.0;
     }
 
-    /// Takes a rule in.
-    pub fn insert(&mut self, plugin: Plugin) {
-        self.0 |= 1 << plugin as u32;
-    }
-
-    /// Leaves a rule out.
-    pub fn remove(&mut self, plugin: Plugin) {
-        self.0 &= !(1 << plugin as u32);
-    }
-
-    /// Whether the two have a rule in common.
-    pub fn intersects(self, other: PluginSet) -> bool {
+    /// Whether the sets have a plugin in common.
+    pub(crate) fn intersects(self, other: PluginSet) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// The rules, in the order in which they are asked.
-    pub fn iter(self) -> impl Iterator<Item = Plugin> {
-        Plugin::ALL
-            .iter()
-            .copied()
-            .filter(move |plugin| self.contains(*plugin))
-    }
-
-    /// Their names, sorted, in brackets.
-    pub fn names(self) -> String {
-        let mut names: Vec<_> = self.iter().map(Plugin::name).collect();
-        names.sort_unstable();
-        format!("[{}]", names.join(" "))
+    /// The plugins, in the order of their ids.
+    pub(crate) fn iter(self) -> impl Iterator<Item = PluginId> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let id = u8::try_from(rest.trailing_zeros()).ok().filter(|_| rest != 0)?;
+            rest &= rest - 1;
+            Some(PluginId(id))
+        })
     }
 }
 
-impl Extend<Plugin> for PluginSet {
-    fn extend<I: IntoIterator<Item = Plugin>>(&mut self, plugins: I) {
+impl Extend<PluginId> for PluginSet {
+    fn extend<I: IntoIterator<Item = PluginId>>(&mut self, plugins: I) {
         plugins.into_iter().for_each(|plugin| self.insert(plugin));
     }
 }
 
-impl FromIterator<Plugin> for PluginSet {
-    fn from_iter<I: IntoIterator<Item = Plugin>>(plugins: I) -> Self {
+impl FromIterator<PluginId> for PluginSet {
+    fn from_iter<I: IntoIterator<Item = PluginId>>(plugins: I) -> Self {
         let mut set = PluginSet::default();
         set.extend(plugins);
         set
     }
 }
 
-impl std::fmt::Debug for PluginSet {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.names())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iterates_over_inserted_plugins() {
+        let indices = [0, 5, 63];
+        let set: PluginSet = indices.into_iter().map(PluginId::new).collect();
+        assert!(set.iter().map(PluginId::index).eq(indices));
+        assert!(!set.intersects([PluginId::new(1)].into_iter().collect()));
+        assert!(set.intersects([PluginId::new(5)].into_iter().collect()));
     }
 }

@@ -1,18 +1,31 @@
 //! Plugin `SchedulingGates` (KEP-3521): a pod is not queued while it has scheduling gates.
 
-use super::Plugin;
-use crate::{cluster_event::ClusterEvent, object::Pod};
+use super::{ExtensionPoint, SchedulerPlugin};
+use crate::{cache::SchedulerCache, cluster_event::ClusterEvent, object::Pod};
 
-/// Who keeps a pod from being tried at all.
-// upstream: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go PreEnqueue
-pub(crate) fn gated(pod: &Pod) -> Option<Plugin> {
-    (!pod.spec.gates.is_empty()).then_some(Plugin::SchedulingGates)
-}
+#[derive(Debug)]
+pub(super) struct SchedulingGates;
 
-/// Whether something helps a pod that waits.
-// upstream: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go isSchedulableAfterUpdateTargetPodSchedulingGatesEliminated
-pub(super) fn queueing_hint(event: &ClusterEvent<'_>) -> bool {
-    matches!(event, ClusterEvent::UnscheduledPodUpdate { old, new } if new.spec.gates.is_empty() && !old.spec.gates.is_empty())
+impl SchedulerPlugin for SchedulingGates {
+    type State = ();
+
+    fn name(&self) -> &'static str {
+        "SchedulingGates"
+    }
+
+    fn extension_points(&self) -> &'static [ExtensionPoint] {
+        &[ExtensionPoint::PreEnqueue]
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go isSchedulableAfterUpdateTargetPodSchedulingGatesEliminated
+    fn queueing_hint(&self, _: &Pod, event: &ClusterEvent<'_>, _: &SchedulerCache) -> bool {
+        matches!(event, ClusterEvent::UnscheduledPodUpdate { old, new } if new.spec.gates.is_empty() && !old.spec.gates.is_empty())
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go PreEnqueue
+    fn pre_enqueue(&self, pod: &Pod) -> bool {
+        pod.spec.gates.is_empty()
+    }
 }
 
 #[cfg(test)]
@@ -27,13 +40,14 @@ mod tests {
         let closed = sample.pod("p", |pod| {
             pod["spec"]["schedulingGates"] = serde_json::json!([{"name": "g"}]);
         });
-        assert_eq!(gated(&open), None);
-        assert_eq!(gated(&closed), Some(Plugin::SchedulingGates));
-        assert!(queueing_hint(&ClusterEvent::UnscheduledPodUpdate {
+        assert!(SchedulingGates.pre_enqueue(&open));
+        assert!(!SchedulingGates.pre_enqueue(&closed));
+        let queueing_hint = |event| SchedulingGates.queueing_hint(&closed, &event, &sample.cluster);
+        assert!(queueing_hint(ClusterEvent::UnscheduledPodUpdate {
             old: &closed,
             new: &open
         }));
-        assert!(!queueing_hint(&ClusterEvent::UnscheduledPodUpdate {
+        assert!(!queueing_hint(ClusterEvent::UnscheduledPodUpdate {
             old: &open,
             new: &open
         }));

@@ -1,60 +1,91 @@
-//! Taints keep pods away that do not bear them.
+//! Plugin `TaintToleration`: taints of a node keep pods away that do not tolerate them.
 
-use super::{Plugin, normalize_score::default_normalize_score};
+use super::{
+    CandidateNode, CycleContext, ExtensionPoint, PreScoreResult, SchedulerPlugin,
+    normalize_score::default_normalize_score,
+};
 use crate::{
-    cluster_event::ClusterEvent,
+    cache::SchedulerCache,
+    cluster_event::{ClusterEvent, ClusterEventKind},
     number::count,
     object::{Effect, Node, Pod, Toleration},
     status::{FilterResult, Rejection},
 };
 
-/// Whether a pod bears the taints of a node.
-// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go Filter
-pub(super) fn filter(pod: &Pod, node: &Node) -> FilterResult {
-    if node.has_untolerated_taint(&pod.spec.tolerations) {
-        return Err(Rejection::unresolvable(
-            Plugin::TaintToleration,
-            "node(s) had untolerated taint(s)",
-        ));
+#[derive(Debug)]
+pub(super) struct TaintToleration;
+
+/// The state is the pod's tolerations of `PreferNoSchedule` taints.
+impl SchedulerPlugin for TaintToleration {
+    type State = Vec<Toleration>;
+
+    fn name(&self) -> &'static str {
+        "TaintToleration"
     }
-    Ok(())
-}
 
-/// The tolerations that may be about taints which only make other nodes better.
-// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go getAllTolerationPreferNoSchedule
-pub(super) fn soft(pod: &Pod) -> Vec<Toleration> {
-    pod.spec
-        .tolerations
-        .iter()
-        .filter(|toleration| toleration.is_soft())
-        .cloned()
-        .collect()
-}
+    fn extension_points(&self) -> &'static [ExtensionPoint] {
+        &[ExtensionPoint::Filter, ExtensionPoint::Score]
+    }
 
-/// How many soft taints of a node a pod does not bear.
-// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go Score, countIntolerableTaintsPreferNoSchedule
-pub(super) fn score(soft: &[Toleration], node: &Node) -> i64 {
-    let taints = node
-        .taints
-        .iter()
-        .filter(|taint| taint.effect == Effect::PreferNoSchedule);
-    count(taints.filter(|taint| !taint.borne(soft)).count())
-}
+    fn weight(&self) -> i64 {
+        3
+    }
 
-/// Fewer are better.
-pub(super) fn normalize(scores: &mut [i64]) {
-    default_normalize_score(scores, true);
-}
+    fn events_to_register(&self) -> &'static [ClusterEventKind] {
+        &[ClusterEventKind::NodeAdd, ClusterEventKind::NodeUpdate]
+    }
 
-/// Whether something helps a pod that was rejected.
-// upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go isSchedulableAfterNodeChange, isSchedulableAfterTargetPodTolerationChange
-pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
-    let has_untolerated_taint = |node: &Node| node.has_untolerated_taint(&pod.spec.tolerations);
-    match event {
-        ClusterEvent::NodeAdd(node) => !has_untolerated_taint(node),
-        ClusterEvent::NodeUpdate { old, new } => has_untolerated_taint(old) && !has_untolerated_taint(new),
-        ClusterEvent::UnscheduledPodUpdate { old, new } => old.spec.tolerations != new.spec.tolerations,
-        _ => false,
+    // upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go isSchedulableAfterNodeChange, isSchedulableAfterTargetPodTolerationChange
+    fn queueing_hint(&self, pod: &Pod, event: &ClusterEvent<'_>, _: &SchedulerCache) -> bool {
+        let has_untolerated_taint = |node: &Node| node.has_untolerated_taint(&pod.spec.tolerations);
+        match event {
+            ClusterEvent::NodeAdd(node) => !has_untolerated_taint(node),
+            ClusterEvent::NodeUpdate { old, new } => {
+                has_untolerated_taint(old) && !has_untolerated_taint(new)
+            }
+            ClusterEvent::UnscheduledPodUpdate { old, new } => old.spec.tolerations != new.spec.tolerations,
+            _ => false,
+        }
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go Filter
+    fn filter(
+        &self,
+        cycle: &CycleContext<'_>,
+        _: &Vec<Toleration>,
+        node: &CandidateNode<'_>,
+    ) -> FilterResult {
+        if node.node.has_untolerated_taint(&cycle.pod.spec.tolerations) {
+            return Err(Rejection::unresolvable("node(s) had untolerated taint(s)"));
+        }
+        Ok(())
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go PreScore, getAllTolerationPreferNoSchedule
+    fn pre_score(
+        &self,
+        cycle: &CycleContext<'_>,
+        soft: &mut Vec<Toleration>,
+        _: &[CandidateNode<'_>],
+    ) -> PreScoreResult {
+        let tolerations = cycle.pod.spec.tolerations.iter();
+        *soft = tolerations
+            .filter(|toleration| toleration.is_soft())
+            .cloned()
+            .collect();
+        PreScoreResult::Score
+    }
+
+    /// The number of `PreferNoSchedule` taints that the pod does not tolerate.
+    // upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go Score, countIntolerableTaintsPreferNoSchedule
+    fn score(&self, _: &CycleContext<'_>, soft: &Vec<Toleration>, node: &CandidateNode<'_>) -> i64 {
+        let taints = node.node.taints.iter();
+        let taints = taints.filter(|taint| taint.effect == Effect::PreferNoSchedule);
+        count(taints.filter(|taint| !taint.borne(soft)).count())
+    }
+
+    fn normalize_score(&self, _: &Vec<Toleration>, _: &[CandidateNode<'_>], scores: &mut [i64]) {
+        default_normalize_score(scores, true);
     }
 }
 
@@ -93,9 +124,9 @@ mod tests {
                 true,
             ),
         ] {
-            let node = sample.node("n", |node| node["spec"]["taints"] = taints.clone());
+            sample.node("n", |node| node["spec"]["taints"] = taints.clone());
             let pod = sample.pod("p", |pod| pod["spec"]["tolerations"] = tolerations.clone());
-            let result = filter(&pod, &node);
+            let result = TaintToleration.filter(&sample.cycle(&pod), &Vec::new(), &sample.candidate("n"));
             assert_eq!(result.is_ok(), fits, "{taints} {tolerations}");
             if let Err(rejection) = result {
                 assert_eq!(rejection.message(), "node(s) had untolerated taint(s)");
@@ -112,17 +143,18 @@ mod tests {
                 {"key": "b", "operator": "Exists", "effect": "NoSchedule"},
             ]);
         });
-        let soft = soft(&pod);
+        let mut state = Vec::new();
+        TaintToleration.pre_score(&sample.cycle(&pod), &mut state, &[]);
         let mut scores: Vec<_> = [vec![], vec!["a"], vec!["a", "b"], vec!["b", "c"]]
             .into_iter()
             .map(|keys| {
                 let taints: Vec<_> = keys.iter().map(|key| taint(key, "PreferNoSchedule")).collect();
-                let node = sample.node("n", |node| node["spec"]["taints"] = json!(taints));
-                score(&soft, &node)
+                sample.node("n", |node| node["spec"]["taints"] = json!(taints));
+                TaintToleration.score(&sample.cycle(&pod), &state, &sample.candidate("n"))
             })
             .collect();
         assert_eq!(scores, [0, 0, 1, 2]);
-        normalize(&mut scores);
+        TaintToleration.normalize_score(&state, &[], &mut scores);
         assert_eq!(scores, [100, 100, 50, 0]);
     }
 
@@ -134,20 +166,15 @@ mod tests {
         });
         let free = sample.node("n", |_| {});
         let pod = sample.pod("p", |_| {});
-        assert!(queueing_hint(
-            &pod,
-            &ClusterEvent::NodeUpdate {
-                old: &tainted,
-                new: &free
-            }
-        ));
-        assert!(!queueing_hint(
-            &pod,
-            &ClusterEvent::NodeUpdate {
-                old: &free,
-                new: &free
-            }
-        ));
-        assert!(!queueing_hint(&pod, &ClusterEvent::NodeAdd(&tainted)));
+        let queueing_hint = |event| TaintToleration.queueing_hint(&pod, &event, &sample.cluster);
+        assert!(queueing_hint(ClusterEvent::NodeUpdate {
+            old: &tainted,
+            new: &free
+        }));
+        assert!(!queueing_hint(ClusterEvent::NodeUpdate {
+            old: &free,
+            new: &free
+        }));
+        assert!(!queueing_hint(ClusterEvent::NodeAdd(&tainted)));
     }
 }

@@ -4,18 +4,24 @@ use std::{borrow::Cow, sync::Arc};
 
 use hashbrown::HashMap;
 
-use super::{Plugin, framework::PreFilterResult, normalize_score::MAX_NODE_SCORE};
+use super::{
+    CandidateNode, CycleContext, ExtensionPoint, PreFilterResult, PreScoreResult, SchedulerPlugin,
+    normalize_score::MAX_NODE_SCORE,
+};
 use crate::{
     cache::{SchedulerCache, Storage},
-    cluster_event::ClusterEvent,
+    cluster_event::{ClusterEvent, ClusterEventKind},
     interner::Text,
     number::{count, to_f64, to_i64},
     object::{Node, PersistentVolume, PersistentVolumeClaim, Pod, PodVolume},
-    status::{Code, FilterResult, Rejection},
+    status::{FilterResult, Rejection, RejectionCode},
 };
 
+#[derive(Debug)]
+pub(super) struct VolumeBinding;
+
 /// The claims of a pod, by what is still to be done for them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PodVolumeClaims {
     bound: Vec<Arc<PersistentVolumeClaim>>,
     waiting: Vec<Arc<PersistentVolumeClaim>>,
@@ -32,49 +38,129 @@ pub struct PodVolumes {
     capacities: Vec<i64>,
 }
 
-/// Sorts the claims of a pod.
-// upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go PreFilter
-pub(super) fn pre_filter(
-    pod: &Pod,
-    cluster: &SchedulerCache,
-) -> Result<(PreFilterResult, PodVolumeClaims), Rejection> {
-    let storage = &cluster.storage;
-    let mut claims = PodVolumeClaims::default();
-    let mut immediate = false;
-    let mut any = false;
-    for volume in &pod.spec.volumes {
-        let (name, ephemeral) = match volume {
-            PodVolume::PersistentVolumeClaim(name) => (name.clone(), false),
-            PodVolume::Ephemeral(volume) => (pod.claim_of(volume), true),
-            _ => continue,
-        };
-        any = true;
-        let claim = usable(pod, storage, &name, ephemeral).map_err(never)?;
-        if claim.bound {
-            claims.bound.push(claim);
-        } else if claim.volume.is_empty() && is_delay_binding_claim(&claim, storage)? {
-            let volumes = || storage.volumes_of(&claim.class);
-            claims.volumes.entry(claim.class.clone()).or_insert_with(volumes);
-            claims.waiting.push(claim);
-        } else {
-            immediate = true;
+impl SchedulerPlugin for VolumeBinding {
+    type State = PodVolumeClaims;
+
+    fn name(&self) -> &'static str {
+        "VolumeBinding"
+    }
+
+    fn extension_points(&self) -> &'static [ExtensionPoint] {
+        &[
+            ExtensionPoint::Filter,
+            ExtensionPoint::Score,
+            ExtensionPoint::Reserve,
+        ]
+    }
+
+    fn events_to_register(&self) -> &'static [ClusterEventKind] {
+        &[
+            ClusterEventKind::NodeAdd,
+            ClusterEventKind::NodeUpdate,
+            ClusterEventKind::PersistentVolumeClaim,
+            ClusterEventKind::PersistentVolume,
+            ClusterEventKind::StorageClass,
+            ClusterEventKind::CsiNode,
+            ClusterEventKind::CsiDriver,
+            ClusterEventKind::CsiStorageCapacity,
+        ]
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go EventsToRegister
+    fn queueing_hint(&self, pod: &Pod, event: &ClusterEvent<'_>, _: &SchedulerCache) -> bool {
+        match event {
+            ClusterEvent::NodeAdd(_) | ClusterEvent::PersistentVolume { .. } => true,
+            ClusterEvent::NodeUpdate { old, new } => old.labels != new.labels,
+            ClusterEvent::StorageClass { old, new } => old.is_none_or(|old| old.topologies != new.topologies),
+            ClusterEvent::PersistentVolumeClaim { new, .. } => {
+                new.namespace == pod.namespace && pod.claims().any(|name| name == new.name)
+            }
+            ClusterEvent::CsiNode { old, new } => old.is_none_or(|old| old.migrated != new.migrated),
+            ClusterEvent::CsiDriver { old, new } => {
+                let uses =
+                    |volume: &PodVolume| matches!(volume, PodVolume::Driver(name) if *name == new.name);
+                old.capacity && !new.capacity && pod.spec.volumes.iter().any(uses)
+            }
+            ClusterEvent::CsiStorageCapacity { old, new } => old.is_none_or(|old| new.limit > old.limit),
+            _ => false,
         }
     }
-    if immediate {
-        return Err(Rejection::unresolvable(
-            Plugin::VolumeBinding,
-            "pod has unbound immediate PersistentVolumeClaims",
-        ));
+
+    /// Sorts the claims of the pod.
+    // upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go PreFilter
+    fn pre_filter(
+        &self,
+        cycle: &CycleContext<'_>,
+        claims: &mut PodVolumeClaims,
+    ) -> Result<PreFilterResult, Rejection> {
+        let CycleContext { pod, cluster } = *cycle;
+        let storage = &cluster.storage;
+        let mut immediate = false;
+        let mut any = false;
+        for volume in &pod.spec.volumes {
+            let (name, ephemeral) = match volume {
+                PodVolume::PersistentVolumeClaim(name) => (name.clone(), false),
+                PodVolume::Ephemeral(volume) => (pod.claim_of(volume), true),
+                _ => continue,
+            };
+            any = true;
+            let claim = usable(pod, storage, &name, ephemeral).map_err(never)?;
+            if claim.bound {
+                claims.bound.push(claim);
+            } else if claim.volume.is_empty() && is_delay_binding_claim(&claim, storage)? {
+                let volumes = || storage.volumes_of(&claim.class);
+                claims.volumes.entry(claim.class.clone()).or_insert_with(volumes);
+                claims.waiting.push(claim);
+            } else {
+                immediate = true;
+            }
+        }
+        if immediate {
+            return Err(Rejection::unresolvable(
+                "pod has unbound immediate PersistentVolumeClaims",
+            ));
+        }
+        claims.waiting.sort_by_key(|claim| claim.asked);
+        Ok(PreFilterResult::all_if(any))
     }
-    claims.waiting.sort_by_key(|claim| claim.asked);
-    Ok((
-        if any {
-            PreFilterResult::All
-        } else {
-            PreFilterResult::Skip
-        },
-        claims,
-    ))
+
+    // upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go Filter
+    fn filter(
+        &self,
+        cycle: &CycleContext<'_>,
+        claims: &PodVolumeClaims,
+        node: &CandidateNode<'_>,
+    ) -> FilterResult {
+        find_pod_volumes(claims, &cycle.cluster.storage, node.node).map(drop)
+    }
+
+    fn pre_score(
+        &self,
+        _: &CycleContext<'_>,
+        claims: &mut PodVolumeClaims,
+        _: &[CandidateNode<'_>],
+    ) -> PreScoreResult {
+        PreScoreResult::score_if(claims.any_waiting())
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go Score
+    fn score(&self, cycle: &CycleContext<'_>, claims: &PodVolumeClaims, node: &CandidateNode<'_>) -> i64 {
+        score(claims, &cycle.cluster.storage, node.node)
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go Reserve
+    fn reserve(
+        &self,
+        cycle: &CycleContext<'_>,
+        claims: &PodVolumeClaims,
+        node: &CandidateNode<'_>,
+        volumes: &mut PodVolumes,
+    ) -> Result<(), Rejection> {
+        if claims.any_waiting() {
+            *volumes = find_pod_volumes(claims, &cycle.cluster.storage, node.node)?;
+        }
+        Ok(())
+    }
 }
 
 fn usable(
@@ -116,26 +202,17 @@ fn is_delay_binding_claim(claim: &PersistentVolumeClaim, storage: &Storage) -> R
     };
     class.waits.ok_or_else(|| {
         let message = format!("VolumeBindingMode not set for StorageClass \"{}\"", class.name);
-        Rejection::error(Plugin::VolumeBinding, message)
+        Rejection::error(message)
     })
 }
 
 fn never(reason: impl Into<Cow<'static, str>>) -> Rejection {
-    Rejection::many(
-        Code::UnschedulableAndUnresolvable,
-        Some(Plugin::VolumeBinding),
-        [reason.into()],
-    )
-}
-
-/// Whether a pod's volumes are there, or can be.
-pub(super) fn filter(claims: &PodVolumeClaims, storage: &Storage, node: &Node) -> FilterResult {
-    find_pod_volumes(claims, storage, node).map(drop)
+    Rejection::many(RejectionCode::UnschedulableAndUnresolvable, [reason.into()])
 }
 
 /// What is to be done for a pod's volumes on a node.
 // upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go FindPodVolumes
-pub(super) fn find_pod_volumes(
+fn find_pod_volumes(
     claims: &PodVolumeClaims,
     storage: &Storage,
     node: &Node,
@@ -156,8 +233,7 @@ pub(super) fn find_pod_volumes(
         return Ok(decided);
     }
     Err(Rejection::many(
-        Code::UnschedulableAndUnresolvable,
-        Some(Plugin::VolumeBinding),
+        RejectionCode::UnschedulableAndUnresolvable,
         reasons,
     ))
 }
@@ -211,11 +287,11 @@ fn find(
     for claim in &decided.provision {
         if claim.class.is_empty() {
             let message = format!("no class for claim \"{}/{}\"", claim.namespace, claim.name);
-            return Err(Rejection::error(Plugin::VolumeBinding, message));
+            return Err(Rejection::error(message));
         }
         let Some(class) = storage.classes.get(&claim.class) else {
             let message = format!("failed to find storage class \"{}\"", claim.class);
-            return Err(Rejection::error(Plugin::VolumeBinding, message));
+            return Err(Rejection::error(message));
         };
         let made = !matches!(&*class.provisioner, "" | "kubernetes.io/no-provisioner");
         if !made || !class.reaches(&node.labels) {
@@ -301,7 +377,7 @@ fn has_enough_capacity(
 }
 
 /// How well the volumes that are found fit what is asked: nodes whose storage would be emptier are better.
-pub(super) fn score(claims: &PodVolumeClaims, storage: &Storage, node: &Node) -> i64 {
+fn score(claims: &PodVolumeClaims, storage: &Storage, node: &Node) -> i64 {
     let Ok(decided) = find_pod_volumes(claims, storage, node) else {
         return 0;
     };
@@ -333,28 +409,8 @@ pub(super) fn score(claims: &PodVolumeClaims, storage: &Storage, node: &Node) ->
 
 impl PodVolumeClaims {
     /// Whether anything is still to be found or made.
-    pub(super) fn any_waiting(&self) -> bool {
+    fn any_waiting(&self) -> bool {
         !self.waiting.is_empty()
-    }
-}
-
-/// Whether something helps a pod that was rejected.
-// upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go EventsToRegister
-pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
-    match event {
-        ClusterEvent::NodeAdd(_) | ClusterEvent::PersistentVolume { .. } => true,
-        ClusterEvent::NodeUpdate { old, new } => old.labels != new.labels,
-        ClusterEvent::StorageClass { old, new } => old.is_none_or(|old| old.topologies != new.topologies),
-        ClusterEvent::PersistentVolumeClaim { new, .. } => {
-            new.namespace == pod.namespace && pod.claims().any(|name| name == new.name)
-        }
-        ClusterEvent::CsiNode { old, new } => old.is_none_or(|old| old.migrated != new.migrated),
-        ClusterEvent::CsiDriver { old, new } => {
-            let uses = |volume: &PodVolume| matches!(volume, PodVolume::Driver(name) if *name == new.name);
-            old.capacity && !new.capacity && pod.spec.volumes.iter().any(uses)
-        }
-        ClusterEvent::CsiStorageCapacity { old, new } => old.is_none_or(|old| new.limit > old.limit),
-        _ => false,
     }
 }
 

@@ -1,82 +1,151 @@
-//! Some volumes can be used by one pod only, or on one node by one.
+//! Plugin `VolumeRestrictions`: some volumes are used by one pod only, or on one node by one pod.
 
-use super::{Plugin, framework::PreFilterResult};
+use super::{CandidateNode, CycleContext, ExtensionPoint, PreFilterResult, SchedulerPlugin};
 use crate::{
-    cache::{NodeInfo, SchedulerCache},
-    cluster_event::ClusterEvent,
+    cache::SchedulerCache,
+    cluster_event::{ClusterEvent, ClusterEventKind},
     interner::Text,
     number::count,
     object::{Pod, PodVolume},
-    status::{Code, FilterResult, Rejection},
+    status::{FilterResult, Rejection, RejectionCode},
 };
 
+#[derive(Debug)]
+pub(super) struct VolumeRestrictions;
+
 /// The claims of a pod that one pod alone may use, and how many of them are in use.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ExclusiveVolumes {
     claims: Vec<Text>,
     taken: i64,
 }
 
-/// Finds the claims that one pod alone may use.
-// upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go PreFilter, readWriteOncePodPVCsForPod
-pub(super) fn pre_filter(
-    pod: &Pod,
-    cluster: &SchedulerCache,
-) -> Result<(PreFilterResult, ExclusiveVolumes), Rejection> {
-    let mut found = ExclusiveVolumes::default();
-    for volume in &pod.spec.volumes {
-        let PodVolume::PersistentVolumeClaim(name) = volume else {
-            continue;
+impl SchedulerPlugin for VolumeRestrictions {
+    type State = ExclusiveVolumes;
+
+    fn name(&self) -> &'static str {
+        "VolumeRestrictions"
+    }
+
+    fn extension_points(&self) -> &'static [ExtensionPoint] {
+        &[ExtensionPoint::Filter]
+    }
+
+    fn events_to_register(&self) -> &'static [ClusterEventKind] {
+        &[
+            ClusterEventKind::NodeAdd,
+            ClusterEventKind::NodeUpdate,
+            ClusterEventKind::AssignedPodDelete,
+            ClusterEventKind::PersistentVolumeClaim,
+        ]
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go isSchedulableAfterAssignedPodDeleted, isSchedulableAfterPersistentVolumeClaimAdded
+    fn queueing_hint(&self, pod: &Pod, event: &ClusterEvent<'_>, _: &SchedulerCache) -> bool {
+        let claims = |name: &Text| {
+            pod.spec
+                .volumes
+                .iter()
+                .any(|volume| matches!(volume, PodVolume::PersistentVolumeClaim(own) if own == name))
         };
-        let Some(claim) = cluster.storage.claim(&pod.namespace, name) else {
-            let reason = format!("persistentvolumeclaim \"{name}\" not found");
-            return Err(Rejection::many(
-                Code::UnschedulableAndUnresolvable,
-                Some(Plugin::VolumeRestrictions),
-                [reason.into()],
-            ));
-        };
-        if claim.modes.iter().any(|mode| &**mode == "ReadWriteOncePod") && !found.claims.contains(name) {
-            found.claims.push(name.clone());
+        match event {
+            ClusterEvent::NodeAdd(_) => true,
+            ClusterEvent::PersistentVolumeClaim { old: None, new } => {
+                new.namespace == pod.namespace && claims(&new.name)
+            }
+            ClusterEvent::AssignedPodDelete(deleted) => {
+                let shares = |volume: &PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(name) if claims(name));
+                deleted.namespace == pod.namespace
+                    && (conflicts(pod, std::iter::once(*deleted)) || deleted.spec.volumes.iter().any(shares))
+            }
+            _ => false,
         }
     }
-    let in_use = |name: &&Text| cluster.claim_in_use(&(pod.namespace.clone(), (*name).clone()));
-    found.taken = count(found.claims.iter().filter(in_use).count());
-    let disks = pod
-        .spec
-        .volumes
-        .iter()
-        .any(|volume| matches!(volume, PodVolume::Disk { .. }));
-    let early = if disks || found.taken > 0 {
-        PreFilterResult::All
-    } else {
-        PreFilterResult::Skip
-    };
-    Ok((early, found))
+
+    /// Finds the claims that one pod alone may use.
+    // upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go PreFilter, readWriteOncePodPVCsForPod
+    fn pre_filter(
+        &self,
+        cycle: &CycleContext<'_>,
+        exclusive: &mut ExclusiveVolumes,
+    ) -> Result<PreFilterResult, Rejection> {
+        let CycleContext { pod, cluster } = *cycle;
+        if pod.spec.volumes.is_empty() {
+            return Ok(PreFilterResult::Skip);
+        }
+        for volume in &pod.spec.volumes {
+            let PodVolume::PersistentVolumeClaim(name) = volume else {
+                continue;
+            };
+            let Some(claim) = cluster.storage.claim(&pod.namespace, name) else {
+                let reason = format!("persistentvolumeclaim \"{name}\" not found");
+                return Err(Rejection::many(
+                    RejectionCode::UnschedulableAndUnresolvable,
+                    [reason.into()],
+                ));
+            };
+            if claim.modes.iter().any(|mode| &**mode == "ReadWriteOncePod")
+                && !exclusive.claims.contains(name)
+            {
+                exclusive.claims.push(name.clone());
+            }
+        }
+        let in_use = |name: &&Text| cluster.claim_in_use(&(pod.namespace.clone(), (*name).clone()));
+        exclusive.taken = count(exclusive.claims.iter().filter(in_use).count());
+        let disks = pod
+            .spec
+            .volumes
+            .iter()
+            .any(|volume| matches!(volume, PodVolume::Disk { .. }));
+        Ok(PreFilterResult::all_if(disks || exclusive.taken > 0))
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go Filter, satisfyVolumeConflicts, satisfyReadWriteOncePod
+    fn filter(
+        &self,
+        cycle: &CycleContext<'_>,
+        exclusive: &ExclusiveVolumes,
+        node: &CandidateNode<'_>,
+    ) -> FilterResult {
+        if conflicts(cycle.pod, node.info.pods.iter().map(|pod| &**pod)) {
+            return Err(Rejection::unschedulable("node(s) had no available disk"));
+        }
+        if exclusive.taken > 0 {
+            let reason = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
+            return Err(Rejection::unschedulable(reason));
+        }
+        Ok(())
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go AddPod
+    fn add_pod(
+        &self,
+        _: &CycleContext<'_>,
+        exclusive: &mut ExclusiveVolumes,
+        added: &Pod,
+        _: &CandidateNode<'_>,
+    ) {
+        exclusive.taken += exclusive.used_by(added);
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go RemovePod
+    fn remove_pod(
+        &self,
+        _: &CycleContext<'_>,
+        exclusive: &mut ExclusiveVolumes,
+        removed: &Pod,
+        _: &CandidateNode<'_>,
+    ) {
+        exclusive.taken -= exclusive.used_by(removed);
+    }
 }
 
 impl ExclusiveVolumes {
-    /// How many of the claims another pod uses.
-    pub(super) fn used_by(&self, pod: &Pod) -> i64 {
+    /// The number of the claims that another pod uses.
+    fn used_by(&self, pod: &Pod) -> i64 {
         let used = |volume: &&PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(name) if self.claims.contains(name));
         count(pod.spec.volumes.iter().filter(used).count())
     }
-}
-
-/// Whether no other pod is in the way; `delta` is the change by simulated adds and removes.
-// upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go Filter, satisfyVolumeConflicts, satisfyReadWriteOncePod
-pub(super) fn filter(pod: &Pod, exclusive: &ExclusiveVolumes, delta: i64, info: &NodeInfo) -> FilterResult {
-    if conflicts(pod, info.pods.iter().map(|pod| &**pod)) {
-        return Err(Rejection::unschedulable(
-            Plugin::VolumeRestrictions,
-            "node(s) had no available disk",
-        ));
-    }
-    if exclusive.taken + delta > 0 {
-        let reason = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
-        return Err(Rejection::unschedulable(Plugin::VolumeRestrictions, reason));
-    }
-    Ok(())
 }
 
 fn conflicts<'p>(pod: &Pod, mut others: impl Iterator<Item = &'p Pod>) -> bool {
@@ -90,30 +159,6 @@ fn conflicts<'p>(pod: &Pod, mut others: impl Iterator<Item = &'p Pod>) -> bool {
         return false;
     }
     others.any(|other| disks().any(|disk| other.spec.volumes.iter().any(|volume| disk.conflicts(volume))))
-}
-
-/// Whether something helps a pod that was rejected.
-// upstream: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go isSchedulableAfterAssignedPodDeleted, isSchedulableAfterPersistentVolumeClaimAdded
-pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
-    let claims = |name: &Text| {
-        pod.spec
-            .volumes
-            .iter()
-            .any(|volume| matches!(volume, PodVolume::PersistentVolumeClaim(own) if own == name))
-    };
-    match event {
-        ClusterEvent::NodeAdd(_) => true,
-        ClusterEvent::PersistentVolumeClaim { old: None, new } => {
-            new.namespace == pod.namespace && claims(&new.name)
-        }
-        ClusterEvent::AssignedPodDelete(deleted) => {
-            let shares =
-                |volume: &PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(name) if claims(name));
-            deleted.namespace == pod.namespace
-                && (conflicts(pod, std::iter::once(*deleted)) || deleted.spec.volumes.iter().any(shares))
-        }
-        _ => false,
-    }
 }
 
 #[cfg(test)]
@@ -151,13 +196,15 @@ mod tests {
             };
             let there_pod = sample.placed("there", "n", volumes(&there));
             let pod = sample.pod("p", volumes(&asked));
-            let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
-            let result = filter(&pod, &ExclusiveVolumes::default(), 0, info);
-            assert_eq!(result.is_ok(), fits, "{there} {asked}");
-            assert_eq!(
-                queueing_hint(&pod, &ClusterEvent::AssignedPodDelete(&there_pod)),
-                !fits
+            let result = VolumeRestrictions.filter(
+                &sample.cycle(&pod),
+                &ExclusiveVolumes::default(),
+                &sample.candidate("n"),
             );
+            assert_eq!(result.is_ok(), fits, "{there} {asked}");
+            let event = ClusterEvent::AssignedPodDelete(&there_pod);
+            let hint = VolumeRestrictions.queueing_hint(&pod, &event, &sample.cluster);
+            assert_eq!(hint, !fits);
         }
     }
 
@@ -174,21 +221,25 @@ mod tests {
             pod["spec"]["volumes"] = json!([{"persistentVolumeClaim": {"claimName": "c"}}]);
         };
         let pod = sample.pod("p", uses);
-        let missing = pre_filter(&pod, &sample.cluster).unwrap_err();
+        let pre_filter = |sample: &TestCluster| {
+            let mut exclusive = ExclusiveVolumes::default();
+            let result = VolumeRestrictions.pre_filter(&sample.cycle(&pod), &mut exclusive);
+            result.map(|result| (result, exclusive))
+        };
+        let missing = pre_filter(&sample).unwrap_err();
         assert_eq!(missing.message(), "persistentvolumeclaim \"c\" not found");
         sample.cluster.storage.set_claim(claim);
-        assert!(matches!(
-            pre_filter(&pod, &sample.cluster).unwrap().0,
-            PreFilterResult::Skip
-        ));
+        assert!(matches!(pre_filter(&sample).unwrap().0, PreFilterResult::Skip));
         let other = sample.placed("other", "n", uses);
-        let (_, exclusive) = pre_filter(&pod, &sample.cluster).unwrap();
-        let info = sample.cluster.info(sample.cluster.slot("n").unwrap());
-        let rejection = filter(&pod, &exclusive, 0, info).unwrap_err();
-        assert_eq!(rejection.code, Code::Unschedulable);
+        let (_, mut exclusive) = pre_filter(&sample).unwrap();
+        let cycle = sample.cycle(&pod);
+        let node = sample.candidate("n");
+        let rejection = VolumeRestrictions.filter(&cycle, &exclusive, &node).unwrap_err();
+        assert_eq!(rejection.code, RejectionCode::Unschedulable);
         assert!(rejection.message().contains("ReadWriteOncePod"));
+        VolumeRestrictions.remove_pod(&cycle, &mut exclusive, &other, &node);
         assert!(
-            filter(&pod, &exclusive, -exclusive.used_by(&other), info).is_ok(),
+            VolumeRestrictions.filter(&cycle, &exclusive, &node).is_ok(),
             "without the other it would do"
         );
     }

@@ -1,11 +1,11 @@
 //! Plugin `VolumeZone`: a volume with zone labels is used on nodes of these zones only.
 
-use super::{Plugin, framework::PreFilterResult};
+use super::{CandidateNode, CycleContext, ExtensionPoint, PreFilterResult, SchedulerPlugin};
 use crate::{
     cache::SchedulerCache,
-    cluster_event::ClusterEvent,
-    object::{Node, PersistentVolume, Pod, PodVolume},
-    status::{Code, FilterResult, Rejection},
+    cluster_event::{ClusterEvent, ClusterEventKind},
+    object::{PersistentVolume, Pod, PodVolume},
+    status::{FilterResult, Rejection, RejectionCode},
 };
 
 const LABELS: [&str; 4] = [
@@ -18,86 +18,120 @@ const LABELS: [&str; 4] = [
 /// Labels that a node must have, each with the values that do.
 pub(super) type ZoneRequirements = Vec<(&'static str, Vec<String>)>;
 
-/// Finds the zones of a pod's volumes.
-// upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go PreFilter, getPVbyPod
-pub(super) fn pre_filter(
-    pod: &Pod,
-    cluster: &SchedulerCache,
-) -> Result<(PreFilterResult, ZoneRequirements), Rejection> {
-    let mut zones = ZoneRequirements::new();
-    let never = |reason: String| {
-        Rejection::many(
-            Code::UnschedulableAndUnresolvable,
-            Some(Plugin::VolumeZone),
-            [reason.into()],
-        )
-    };
-    for volume in &pod.spec.volumes {
-        let PodVolume::PersistentVolumeClaim(name) = volume else {
-            continue;
-        };
-        if name.is_empty() {
-            return Err(never("PersistentVolumeClaim had no name".into()));
-        }
-        let Some(claim) = cluster.storage.claim(&pod.namespace, name) else {
-            return Err(never(format!("persistentvolumeclaim \"{name}\" not found")));
-        };
-        if claim.volume.is_empty() {
-            let class = &claim.class;
-            if class.is_empty() {
-                return Err(never(
-                    "PersistentVolumeClaim had no pv name and storageClass name".into(),
-                ));
-            }
-            let Some(found) = cluster.storage.classes.get(class) else {
-                return Err(never(format!(
-                    "storageclass.storage.k8s.io \"{class}\" not found"
-                )));
-            };
-            match found.waits {
-                None => {
-                    return Err(never(format!(
-                        "VolumeBindingMode not set for StorageClass \"{class}\""
-                    )));
-                }
-                Some(true) => continue,
-                Some(false) => return Err(never("PersistentVolume had no name".into())),
-            }
-        }
-        let Some(volume) = cluster.storage.volume(&claim.volume) else {
-            return Err(never(format!("persistentvolume \"{}\" not found", claim.volume)));
-        };
-        zones.extend(zones_of(volume));
-    }
-    Ok((
-        if zones.is_empty() {
-            PreFilterResult::Skip
-        } else {
-            PreFilterResult::All
-        },
-        zones,
-    ))
-}
+#[derive(Debug)]
+pub(super) struct VolumeZone;
 
-/// Whether a node is in the zones. A node without any zone label passes.
-// upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go Filter
-pub(super) fn filter(zones: &ZoneRequirements, node: &Node) -> FilterResult {
-    if LABELS.iter().all(|label| node.labels.get(label).is_none()) {
-        return Ok(());
+impl SchedulerPlugin for VolumeZone {
+    type State = ZoneRequirements;
+
+    fn name(&self) -> &'static str {
+        "VolumeZone"
     }
-    for (label, values) in zones {
-        let value = node
-            .labels
-            .get(label)
-            .or_else(|| node.labels.get(&label.replace("failure-domain.beta", "topology")));
-        if value.is_none_or(|value| values.iter().all(|known| **known != **value)) {
-            return Err(Rejection::unresolvable(
-                Plugin::VolumeZone,
-                "node(s) had no available volume zone",
-            ));
+
+    fn extension_points(&self) -> &'static [ExtensionPoint] {
+        &[ExtensionPoint::Filter]
+    }
+
+    fn events_to_register(&self) -> &'static [ClusterEventKind] {
+        &[
+            ClusterEventKind::NodeAdd,
+            ClusterEventKind::NodeUpdate,
+            ClusterEventKind::PersistentVolumeClaim,
+            ClusterEventKind::PersistentVolume,
+            ClusterEventKind::StorageClass,
+        ]
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go isSchedulableAfterPersistentVolumeClaimChange, isSchedulableAfterPersistentVolumeChange
+    fn queueing_hint(&self, pod: &Pod, event: &ClusterEvent<'_>, _: &SchedulerCache) -> bool {
+        match event {
+            ClusterEvent::NodeAdd(_) => true,
+            ClusterEvent::NodeUpdate { old, new } => old.labels != new.labels,
+            ClusterEvent::StorageClass { old: None, new } => new.waits == Some(true),
+            ClusterEvent::PersistentVolumeClaim { new, .. } => {
+                let uses = |volume: &PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(name) if *name == new.name);
+                new.namespace == pod.namespace && pod.spec.volumes.iter().any(uses)
+            }
+            ClusterEvent::PersistentVolume { old, new } => {
+                old.is_none_or(|old| zones_of(old) != zones_of(new))
+            }
+            _ => false,
         }
     }
-    Ok(())
+
+    /// Finds the zones of a pod's volumes.
+    // upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go PreFilter, getPVbyPod
+    fn pre_filter(
+        &self,
+        cycle: &CycleContext<'_>,
+        zones: &mut ZoneRequirements,
+    ) -> Result<PreFilterResult, Rejection> {
+        let CycleContext { pod, cluster } = *cycle;
+        let never =
+            |reason: String| Rejection::many(RejectionCode::UnschedulableAndUnresolvable, [reason.into()]);
+        for volume in &pod.spec.volumes {
+            let PodVolume::PersistentVolumeClaim(name) = volume else {
+                continue;
+            };
+            if name.is_empty() {
+                return Err(never("PersistentVolumeClaim had no name".into()));
+            }
+            let Some(claim) = cluster.storage.claim(&pod.namespace, name) else {
+                return Err(never(format!("persistentvolumeclaim \"{name}\" not found")));
+            };
+            if claim.volume.is_empty() {
+                let class = &claim.class;
+                if class.is_empty() {
+                    return Err(never(
+                        "PersistentVolumeClaim had no pv name and storageClass name".into(),
+                    ));
+                }
+                let Some(found) = cluster.storage.classes.get(class) else {
+                    return Err(never(format!(
+                        "storageclass.storage.k8s.io \"{class}\" not found"
+                    )));
+                };
+                match found.waits {
+                    None => {
+                        return Err(never(format!(
+                            "VolumeBindingMode not set for StorageClass \"{class}\""
+                        )));
+                    }
+                    Some(true) => continue,
+                    Some(false) => return Err(never("PersistentVolume had no name".into())),
+                }
+            }
+            let Some(volume) = cluster.storage.volume(&claim.volume) else {
+                return Err(never(format!("persistentvolume \"{}\" not found", claim.volume)));
+            };
+            zones.extend(zones_of(volume));
+        }
+        Ok(PreFilterResult::all_if(!zones.is_empty()))
+    }
+
+    /// Whether the node is in the zones. A node without any zone label passes.
+    // upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go Filter
+    fn filter(
+        &self,
+        _: &CycleContext<'_>,
+        zones: &ZoneRequirements,
+        node: &CandidateNode<'_>,
+    ) -> FilterResult {
+        let node = node.node;
+        if LABELS.iter().all(|label| node.labels.get(label).is_none()) {
+            return Ok(());
+        }
+        for (label, values) in zones {
+            let value = node
+                .labels
+                .get(label)
+                .or_else(|| node.labels.get(&label.replace("failure-domain.beta", "topology")));
+            if value.is_none_or(|value| values.iter().all(|known| **known != **value)) {
+                return Err(Rejection::unresolvable("node(s) had no available volume zone"));
+            }
+        }
+        Ok(())
+    }
 }
 
 // upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go getPVTopologies
@@ -116,22 +150,6 @@ fn zones_of(volume: &PersistentVolume) -> ZoneRequirements {
             .then_some((*label, values))
     });
     zones.collect()
-}
-
-/// Whether something helps a pod that was rejected.
-// upstream: pkg/scheduler/framework/plugins/volumezone/volume_zone.go isSchedulableAfterPersistentVolumeClaimChange, isSchedulableAfterPersistentVolumeChange
-pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>) -> bool {
-    match event {
-        ClusterEvent::NodeAdd(_) => true,
-        ClusterEvent::NodeUpdate { old, new } => old.labels != new.labels,
-        ClusterEvent::StorageClass { old: None, new } => new.waits == Some(true),
-        ClusterEvent::PersistentVolumeClaim { new, .. } => {
-            let uses = |volume: &PodVolume| matches!(volume, PodVolume::PersistentVolumeClaim(name) if *name == new.name);
-            new.namespace == pod.namespace && pod.spec.volumes.iter().any(uses)
-        }
-        ClusterEvent::PersistentVolume { old, new } => old.is_none_or(|old| zones_of(old) != zones_of(new)),
-        _ => false,
-    }
 }
 
 #[cfg(test)]
@@ -161,7 +179,7 @@ mod tests {
             (json!({LABELS[0]: "a"}), json!({zone: "a"}), true),
         ] {
             let mut sample = TestCluster::default();
-            let found = sample.node("n", |sample| sample["metadata"]["labels"] = node.clone());
+            sample.node("n", |sample| sample["metadata"]["labels"] = node.clone());
             let raw = json!({"metadata": {"name": "v", "labels": volume}});
             sample
                 .cluster
@@ -175,8 +193,11 @@ mod tests {
             let pod = sample.pod("p", |pod| {
                 pod["spec"]["volumes"] = json!([{"persistentVolumeClaim": {"claimName": "c"}}]);
             });
-            let (_, zones) = pre_filter(&pod, &sample.cluster).unwrap();
-            assert_eq!(filter(&zones, &found).is_ok(), fits, "{volume} {node}");
+            let cycle = sample.cycle(&pod);
+            let mut zones = ZoneRequirements::new();
+            VolumeZone.pre_filter(&cycle, &mut zones).unwrap();
+            let result = VolumeZone.filter(&cycle, &zones, &sample.candidate("n"));
+            assert_eq!(result.is_ok(), fits, "{volume} {node}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The scheduling queue: `activeQ`, `backoffQ` and `unschedulablePods`.
 //!
-//! A pod is active_q, or backs off for a while after it failed, or waits for something to happen that may help it. The
-//! most important active_q pod is next; of equals the one that waits longest. When none is active_q, the next that backs off
-//! is tried early: nothing is gained by idling.
+//! A pod is in `activeQ`, or backs off for a while after it failed, or waits for an event that may help it. The pod of the
+//! highest priority in `activeQ` is next; of pods of one priority the one that waits longest. When `activeQ` is empty, the next
+//! pod of `backoffQ` is tried early: nothing is gained by idling.
 
 mod pod_heap;
 mod queued_pod_info;
@@ -18,7 +18,7 @@ use crate::{
     cluster_event::ClusterEvent,
     interner::Text,
     object::Pod,
-    plugins::{Plugin, PluginSet, framework, gated},
+    plugins::{PluginId, PluginSet, framework::Frameworks},
 };
 use pod_heap::PodHeap;
 use queued_pod_info::{QueueLocation, QueuedPodInfo};
@@ -45,13 +45,14 @@ pub struct BackoffOptions {
 // upstream: pkg/scheduler/backend/queue/scheduling_queue.go PriorityQueue
 pub(crate) struct SchedulingQueue {
     backoff: BackoffOptions,
+    frameworks: Arc<Frameworks>,
     entries: HashMap<Text, QueuedPodInfo>,
     active_q: PodHeap,
     backoff_q: PodHeap,
     /// Those that failed for no reason of their own; they are not tried early.
     error_backoff_q: PodHeap,
     unschedulable_pods: HashSet<Text>,
-    rejected: HashMap<Plugin, usize>,
+    rejected: HashMap<PluginId, usize>,
     preempting: HashMap<Text, bool>,
     arrivals: u64,
     /// How many of those that wait, wait for gates.
@@ -68,7 +69,7 @@ pub type Incoming = (&'static str, &'static str);
 pub struct SchedulingAttempt {
     /// The first time is 1.
     pub number: u32,
-    /// When it queued_at to wait.
+    /// When the pod was added to the queue.
     pub queued_at: Moment,
 }
 
@@ -96,15 +97,16 @@ impl Default for BackoffOptions {
 }
 
 impl SchedulingQueue {
-    /// With a patience of one's own.
-    pub(crate) fn new(backoff: BackoffOptions) -> Self {
+    /// For pods of the scheduler names of the frameworks.
+    pub(crate) fn new(backoff: BackoffOptions, frameworks: Arc<Frameworks>) -> Self {
         SchedulingQueue {
             backoff,
+            frameworks,
             ..SchedulingQueue::default()
         }
     }
 
-    /// A pod queued_at.
+    /// Adds a pod.
     pub(crate) fn add(&mut self, pod: Arc<Pod>, now: Moment) {
         let uid = pod.uid.clone();
         self.delete(&uid);
@@ -202,7 +204,7 @@ impl SchedulingQueue {
         now: Moment,
         among: impl Fn(&Pod) -> bool,
     ) {
-        let events_to_register = framework::events_to_register(event);
+        let events_to_register = self.frameworks.registered_for(event);
         if !events_to_register
             .iter()
             .any(|plugin| self.rejected.get(&plugin).is_some_and(|count| *count > 0))
@@ -318,12 +320,13 @@ impl SchedulingQueue {
         let Some(entry) = self.entries.get(uid) else {
             return false;
         };
+        let Some(framework) = self.frameworks.get(&entry.pod.spec.scheduler) else {
+            return false;
+        };
+        let queueing_hint = |plugin| framework.queueing_hint(plugin, &entry.pod, event, cluster);
         match entry.gating_plugin {
-            Some(gating_plugin) => framework::queueing_hint(gating_plugin, &entry.pod, event, cluster),
-            None => entry
-                .unschedulable_plugins
-                .iter()
-                .any(|plugin| framework::queueing_hint(plugin, &entry.pod, event, cluster)),
+            Some(gating_plugin) => queueing_hint(gating_plugin),
+            None => entry.unschedulable_plugins.iter().any(queueing_hint),
         }
     }
 
@@ -337,7 +340,8 @@ impl SchedulingQueue {
         let Some(entry) = self.entries.get_mut(uid) else {
             return;
         };
-        entry.gating_plugin = gated(&entry.pod);
+        let framework = self.frameworks.get(&entry.pod.spec.scheduler);
+        entry.gating_plugin = framework.and_then(|framework| framework.gating_plugin(&entry.pod));
         if entry.gating_plugin.is_some() {
             self.wait(uid, why);
         } else {

@@ -5,7 +5,7 @@ use std::{cmp::Reverse, sync::Arc, time::Duration};
 use super::{BackoffOptions, Moment, pod_heap::Key};
 use crate::{
     object::Pod,
-    plugins::{Plugin, PluginSet},
+    plugins::{PluginId, PluginSet},
 };
 
 /// Where a pod waits.
@@ -37,14 +37,14 @@ pub(super) struct QueuedPodInfo {
     pub unschedulable_count: u32,
     /// Errors in a row.
     pub consecutive_errors_count: u32,
-    /// When it queued_at.
+    /// When it was added to the queue.
     pub queued_at: Moment,
     /// Since when it waits.
     pub since: Moment,
     /// Who rejected it.
     pub unschedulable_plugins: PluginSet,
     /// Who keeps it from being tried at all.
-    pub gating_plugin: Option<Plugin>,
+    pub gating_plugin: Option<PluginId>,
     arrival: u64,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct QueuedPodInfo {
 const WINDOW: Duration = Duration::from_secs(1);
 
 impl QueuedPodInfo {
-    /// A pod that queued_at.
+    /// A pod that is added to the queue.
     pub(super) fn new(pod: Arc<Pod>, now: Moment, arrival: u64) -> Self {
         QueuedPodInfo {
             pod,

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::test_cluster::TestCluster;
+use crate::{profile::Profile, test_cluster::TestCluster};
 
 const START: Moment = Duration::from_secs(1000);
 
@@ -17,7 +17,7 @@ struct QueueTest {
 impl QueueTest {
     fn new() -> Self {
         QueueTest {
-            queue: SchedulingQueue::new(BackoffOptions::default()),
+            queue: SchedulingQueue::new(BackoffOptions::default(), frameworks()),
             sample: TestCluster::default(),
         }
     }
@@ -36,8 +36,12 @@ impl QueueTest {
     }
 }
 
+fn frameworks() -> Arc<Frameworks> {
+    Arc::new(Frameworks::new(vec![Profile::default()]))
+}
+
 fn fit() -> PluginSet {
-    PluginSet::from_iter([Plugin::NodeResourcesFit])
+    frameworks().set(&["NodeResourcesFit"])
 }
 
 #[test]
@@ -117,7 +121,7 @@ fn backoff_doubles_up_to_the_maximum() {
     let mut world = QueueTest::new();
     let pod = world.add("p", 0, START);
     for (failures, waits) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (40, 10)] {
-        let mut queue = SchedulingQueue::new(BackoffOptions::default());
+        let mut queue = SchedulingQueue::new(BackoffOptions::default(), frameworks());
         queue.add(pod.clone(), START);
         for _ in 0..failures {
             queue.pop(START);
@@ -179,7 +183,7 @@ fn update_of_the_pod_itself_may_requeue_it() {
     world.pop(START);
     world
         .queue
-        .reject(&pod.uid, PluginSet::from_iter([Plugin::TaintToleration]), START);
+        .reject(&pod.uid, frameworks().set(&["TaintToleration"]), START);
     let same = Arc::new(
         world
             .sample

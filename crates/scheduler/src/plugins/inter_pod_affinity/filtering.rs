@@ -6,7 +6,6 @@ use crate::{
     incremental::BorrowedState,
     interner::Text,
     object::{AffinityTerm, Node, Pod},
-    plugins::Plugin,
     status::{FilterResult, Rejection},
 };
 
@@ -22,8 +21,6 @@ pub(crate) struct InterPodAffinityState {
 /// Change of the counts of one topology pair by a simulated add or remove: topology key, value, and the changes of
 /// affinity, anti-affinity and existing anti-affinity counts.
 pub(crate) type TopologyDelta = (Text, Text, [i64; 3]);
-
-const PLUGIN: Plugin = Plugin::InterPodAffinity;
 
 /// Records a simulated add or remove of another pod on a node.
 // upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go updateWithPod
@@ -85,20 +82,15 @@ impl InterPodAffinityState {
         deltas: &[TopologyDelta],
     ) -> FilterResult {
         if !self.satisfies_pod_affinity(pod, slot, node, deltas) {
-            return Err(Rejection::unresolvable(
-                PLUGIN,
-                "node(s) didn't match pod affinity rules",
-            ));
+            return Err(Rejection::unresolvable("node(s) didn't match pod affinity rules"));
         }
         if !self.satisfies_pod_anti_affinity(pod, slot, node, deltas) {
             return Err(Rejection::unschedulable(
-                PLUGIN,
                 "node(s) didn't match pod anti-affinity rules",
             ));
         }
         if !self.satisfies_existing_pods_anti_affinity(slot, node, deltas) {
             return Err(Rejection::unschedulable(
-                PLUGIN,
                 "node(s) didn't satisfy existing pods anti-affinity rules",
             ));
         }

@@ -40,14 +40,18 @@ fn zones() -> TestCluster {
     sample
 }
 
+fn pre_filter(plugin: &InterPodAffinity, sample: &TestCluster, pod: &Pod) -> AffinityState {
+    let mut state = AffinityState::default();
+    plugin.pre_filter(&sample.cycle(pod), &mut state).unwrap();
+    state
+}
+
 fn fits(sample: &TestCluster, pod: &Pod) -> Vec<&'static str> {
-    let affinity = look(pod, &sample.cluster, &mut IncrementalCache::default());
+    let plugin = InterPodAffinity::default();
+    let state = pre_filter(&plugin, sample, pod);
     let does = |name: &&str| {
-        let slot = sample.cluster.slot(name).unwrap();
-        let node = sample.cluster.node(slot).unwrap();
-        affinity
-            .as_ref()
-            .is_none_or(|affinity| affinity.filter(pod, slot, node, &[]).is_ok())
+        let result = plugin.filter(&sample.cycle(pod), &state, &sample.candidate(name));
+        result.is_ok()
     };
     ["a1", "a2", "b1", "none"].into_iter().filter(does).collect()
 }
@@ -145,15 +149,12 @@ fn counts_follow_the_cluster() {
     let mut by_team = term("db", "zone");
     by_team["namespaceSelector"] = json!({"matchLabels": {"team": "x"}});
     let pod = sample.pod("p", app_with("web", with_anti_affinity(&json!([by_team]))));
-    let mut folds = IncrementalCache::default();
-    let mut free = |sample: &TestCluster| {
-        let affinity = look(&pod, &sample.cluster, &mut folds).unwrap();
-        let slot = sample.cluster.slot("a2").unwrap();
-        let free = affinity
-            .filter(&pod, slot, sample.cluster.node(slot).unwrap(), &[])
-            .is_ok();
-        folds.put(affinity.borrowed);
-        free
+    let plugin = InterPodAffinity::default();
+    let free = |sample: &TestCluster| {
+        let state = pre_filter(&plugin, sample, &pod);
+        let result = plugin.filter(&sample.cycle(&pod), &state, &sample.candidate("a2"));
+        plugin.end_cycle(state);
+        result.is_ok()
     };
     assert!(free(&sample));
     let db = sample.placed("db", "a1", |pod| pod["metadata"]["labels"] = json!({"app": "db"}));
@@ -181,16 +182,14 @@ fn simulated_removals_change_counts() {
         "p",
         app_with("web", with_anti_affinity(&json!([term("db", "zone")]))),
     );
-    let affinity = look(&pod, &sample.cluster, &mut IncrementalCache::default()).unwrap();
-    let slot = sample.cluster.slot("a1").unwrap();
-    let node = sample.cluster.node(slot).unwrap();
-    let mut deltas = Vec::new();
+    let plugin = InterPodAffinity::default();
+    let mut state = pre_filter(&plugin, &sample, &pod);
+    let cycle = sample.cycle(&pod);
+    let node = sample.candidate("a1");
     let mut without = |other: &Pod| {
-        delta(node, &pod, other, -1, &sample.cluster, &mut deltas);
-        affinity
-            .filter(&pod, slot, node, &deltas)
-            .err()
-            .map(|rejection| rejection.message())
+        plugin.remove_pod(&cycle, &mut state, other, &node);
+        let result = plugin.filter(&cycle, &state, &node);
+        result.err().map(|rejection| rejection.message())
     };
     let refused = "node(s) didn't satisfy existing pods anti-affinity rules";
     assert_eq!(without(&wrong).as_deref(), Some(refused));
@@ -221,11 +220,17 @@ fn preferred_terms_of_both_sides_add_up() {
             }),
         ),
     );
-    let affinity = look(&pod, &sample.cluster, &mut IncrementalCache::default()).unwrap();
-    let slots = ["a1", "b1", "none"].map(|name| sample.cluster.slot(name).unwrap());
-    let mut scores = slots.map(|slot| affinity.score(slot));
+    let plugin = InterPodAffinity::default();
+    let cycle = sample.cycle(&pod);
+    let mut state = pre_filter(&plugin, &sample, &pod);
+    let nodes = ["a1", "b1", "none"].map(|name| sample.candidate(name));
+    assert_eq!(
+        plugin.pre_score(&cycle, &mut state, &nodes),
+        PreScoreResult::Score
+    );
+    let mut scores = nodes.map(|node| plugin.score(&cycle, &state, &node));
     assert_eq!(scores, [-5, 10 + 3 + 1, 0]);
-    normalize(&mut scores);
+    plugin.normalize_score(&state, &nodes, &mut scores);
     assert_eq!(scores, [0, 100, 26]);
 }
 
@@ -239,7 +244,8 @@ fn queueing_hint_follows_matching_pods() {
         "q",
         app_with("web", with_anti_affinity(&json!([term("db", "zone")]))),
     );
-    let queueing_hint = |pod, event| queueing_hint(pod, &event, &sample.cluster);
+    let plugin = InterPodAffinity::default();
+    let queueing_hint = |pod, event| plugin.queueing_hint(pod, &event, &sample.cluster);
     assert!(
         queueing_hint(&wants, ClusterEvent::AssignedPodAdd(&db))
             && !queueing_hint(&wants, ClusterEvent::AssignedPodAdd(&other))

@@ -1,6 +1,6 @@
 //! Filter: constraints with `whenUnsatisfiable: DoNotSchedule`.
 
-use super::{PLUGIN, SpreadCounts};
+use super::SpreadCounts;
 use crate::{
     incremental::BorrowedState,
     object::Pod,
@@ -85,14 +85,13 @@ impl FilterState {
             let cell = state.cell(slot, at);
             let (true, Some(domain)) = (cell.labelled, cell.domain) else {
                 let reason = "node(s) didn't match pod topology spread constraints (missing required label)";
-                return Err(Rejection::unresolvable(PLUGIN, reason));
+                return Err(Rejection::unresolvable(reason));
             };
             let delta = deltas.get(at).copied().unwrap_or(0);
             let there = state.domains(at)[domain].pods + delta;
             let lowest = limit.lowest(domain, (delta != 0).then_some(there), rule.min_domains);
             if there + limit.own - lowest > rule.max_skew {
                 return Err(Rejection::unschedulable(
-                    PLUGIN,
                     "node(s) didn't match pod topology spread constraints",
                 ));
             }

@@ -6,23 +6,201 @@ mod scoring;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub(super) use counts::{SpreadConstraint, SpreadCounts, SpreadKey};
-pub(super) use filtering::FilterState;
-pub(super) use scoring::ScoreState;
+use counts::{SpreadConstraint, SpreadCounts, SpreadKey};
+use filtering::FilterState;
+use scoring::ScoreState;
 
-use super::{Plugin, framework::PreFilterResult};
+use super::{CandidateNode, CycleContext, ExtensionPoint, PreFilterResult, PreScoreResult, SchedulerPlugin};
 use crate::{
     cache::SchedulerCache,
-    cluster_event::ClusterEvent,
+    cluster_event::{ClusterEvent, ClusterEventKind},
     incremental::IncrementalCache,
     object::{Node, Pod, Policy},
     selector::Selector,
+    status::{FilterResult, Rejection},
 };
 
 const LABEL_HOSTNAME: &str = "kubernetes.io/hostname";
 const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
+
+#[derive(Debug, Default)]
+pub(super) struct PodTopologySpread {
+    counts: Mutex<IncrementalCache<SpreadCounts>>,
+}
+
+/// Counts of matching pods in one scheduling cycle. Simulated nodes share them; each has its own changes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SpreadState {
+    filter: Option<Arc<FilterState>>,
+    score: Option<Arc<ScoreState>>,
+    /// The changes by simulated adds and removes, by constraint.
+    deltas: Vec<i64>,
+}
+
+impl SchedulerPlugin for PodTopologySpread {
+    type State = SpreadState;
+
+    fn name(&self) -> &'static str {
+        "PodTopologySpread"
+    }
+
+    fn extension_points(&self) -> &'static [ExtensionPoint] {
+        &[ExtensionPoint::Filter, ExtensionPoint::Score]
+    }
+
+    fn weight(&self) -> i64 {
+        2
+    }
+
+    fn events_to_register(&self) -> &'static [ClusterEventKind] {
+        &[
+            ClusterEventKind::NodeAdd,
+            ClusterEventKind::NodeUpdate,
+            ClusterEventKind::NodeDelete,
+            ClusterEventKind::AssignedPodAdd,
+            ClusterEventKind::AssignedPodUpdate,
+            ClusterEventKind::AssignedPodDelete,
+        ]
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go isSchedulableAfterAssignedPodChange, isSchedulableAfterTargetPodChange, isSchedulableAfterNodeChange
+    fn queueing_hint(&self, pod: &Pod, event: &ClusterEvent<'_>, cluster: &SchedulerCache) -> bool {
+        let rules = rules(pod, true, cluster);
+        let counts = |other: &Pod| rules.iter().any(|rule| rule.selector.matches(&other.labels));
+        let counts_differently = |old: &Pod, new: &Pod| {
+            let differs = |rule: &SpreadConstraint| {
+                rule.selector.matches(&old.labels) != rule.selector.matches(&new.labels)
+            };
+            old.labels != new.labels && rules.iter().any(differs)
+        };
+        let placed = |node: &Node| rules.iter().all(|rule| node.labels.get(&rule.topology).is_some());
+        match event {
+            ClusterEvent::AssignedPodAdd(other) | ClusterEvent::AssignedPodDelete(other) => {
+                other.namespace == pod.namespace && counts(other)
+            }
+            ClusterEvent::AssignedPodUpdate { old, new } => {
+                new.namespace == pod.namespace && counts_differently(old, new)
+            }
+            ClusterEvent::UnscheduledPodUpdate { old, new } => {
+                (old.spec.tolerations != new.spec.tolerations && rules.iter().any(|rule| rule.policy.taints))
+                    || counts_differently(old, new)
+            }
+            ClusterEvent::NodeAdd(node) | ClusterEvent::NodeDelete(node) => placed(node),
+            ClusterEvent::NodeUpdate { old, new } => {
+                let moved = |rule: &SpreadConstraint| {
+                    old.labels.get(&rule.topology) != new.labels.get(&rule.topology)
+                };
+                placed(old) != placed(new)
+                    || (placed(new) && (rules.iter().any(moved) || old.taints != new.taints))
+            }
+            _ => false,
+        }
+    }
+
+    /// Counts the pods that the required constraints match.
+    // upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go PreFilter
+    fn pre_filter(
+        &self,
+        cycle: &CycleContext<'_>,
+        state: &mut SpreadState,
+    ) -> Result<PreFilterResult, Rejection> {
+        let CycleContext { pod, cluster } = *cycle;
+        let rules = rules(pod, true, cluster);
+        if rules.is_empty() {
+            return Ok(PreFilterResult::Skip);
+        }
+        let borrowed = self.counts().take(SpreadKey::new(pod, rules, true), cluster);
+        state.filter = Some(Arc::new(FilterState::new(pod, borrowed)));
+        Ok(PreFilterResult::All)
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go Filter
+    fn filter(&self, _: &CycleContext<'_>, state: &SpreadState, node: &CandidateNode<'_>) -> FilterResult {
+        match &state.filter {
+            Some(filter) => filter.filter(node.slot, &state.deltas),
+            None => Ok(()),
+        }
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go AddPod
+    fn add_pod(
+        &self,
+        cycle: &CycleContext<'_>,
+        state: &mut SpreadState,
+        added: &Pod,
+        node: &CandidateNode<'_>,
+    ) {
+        state.count(cycle.pod, added, node.slot, 1);
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go RemovePod
+    fn remove_pod(
+        &self,
+        cycle: &CycleContext<'_>,
+        state: &mut SpreadState,
+        removed: &Pod,
+        node: &CandidateNode<'_>,
+    ) {
+        state.count(cycle.pod, removed, node.slot, -1);
+    }
+
+    /// Counts the pods that the preferred constraints match.
+    // upstream: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go PreScore
+    fn pre_score(
+        &self,
+        cycle: &CycleContext<'_>,
+        state: &mut SpreadState,
+        nodes: &[CandidateNode<'_>],
+    ) -> PreScoreResult {
+        let CycleContext { pod, cluster } = *cycle;
+        let rules = rules(pod, false, cluster);
+        if rules.is_empty() {
+            return PreScoreResult::Skip;
+        }
+        let all = !pod.spec.spread.is_empty();
+        let borrowed = self.counts().take(SpreadKey::new(pod, rules, all), cluster);
+        state.score = Some(Arc::new(ScoreState::new(borrowed, nodes)));
+        PreScoreResult::Score
+    }
+
+    fn score(&self, _: &CycleContext<'_>, state: &SpreadState, node: &CandidateNode<'_>) -> i64 {
+        state.score.as_ref().map_or(0, |score| score.score(node.slot))
+    }
+
+    fn normalize_score(&self, state: &SpreadState, nodes: &[CandidateNode<'_>], scores: &mut [i64]) {
+        if let Some(score) = &state.score {
+            score.normalize(nodes, scores);
+        }
+    }
+
+    fn end_cycle(&self, state: SpreadState) {
+        // No simulation is left, so that nothing shares the counts.
+        let score = state.score.and_then(Arc::into_inner).map(|score| score.borrowed);
+        let filter = state
+            .filter
+            .and_then(Arc::into_inner)
+            .map(|filter| filter.borrowed);
+        for borrowed in score.into_iter().chain(filter) {
+            self.counts().put(borrowed);
+        }
+    }
+}
+
+impl PodTopologySpread {
+    fn counts(&self) -> MutexGuard<'_, IncrementalCache<SpreadCounts>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SpreadState {
+    fn count(&mut self, pod: &Pod, other: &Pod, slot: usize, by: i64) {
+        if let Some(filter) = &self.filter {
+            filter.delta(slot, pod, other, by, &mut self.deltas);
+        }
+    }
+}
 
 /// The rules of a pod that must be kept, or those that would be good to keep. A pod without rules of its own spreads
 /// over hosts and zones where it can, together with the other pods of its services and its set.
@@ -59,71 +237,3 @@ fn rules(pod: &Pod, must: bool, cluster: &SchedulerCache) -> Vec<SpreadConstrain
     };
     vec![default(LABEL_HOSTNAME, 3), default(LABEL_ZONE, 5)]
 }
-
-/// Sums up what the rules that must be kept are about.
-// upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go PreFilter
-pub(super) fn pre_filter(
-    pod: &Pod,
-    cluster: &SchedulerCache,
-    folds: &mut IncrementalCache<SpreadCounts>,
-) -> (PreFilterResult, Option<FilterState>) {
-    let rules = rules(pod, true, cluster);
-    if rules.is_empty() {
-        return (PreFilterResult::Skip, None);
-    }
-    let borrowed = folds.take(SpreadKey::new(pod, rules, true), cluster);
-    (PreFilterResult::All, Some(FilterState::new(pod, borrowed)))
-}
-
-/// Sums up what the rules that would be good to keep are about, for the nodes that do.
-// upstream: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go PreScore
-pub(super) fn pre_score(
-    pod: &Pod,
-    cluster: &SchedulerCache,
-    nodes: &[usize],
-    folds: &mut IncrementalCache<SpreadCounts>,
-) -> Option<ScoreState> {
-    let rules = rules(pod, false, cluster);
-    if rules.is_empty() {
-        return None;
-    }
-    let all = !pod.spec.spread.is_empty();
-    let borrowed = folds.take(SpreadKey::new(pod, rules, all), cluster);
-    Some(ScoreState::new(borrowed, nodes))
-}
-
-/// Whether something helps a pod that was rejected.
-// upstream: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go isSchedulableAfterAssignedPodChange, isSchedulableAfterTargetPodChange, isSchedulableAfterNodeChange
-pub(super) fn queueing_hint(pod: &Pod, event: &ClusterEvent<'_>, cluster: &SchedulerCache) -> bool {
-    let rules = rules(pod, true, cluster);
-    let counts = |other: &Pod| rules.iter().any(|rule| rule.selector.matches(&other.labels));
-    let counts_differently = |old: &Pod, new: &Pod| {
-        let differs = |rule: &SpreadConstraint| {
-            rule.selector.matches(&old.labels) != rule.selector.matches(&new.labels)
-        };
-        old.labels != new.labels && rules.iter().any(differs)
-    };
-    let placed = |node: &Node| rules.iter().all(|rule| node.labels.get(&rule.topology).is_some());
-    match event {
-        ClusterEvent::AssignedPodAdd(other) | ClusterEvent::AssignedPodDelete(other) => {
-            other.namespace == pod.namespace && counts(other)
-        }
-        ClusterEvent::AssignedPodUpdate { old, new } => {
-            new.namespace == pod.namespace && counts_differently(old, new)
-        }
-        ClusterEvent::UnscheduledPodUpdate { old, new } => {
-            (old.spec.tolerations != new.spec.tolerations && rules.iter().any(|rule| rule.policy.taints))
-                || counts_differently(old, new)
-        }
-        ClusterEvent::NodeAdd(node) | ClusterEvent::NodeDelete(node) => placed(node),
-        ClusterEvent::NodeUpdate { old, new } => {
-            let moved =
-                |rule: &SpreadConstraint| old.labels.get(&rule.topology) != new.labels.get(&rule.topology);
-            placed(old) != placed(new)
-                || (placed(new) && (rules.iter().any(moved) || old.taints != new.taints))
-        }
-        _ => false,
-    }
-}
-
-const PLUGIN: Plugin = Plugin::PodTopologySpread;

@@ -4,7 +4,7 @@ use super::{LABEL_HOSTNAME, SpreadCounts};
 use crate::{
     incremental::BorrowedState,
     number::{count, to_f64, to_i64},
-    plugins::normalize_score::MAX_NODE_SCORE,
+    plugins::{CandidateNode, normalize_score::MAX_NODE_SCORE},
 };
 
 /// The rules of a pod that would be good to keep, with what they count.
@@ -21,7 +21,7 @@ pub(crate) struct ScoreState {
 impl ScoreState {
     /// Weighs the rules for the nodes that do.
     // upstream: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go initPreScoreState, topologyNormalizingWeight
-    pub(crate) fn new(borrowed: BorrowedState<SpreadCounts>, nodes: &[usize]) -> Self {
+    pub(crate) fn new(borrowed: BorrowedState<SpreadCounts>, nodes: &[CandidateNode<'_>]) -> Self {
         let state = &borrowed.state;
         let hosts: Vec<_> = state
             .rules()
@@ -36,7 +36,7 @@ impl ScoreState {
         };
         let nodes: Vec<_> = nodes
             .iter()
-            .copied()
+            .map(|node| node.slot)
             .filter(|slot| !soft.ignores(*slot))
             .collect();
         let weigh = |at: usize| {
@@ -87,8 +87,8 @@ impl ScoreState {
 
     /// Emptier places are better.
     // upstream: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go NormalizeScore
-    pub(crate) fn normalize(&self, nodes: &[usize], scores: &mut [i64]) {
-        let ignored = |at: usize| self.ignores(nodes[at]);
+    pub(crate) fn normalize(&self, nodes: &[CandidateNode<'_>], scores: &mut [i64]) {
+        let ignored = |at: usize| self.ignores(nodes[at].slot);
         let counted = || {
             scores
                 .iter()

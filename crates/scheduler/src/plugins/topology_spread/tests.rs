@@ -37,13 +37,21 @@ fn zones(pods: &[(&str, usize)]) -> TestCluster {
     sample
 }
 
+/// The plugin and its state after `pre_filter`.
+fn pre_filter(sample: &TestCluster, pod: &Pod) -> (PodTopologySpread, SpreadState) {
+    let plugin = PodTopologySpread::default();
+    let mut state = SpreadState::default();
+    let result = plugin.pre_filter(&sample.cycle(pod), &mut state);
+    assert!(matches!(result, Ok(PreFilterResult::All)));
+    (plugin, state)
+}
+
 fn fits(sample: &TestCluster, pod: &Pod) -> Vec<&'static str> {
-    let mut folds = IncrementalCache::default();
-    let (_, hard) = pre_filter(pod, &sample.cluster, &mut folds);
-    let hard = hard.unwrap();
+    let (plugin, state) = pre_filter(sample, pod);
+    let cycle = sample.cycle(pod);
     let nodes = ["a1", "a2", "b1", "none"].into_iter();
     nodes
-        .filter(|name| hard.filter(sample.cluster.slot(name).unwrap(), &[]).is_ok())
+        .filter(|name| plugin.filter(&cycle, &state, &sample.candidate(name)).is_ok())
         .collect()
 }
 
@@ -81,10 +89,10 @@ fn allows_up_to_max_skew() {
 fn the_messages_say_what_is_wrong() {
     let mut sample = zones(&[("a1", 1)]);
     let pod = sample.pod("p", spread("zone", "DoNotSchedule", |_| {}));
-    let (_, hard) = pre_filter(&pod, &sample.cluster, &mut IncrementalCache::default());
+    let (plugin, state) = pre_filter(&sample, &pod);
     let message = |node| {
-        let slot = sample.cluster.slot(node).unwrap();
-        hard.as_ref().unwrap().filter(slot, &[]).unwrap_err().message()
+        let result = plugin.filter(&sample.cycle(&pod), &state, &sample.candidate(node));
+        result.unwrap_err().message()
     };
     assert_eq!(
         message("a1"),
@@ -133,15 +141,16 @@ fn node_taints_policy_decides_which_nodes_count() {
 fn counts_follow_the_cluster() {
     let mut sample = zones(&[]);
     let pod = sample.pod("p", spread("zone", "DoNotSchedule", |_| {}));
-    let mut folds = IncrementalCache::default();
-    let mut fits = |sample: &TestCluster| {
-        let (_, hard) = pre_filter(&pod, &sample.cluster, &mut folds);
-        let hard = hard.unwrap();
+    let plugin = PodTopologySpread::default();
+    let fits = |sample: &TestCluster| {
+        let cycle = sample.cycle(&pod);
+        let mut state = SpreadState::default();
+        plugin.pre_filter(&cycle, &mut state).unwrap();
         let nodes = ["a1", "b1"].into_iter();
         let fits: Vec<_> = nodes
-            .filter(|name| hard.filter(sample.cluster.slot(name).unwrap(), &[]).is_ok())
+            .filter(|name| plugin.filter(&cycle, &state, &sample.candidate(name)).is_ok())
             .collect();
-        folds.put(hard.borrowed);
+        plugin.end_cycle(state);
         fits
     };
     assert_eq!(fits(&sample), ["a1", "b1"]);
@@ -154,13 +163,9 @@ fn counts_follow_the_cluster() {
     sample.cluster.remove_node("a1");
     sample.cluster.remove_node("a2");
     assert_eq!(sample.cluster.order().len(), 2);
-    let (_, hard) = pre_filter(&pod, &sample.cluster, &mut IncrementalCache::default());
-    assert!(
-        hard.unwrap()
-            .filter(sample.cluster.slot("b1").unwrap(), &[])
-            .is_ok(),
-        "one place is even"
-    );
+    let (plugin, state) = pre_filter(&sample, &pod);
+    let result = plugin.filter(&sample.cycle(&pod), &state, &sample.candidate("b1"));
+    assert!(result.is_ok(), "one place is even");
 }
 
 #[test]
@@ -168,14 +173,13 @@ fn simulated_removals_change_counts() {
     let mut sample = zones(&[("a1", 1)]);
     let victim = sample.cluster.pod("a1-0").unwrap().clone();
     let pod = sample.pod("p", spread("zone", "DoNotSchedule", |_| {}));
-    let (_, hard) = pre_filter(&pod, &sample.cluster, &mut IncrementalCache::default());
-    let hard = hard.unwrap();
-    let slot = sample.cluster.slot("a1").unwrap();
-    let mut deltas = Vec::new();
-    hard.delta(slot, &pod, &victim, -1, &mut deltas);
-    assert!(hard.filter(slot, &deltas).is_ok());
-    hard.delta(slot, &pod, &victim, 1, &mut deltas);
-    assert!(hard.filter(slot, &deltas).is_err());
+    let (plugin, mut state) = pre_filter(&sample, &pod);
+    let cycle = sample.cycle(&pod);
+    let node = sample.candidate("a1");
+    plugin.remove_pod(&cycle, &mut state, &victim, &node);
+    assert!(plugin.filter(&cycle, &state, &node).is_ok());
+    plugin.add_pod(&cycle, &mut state, &victim, &node);
+    assert!(plugin.filter(&cycle, &state, &node).is_err());
 }
 
 #[test]
@@ -199,15 +203,18 @@ fn labels_of_the_pod_itself_may_count_too() {
 fn prefers_domains_with_fewer_pods() {
     let mut sample = zones(&[("a1", 2), ("b1", 1)]);
     let pod = sample.pod("p", spread("zone", "ScheduleAnyway", |_| {}));
-    let nodes: Vec<_> = ["a1", "a2", "b1", "none"]
-        .iter()
-        .map(|name| sample.cluster.slot(name).unwrap())
-        .collect();
-    let soft = pre_score(&pod, &sample.cluster, &nodes, &mut IncrementalCache::default()).unwrap();
-    let mut scores: Vec<_> = nodes.iter().map(|slot| soft.score(*slot)).collect();
+    let nodes = ["a1", "a2", "b1", "none"].map(|name| sample.candidate(name));
+    let plugin = PodTopologySpread::default();
+    let mut state = SpreadState::default();
+    let cycle = sample.cycle(&pod);
+    assert_eq!(
+        plugin.pre_score(&cycle, &mut state, &nodes),
+        PreScoreResult::Score
+    );
+    let mut scores = nodes.map(|node| plugin.score(&cycle, &state, &node));
     // Two places weigh ln 4 each.
     assert_eq!(scores, [3, 3, 1, 0]);
-    soft.normalize(&nodes, &mut scores);
+    plugin.normalize_score(&state, &nodes, &mut scores);
     assert_eq!(scores, [33, 33, 100, 0], "a node without the label gets nothing");
 }
 
@@ -215,13 +222,13 @@ fn prefers_domains_with_fewer_pods() {
 fn default_constraints_spread_pods_of_a_service() {
     let mut sample = zones(&[("a1", 1)]);
     let pod = sample.pod("p", app);
-    let nodes: Vec<_> = ["a1", "b1"]
-        .iter()
-        .map(|name| sample.cluster.slot(name).unwrap())
-        .collect();
     let score = |sample: &TestCluster, pod: &Pod| {
-        let soft = pre_score(pod, &sample.cluster, &nodes, &mut IncrementalCache::default())?;
-        Some(nodes.iter().map(|slot| soft.score(*slot)).collect::<Vec<_>>())
+        let nodes = ["a1", "b1"].map(|name| sample.candidate(name));
+        let plugin = PodTopologySpread::default();
+        let mut state = SpreadState::default();
+        let cycle = sample.cycle(pod);
+        let result = plugin.pre_score(&cycle, &mut state, &nodes);
+        (result == PreScoreResult::Score).then(|| nodes.map(|node| plugin.score(&cycle, &state, &node)))
     };
     assert_eq!(score(&sample, &pod), None, "nothing is known that it belongs to");
     let selector = [("app".into(), "a".into())].into();
@@ -230,7 +237,7 @@ fn default_constraints_spread_pods_of_a_service() {
         .default_selectors
         .set_service("default".into(), "s".into(), Some(selector));
     // Hosts weigh ln 4; there is no label of zones here.
-    assert_eq!(score(&sample, &pod), Some(vec![3, 2]));
+    assert_eq!(score(&sample, &pod), Some([3, 2]));
 }
 
 #[test]
@@ -239,7 +246,8 @@ fn queueing_hint_follows_changed_counts() {
     let pod = sample.pod("p", spread("zone", "DoNotSchedule", |_| {}));
     let same = sample.pod("x", app);
     let other = sample.pod("y", |_| {});
-    let queueing_hint = |event| queueing_hint(&pod, &event, &sample.cluster);
+    let plugin = PodTopologySpread::default();
+    let queueing_hint = |event| plugin.queueing_hint(&pod, &event, &sample.cluster);
     assert!(
         queueing_hint(ClusterEvent::AssignedPodAdd(&same))
             && queueing_hint(ClusterEvent::AssignedPodDelete(&same))

@@ -62,7 +62,9 @@ impl VolumeBindingTest {
             .map(|name| json!({"persistentVolumeClaim": {"claimName": name}}))
             .collect();
         let pod = self.0.pod("p", |pod| pod["spec"]["volumes"] = json!(volumes));
-        let (_, claims) = pre_filter(&pod, &self.0.cluster).map_err(|rejection| rejection.message())?;
+        let mut claims = PodVolumeClaims::default();
+        let result = VolumeBinding.pre_filter(&self.0.cycle(&pod), &mut claims);
+        result.map_err(|rejection| rejection.message())?;
         Ok(claims)
     }
 

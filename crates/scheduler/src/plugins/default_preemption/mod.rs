@@ -1,87 +1,74 @@
-//! Default preemption: evicts pods of lower priority for one of higher priority.
+//! Plugin `DefaultPreemption`: evicts pods of lower priority for one of higher priority.
+
+mod victims;
 
 use std::{cmp::Reverse, sync::Arc};
 
-use super::{
-    Nominator,
-    victims::{PreemptionVictims, select_victims_on_node},
-};
+use super::{Candidate, ExtensionPoint, PostFilterContext, PostFilterResult, SchedulerPlugin};
 use crate::{
-    interner::Text,
     object::Pod,
-    plugins::{Plugin, framework::CycleState},
-    rng::Rng,
-    status::{Code, Diagnosis, Rejection},
+    status::{Diagnosis, Rejection, RejectionCode},
 };
+use victims::{PreemptionVictims, select_victims_on_node};
 
 /// Nodes are tried until there are this many choices in percent of them.
 const MIN_CANDIDATE_NODES_PERCENTAGE: usize = 10;
 /// But no fewer than this.
 const MIN_CANDIDATE_NODES_ABSOLUTE: usize = 100;
 
-/// Result of the `PostFilter` extension point.
 #[derive(Debug)]
-pub(crate) enum PostFilterResult {
-    /// Victims were found; the pod is nominated to their node.
-    Candidate(Candidate),
-    /// Preemption does not help; the nomination is cleared.
-    NoCandidate,
-    /// Preemption was not attempted; the nomination stays.
-    Noop,
-}
+pub(super) struct DefaultPreemption;
 
-/// A node and the victims to evict from it.
-#[derive(Debug)]
-pub(crate) struct Candidate {
-    /// The node.
-    pub node: Text,
-    /// The pods that are to go.
-    pub victims: Vec<Arc<Pod>>,
+impl SchedulerPlugin for DefaultPreemption {
+    type State = ();
+
+    fn name(&self) -> &'static str {
+        "DefaultPreemption"
+    }
+
+    fn extension_points(&self) -> &'static [ExtensionPoint] {
+        &[ExtensionPoint::PostFilter]
+    }
+
+    // upstream: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go PostFilter
+    fn post_filter(&self, context: &mut PostFilterContext<'_>) -> (PostFilterResult, Option<String>) {
+        let (result, message) = preempt(context);
+        (result, Some(format!("preemption: {message}")))
+    }
 }
 
 /// Finds the node and victims of a preemption, and the message for the pod's condition.
 // upstream: pkg/scheduler/framework/preemption/preemption.go Preempt
-pub(super) fn preempt(
-    cycle: &CycleState<'_>,
-    diagnosis: &Diagnosis,
-    nominator: &Nominator,
-    rng: &mut Rng,
-) -> (PostFilterResult, Option<String>) {
-    if let Some(reason) = pod_ineligible_to_preempt_others(cycle, diagnosis) {
-        return (PostFilterResult::Noop, Some(reason.into()));
+fn preempt(context: &mut PostFilterContext<'_>) -> (PostFilterResult, String) {
+    if let Some(reason) = pod_ineligible_to_preempt_others(context) {
+        return (PostFilterResult::Noop, reason.into());
     }
-    let nodes = diagnosis
-        .nodes
-        .iter()
-        .filter(|(_, rejection)| rejection.code == Code::Unschedulable);
-    let nodes: Vec<usize> = nodes.map(|(slot, _)| *slot).collect();
+    let cluster = context.cycle.context.cluster;
     let mut failed = Diagnosis {
         absent_nodes_status: Some(Rejection::unresolvable(
-            Plugin::DefaultPreemption,
             "Preemption is not helpful for scheduling",
         )),
         ..Diagnosis::default()
     };
-    let candidates = dry_run_preemption(cycle, &nodes, nominator, rng, &mut failed);
+    let candidates = dry_run_preemption(context, &mut failed);
     let Some(best) = select_candidate(candidates) else {
         return (
             PostFilterResult::NoCandidate,
-            Some(failed.message(cycle.cluster.order().len())),
+            failed.message(cluster.order().len()),
         );
     };
-    let node = cycle.cluster.info(best.slot).name.clone();
+    let node = cluster.info(best.slot).name.clone();
     let count = best.pods.len();
     let message = format!("found a potential placement for pod on node {node}, preempting {count} victims");
     let victims = best.pods;
-    (
-        PostFilterResult::Candidate(Candidate { node, victims }),
-        Some(message),
-    )
+    (PostFilterResult::Candidate(Candidate { node, victims }), message)
 }
 
 /// Why a pod is not eligible to preempt others; `None` if it is.
 // upstream: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go PodEligibleToPreemptOthers
-fn pod_ineligible_to_preempt_others(cycle: &CycleState<'_>, diagnosis: &Diagnosis) -> Option<&'static str> {
+fn pod_ineligible_to_preempt_others(context: &PostFilterContext<'_>) -> Option<&'static str> {
+    let cycle = context.cycle.context;
+    let diagnosis = context.diagnosis;
     if !cycle.pod.spec.preemption_allowed {
         return Some("not eligible due to preemptionPolicy=Never.");
     }
@@ -91,7 +78,7 @@ fn pod_ineligible_to_preempt_others(cycle: &CycleState<'_>, diagnosis: &Diagnosi
         .map(|(_, rejection)| rejection)
         .or(diagnosis.absent_nodes_status.as_ref())
         .map(|rejection| rejection.code);
-    if code == Some(Code::UnschedulableAndUnresolvable) {
+    if code == Some(RejectionCode::UnschedulableAndUnresolvable) {
         return None;
     }
     let terminating = |pod: &Arc<Pod>| pod.preempted && pod.priority() < cycle.pod.priority();
@@ -103,25 +90,22 @@ fn pod_ineligible_to_preempt_others(cycle: &CycleState<'_>, diagnosis: &Diagnosi
 
 /// Choices: first those that break no budget.
 // upstream: pkg/scheduler/framework/preemption/preemption.go findCandidates, DryRunPreemption
-fn dry_run_preemption(
-    cycle: &CycleState<'_>,
-    nodes: &[usize],
-    nominator: &Nominator,
-    rng: &mut Rng,
-    failed: &mut Diagnosis,
-) -> Vec<PreemptionVictims> {
+fn dry_run_preemption(context: &mut PostFilterContext<'_>, failed: &mut Diagnosis) -> Vec<PreemptionVictims> {
+    let rejected = context.diagnosis.nodes.iter();
+    let nodes = rejected.filter(|(_, rejection)| rejection.code == RejectionCode::Unschedulable);
+    let nodes: Vec<usize> = nodes.map(|(slot, _)| *slot).collect();
     if nodes.is_empty() {
         return Vec::new();
     }
     let num_candidates = (nodes.len() * MIN_CANDIDATE_NODES_PERCENTAGE / 100)
         .max(MIN_CANDIDATE_NODES_ABSOLUTE)
         .min(nodes.len());
-    let offset = rng.below(nodes.len());
+    let offset = context.rng.below(nodes.len());
     let mut harmless = Vec::new();
     let mut harmful = Vec::new();
     for at in 0..nodes.len() {
         let slot = nodes[(offset + at) % nodes.len()];
-        match select_victims_on_node(cycle, slot, nominator) {
+        match select_victims_on_node(context.cycle, slot, context.nominator) {
             Ok(victims) if victims.violations == 0 => harmless.push(victims),
             Ok(victims) => harmful.push(victims),
             Err(rejection) => failed.add(slot, rejection),

@@ -2,14 +2,11 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
-use super::{Nominator, scheduling_algorithm::run_filters_with_nominated_pods_on};
 use crate::{
     cache::NodeInfo,
+    cycle::Nominator,
     object::{Pod, PodDisruptionBudget},
-    plugins::{
-        Plugin,
-        framework::{CycleState, PodDeltas},
-    },
+    plugins::framework::SchedulingCycle,
     status::Rejection,
 };
 
@@ -25,37 +22,36 @@ pub(super) struct PreemptionVictims {
 }
 
 /// A simulated node, to which pods are added and removed.
-struct SimulatedNode<'t, 'c> {
-    cycle: &'t CycleState<'c>,
+struct SimulatedNode<'c> {
+    cycle: SchedulingCycle<'c>,
     slot: usize,
     info: NodeInfo,
-    deltas: PodDeltas,
-    nominator: &'t Nominator,
+    nominator: &'c Nominator,
 }
 
 /// The fewest and least important victims. All pods of lower priority are removed first, then as many as possible are
 /// reprieved: first those whose budget would be violated, and in each group the most important first.
 // upstream: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go SelectVictimsOnNode
 pub(super) fn select_victims_on_node(
-    cycle: &CycleState<'_>,
+    cycle: &SchedulingCycle<'_>,
     slot: usize,
     nominator: &Nominator,
 ) -> Result<PreemptionVictims, Rejection> {
-    let info = cycle.cluster.info(slot);
+    let cluster = cycle.context.cluster;
+    let info = cluster.info(slot);
     let lower = info
         .pods
         .iter()
-        .filter(|pod| pod.priority() < cycle.pod.priority());
+        .filter(|pod| pod.priority() < cycle.context.pod.priority());
     let mut lower: Vec<_> = lower.cloned().collect();
     if lower.is_empty() {
         let reason = "No preemption victims found for incoming pod";
-        return Err(Rejection::unresolvable(Plugin::DefaultPreemption, reason));
+        return Err(Rejection::unresolvable(reason));
     }
     let mut simulated = SimulatedNode {
-        cycle,
+        cycle: cycle.clone_for_simulation(),
         slot,
         info: info.clone(),
-        deltas: PodDeltas::none(),
         nominator,
     };
     for pod in &lower {
@@ -64,7 +60,7 @@ pub(super) fn select_victims_on_node(
     simulated.fits()?;
     lower.sort_by_key(more_important_pod_key);
     let (broken, free) =
-        filter_victims_with_pdb_violation(lower, &cycle.cluster.budgets.values().collect::<Vec<_>>());
+        filter_victims_with_pdb_violation(lower, &cluster.budgets.values().collect::<Vec<_>>());
     let mixed = !broken.is_empty() && !free.is_empty();
     let mut pods = Vec::new();
     let mut violations = 0;
@@ -88,15 +84,13 @@ pub(super) fn select_victims_on_node(
     })
 }
 
-impl SimulatedNode<'_, '_> {
+impl SimulatedNode<'_> {
     fn remove_pod(&mut self, pod: &Pod) {
-        self.info.remove(&pod.uid);
-        self.cycle.delta(&mut self.deltas, self.slot, pod, -1);
+        self.cycle.remove_pod(self.slot, &mut self.info, pod);
     }
 
     fn reprieve_pod(&mut self, pod: &Arc<Pod>) -> bool {
-        self.info.add(pod.clone());
-        self.cycle.delta(&mut self.deltas, self.slot, pod, 1);
+        self.cycle.add_pod(self.slot, &mut self.info, pod);
         let fits = self.fits().is_ok();
         if !fits {
             self.remove_pod(pod);
@@ -105,7 +99,8 @@ impl SimulatedNode<'_, '_> {
     }
 
     fn fits(&self) -> Result<(), Rejection> {
-        run_filters_with_nominated_pods_on(self.cycle, self.slot, &self.info, &self.deltas, self.nominator)
+        self.cycle
+            .run_filter_plugins_with_nominated_pods(self.slot, &self.info, self.nominator)
     }
 }
 
@@ -118,7 +113,7 @@ fn more_important_pod_key(pod: &Arc<Pod>) -> (Reverse<i32>, Box<str>) {
     )
 }
 
-/// Splits the pods into those whose preemption violates a PodDisruptionBudget, and the others.
+/// Splits the pods into those whose preemption violates a `PodDisruptionBudget`, and the others.
 // upstream: pkg/scheduler/framework/preemption/util.go FilterVictimsWithPDBViolation; older versions call it filterPodsWithPDBViolation
 fn filter_victims_with_pdb_violation(
     pods: Vec<Arc<Pod>>,
