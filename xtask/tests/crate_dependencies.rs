@@ -48,6 +48,12 @@ const CRATE_RULES: &[CrateRule] = &[
         knows: &[],
         bans: &["tokio", "hyper", "kube"],
     },
+    // Paths over JSON: messages are client-go's.
+    CrateRule {
+        directory: "crates/jsonpath",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube"],
+    },
     // A language over JSON: what objects are, and where they come from, it does not know.
     CrateRule {
         directory: "crates/cel",
@@ -63,7 +69,7 @@ const CRATE_RULES: &[CrateRule] = &[
     // Pure code: no I/O, no runtime, no HTTP, no storage engine.
     CrateRule {
         directory: "crates/api",
-        knows: &["crates/cel", "crates/pki", "crates/quantity"],
+        knows: &["crates/cel", "crates/jsonpath", "crates/pki", "crates/quantity"],
         bans: &[
             "tokio",
             "hyper",
@@ -136,7 +142,7 @@ const CRATE_RULES: &[CrateRule] = &[
     // A client of any cluster, and of nothing else; `hyper` it has to take over a connection for `exec`.
     CrateRule {
         directory: "crates/client",
-        knows: &["crates/decode", "crates/files", "crates/quantity"],
+        knows: &["crates/decode", "crates/files", "crates/jsonpath", "crates/quantity"],
         bans: &["redb", "sqlx", "tonic"],
     },
     CrateRule {
