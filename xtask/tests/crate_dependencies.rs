@@ -48,16 +48,16 @@ const CRATE_RULES: &[CrateRule] = &[
         knows: &[],
         bans: &["tokio", "hyper", "kube"],
     },
-    // Time zones as data; it reads no clock.
+    // Paths over JSON: messages are client-go's.
     CrateRule {
-        directory: "crates/zone",
+        directory: "crates/jsonpath",
         knows: &[],
         bans: &["tokio", "hyper", "kube"],
     },
     // A language over JSON: what objects are, and where they come from, it does not know.
     CrateRule {
         directory: "crates/cel",
-        knows: &["crates/quantity", "crates/zone"],
+        knows: &["crates/quantity"],
         bans: &["tokio", "hyper", "hyper-util", "kube", "redb", "sqlx", "tonic"],
     },
     // Bytes to values and back: no I/O, and nothing of Kubernetes but what subjects mean to it.
@@ -69,7 +69,7 @@ const CRATE_RULES: &[CrateRule] = &[
     // Pure code: no I/O, no runtime, no HTTP, no storage engine.
     CrateRule {
         directory: "crates/api",
-        knows: &["crates/cel", "crates/pki", "crates/quantity", "crates/zone"],
+        knows: &["crates/cel", "crates/jsonpath", "crates/pki", "crates/quantity"],
         bans: &[
             "tokio",
             "hyper",
@@ -142,7 +142,7 @@ const CRATE_RULES: &[CrateRule] = &[
     // A client of any cluster, and of nothing else; `hyper` it has to take over a connection for `exec`.
     CrateRule {
         directory: "crates/client",
-        knows: &["crates/decode", "crates/files", "crates/quantity", "crates/zone"],
+        knows: &["crates/decode", "crates/files", "crates/jsonpath", "crates/quantity"],
         bans: &["redb", "sqlx", "tonic"],
     },
     CrateRule {

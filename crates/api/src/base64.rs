@@ -1,106 +1,89 @@
-//! Standard base64 with padding.
-//!
-//! Reading is as lenient and as strict as Go's standard decoder: line breaks are skipped, padding is wanted,
-//! and an error names the byte of the input at which the reader gave up.
+//! Base64 as Go's standard library reads and writes it.
 
-use thiserror::Error;
+use ::base64::{
+    Engine, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// Go ignores the bits of the last digit that stand for no byte.
+const CONFIG: GeneralPurposeConfig = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
+const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, CONFIG);
+const URL_SAFE_NO_PAD: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    CONFIG
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone),
+);
 
-/// The text is not base64.
-#[derive(Debug, Error, PartialEq, Eq)]
+/// The text is not base64. The number is the offset in the text that Go reports.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("illegal base64 data at input byte {0}")]
 pub struct Base64Error(pub usize);
 
-/// Writes bytes as text.
+/// Encodes bytes with padding (Go's `base64.StdEncoding`).
 pub fn encode(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let joined = (0..3).fold(0u32, |sum, i| {
-            sum << 8 | u32::from(group.get(i).copied().unwrap_or(0))
-        });
-        for position in 0..4 {
-            if position <= group.len() {
-                let digit = joined >> (18 - 6 * position) & 63;
-                text.push(char::from(ALPHABET[digit as usize]));
-            } else {
-                text.push('=');
-            }
-        }
-    }
-    text
+    STANDARD.encode(bytes)
 }
 
-/// Bytes as text that can stand in a URL: no padding, and `-` and `_` for `+` and `/`.
+/// Encodes bytes with the alphabet of URLs and without padding (Go's `base64.RawURLEncoding`).
 pub fn encode_url(bytes: &[u8]) -> String {
-    encode(bytes)
-        .trim_end_matches('=')
-        .replace('+', "-")
-        .replace('/', "_")
+    URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The bytes of a text that [`encode_url`] wrote.
-pub fn decode_url(text: &str) -> Result<Vec<u8>, Base64Error> {
-    let mut padded = text.replace('-', "+").replace('_', "/");
-    while !padded.len().is_multiple_of(4) {
-        padded.push('=');
-    }
-    decode(&padded)
-}
-
-/// Reads text.
+/// Decodes text with padding (Go's `base64.StdEncoding`). Line breaks are skipped.
 pub fn decode(text: &str) -> Result<Vec<u8>, Base64Error> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    let mut input = text
-        .bytes()
-        .enumerate()
-        .filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'));
-    let mut joined = 0u32;
-    let mut digits = 0usize;
-    while let Some((at, byte)) = input.next() {
-        if let Some(digit) = value(byte) {
-            joined = joined << 6 | digit;
-            digits += 1;
-            if digits == 4 {
-                bytes.extend_from_slice(&joined.to_be_bytes()[1..]);
-                (joined, digits) = (0, 0);
-            }
+    decode_with(&STANDARD, text).ok_or_else(|| Base64Error(error_offset(text)))
+}
+
+/// Decodes text with the alphabet of URLs and without padding (Go's `base64.RawURLEncoding`). Line breaks are skipped.
+pub fn decode_url(text: &str) -> Result<Vec<u8>, Base64Error> {
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    decode_with(&URL_SAFE_NO_PAD, text).ok_or_else(|| {
+        let illegal = text
+            .bytes()
+            .position(|byte| !is_digit(byte) && !is_line_break(byte));
+        // Without an illegal byte the last group has one digit; Go reports that digit.
+        Base64Error(illegal.unwrap_or_else(|| text.len() - 1))
+    })
+}
+
+fn decode_with(engine: &GeneralPurpose, text: &str) -> Option<Vec<u8>> {
+    if text.bytes().any(is_line_break) {
+        let digits: Vec<u8> = text.bytes().filter(|byte| !is_line_break(*byte)).collect();
+        engine.decode(digits).ok()
+    } else {
+        engine.decode(text).ok()
+    }
+}
+
+fn is_line_break(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
+/// Returns the offset that Go reports for text that is not base64 with padding. The `base64` crate reports other offsets for padding
+/// and for text that ends early.
+fn error_offset(text: &str) -> usize {
+    let mut input = text.bytes().enumerate().filter(|(_, byte)| !is_line_break(*byte));
+    let mut digits = 0;
+    while let Some((offset, byte)) = input.next() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/') {
+            digits = (digits + 1) % 4;
             continue;
         }
         if byte != b'=' || digits < 2 {
-            return Err(Base64Error(at));
+            return offset;
         }
         if digits == 2 {
             match input.next() {
                 Some((_, b'=')) => {}
-                Some((at, _)) => return Err(Base64Error(at)),
-                None => return Err(Base64Error(text.len())),
+                Some((offset, _)) => return offset,
+                None => return text.len(),
             }
         }
-        if let Some((at, _)) = input.next() {
-            return Err(Base64Error(at));
-        }
-        let shifted = joined << (6 * (4 - digits));
-        bytes.extend_from_slice(&shifted.to_be_bytes()[1..digits]);
-        return Ok(bytes);
+        return input.next().map_or(text.len(), |(offset, _)| offset);
     }
-    // The input ended within a group: the error is where the group began, less the digits already read.
-    if digits == 0 {
-        Ok(bytes)
-    } else {
-        Err(Base64Error(text.len() - digits))
-    }
-}
-
-fn value(byte: u8) -> Option<u32> {
-    Some(u32::from(match byte {
-        b'A'..=b'Z' => byte - b'A',
-        b'a'..=b'z' => byte - b'a' + 26,
-        b'0'..=b'9' => byte - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => return None,
-    }))
+    // The text ends within a group of four digits: Go reports where the group begins.
+    text.len() - digits
 }
 
 #[cfg(test)]
@@ -109,7 +92,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn known_texts_are_written() {
+    fn encodes_and_decodes() {
         let pairs = [
             ("", ""),
             ("f", "Zg=="),
@@ -124,23 +107,43 @@ mod tests {
     }
 
     #[test]
-    fn line_breaks_are_skipped() {
+    fn skips_line_breaks() {
         assert_eq!(decode("Zm9v\r\nYmFy\n").unwrap(), b"foobar");
     }
 
     #[test]
-    fn an_error_names_the_byte() {
+    fn reports_the_offset_of_the_error() {
         assert_eq!(decode("%%%"), Err(Base64Error(0)));
         assert_eq!(decode("Zm9v%"), Err(Base64Error(4)));
         assert_eq!(decode("Zg=x"), Err(Base64Error(3)));
         assert_eq!(decode("Zg==Zg=="), Err(Base64Error(4)));
         assert_eq!(decode("Zm9"), Err(Base64Error(0)));
         assert_eq!(decode("Zm9vZg"), Err(Base64Error(4)));
+        assert_eq!(decode("Zg="), Err(Base64Error(3)));
+        assert_eq!(decode("Zg=\n"), Err(Base64Error(4)));
+        assert_eq!(decode("Z\nm9v=g"), Err(Base64Error(5)));
+        assert_eq!(decode("Zm9v\n-"), Err(Base64Error(5)));
+    }
+
+    #[test]
+    fn ignores_trailing_bits() {
+        assert_eq!(decode("Zh==").unwrap(), b"f");
+        assert_eq!(decode_url("Zh").unwrap(), b"f");
+    }
+
+    #[test]
+    fn decodes_the_url_alphabet_without_padding() {
+        assert_eq!(encode_url(&[0xfb, 0xff]), "-_8");
+        assert_eq!(decode_url("-_8").unwrap(), [0xfb, 0xff]);
+        assert_eq!(decode_url("-_\n8\n").unwrap(), [0xfb, 0xff]);
+        for (bad, offset) in [("-_8=", 3), ("-/8", 1), ("Z", 0), ("Zm9vZ", 4), ("Z\n%", 2)] {
+            assert_eq!(decode_url(bad), Err(Base64Error(offset)), "{bad}");
+        }
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(bytes: Vec<u8>) {
+        fn decodes_what_it_encodes(bytes: Vec<u8>) {
             prop_assert_eq!(decode(&encode(&bytes)).unwrap(), bytes);
         }
     }

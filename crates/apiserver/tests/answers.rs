@@ -395,8 +395,16 @@ async fn curl_reads_early_rejection_over_http2() {
     std::fs::write(&body, vec![b' '; BODY]).unwrap();
     for (trust, path, code) in [
         (LocalhostAccess::None, CONFIG_MAPS, 401),
-        (LocalhostAccess::Localhost, "/api/v1/namespaces/default/nothing", 404),
-        (LocalhostAccess::Localhost, "/api/v1/namespaces/default/configmaps/a", 405),
+        (
+            LocalhostAccess::Localhost,
+            "/api/v1/namespaces/default/nothing",
+            404,
+        ),
+        (
+            LocalhostAccess::Localhost,
+            "/api/v1/namespaces/default/configmaps/a",
+            405,
+        ),
     ] {
         let cluster = Cluster::start(trust).await;
         let url = format!("https://{}{path}", cluster.address);

@@ -5,6 +5,7 @@
 //! is given as values, or asked through a trait.
 
 mod bindings;
+pub mod calendar;
 mod check;
 mod cost;
 mod decl;

@@ -2,10 +2,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use k3_zone::Date;
+use jiff::{Timestamp, civil::DateTime, fmt::temporal::Pieces};
 use serde_json::Value;
 
 use crate::error::ClientError;
+
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -24,38 +26,16 @@ pub(crate) fn now() -> i64 {
 
 /// Parses an RFC 3339 timestamp, with or without fractional seconds, into seconds since 1970.
 pub(crate) fn seconds(text: &str) -> Option<i64> {
-    let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
-    let date = Date {
-        year: number(0, 4)?,
-        month: number(5, 7)?,
-        day: number(8, 10)?,
-    };
-    let hour = number(11, 13)?;
-    let minute = number(14, 16)?;
-    let second = number(17, 19)?;
-    let zone = text
-        .get(19..)?
-        .trim_start_matches(|letter: char| letter == '.' || letter.is_ascii_digit());
-    let shift = match zone.as_bytes() {
-        b"Z" => 0,
-        [sign @ (b'+' | b'-'), ..] => {
-            let part = |from: usize, to: usize| zone.get(from..to)?.parse::<i64>().ok();
-            let shift = part(1, 3)? * HOUR + part(4, 6)? * MINUTE;
-            if *sign == b'-' { -shift } else { shift }
-        }
-        _ => return None,
-    };
-    Some(date.days() * DAY + hour * HOUR + minute * MINUTE + second - shift)
+    let pieces = Pieces::parse(text).ok()?;
+    let offset = pieces.to_numeric_offset()?;
+    // Not a `Timestamp`: its last day is 9999-12-30, and clients write 9999-12-31T23:59:59Z for "never".
+    let civil = pieces.date().to_datetime(pieces.time()?);
+    Some(civil.duration_since(EPOCH).as_secs() - i64::from(offset.seconds()))
 }
 
 /// Formats seconds since 1970 as an RFC 3339 timestamp.
 pub(crate) fn timestamp(at: i64) -> String {
-    let Date { year, month, day } = Date::from_days(at.div_euclid(DAY));
-    let rest = at.rem_euclid(DAY);
-    let hour = rest / HOUR;
-    let minute = rest % HOUR / MINUTE;
-    let second = rest % MINUTE;
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    Timestamp::from_second(at).unwrap_or(Timestamp::MAX).to_string()
 }
 
 /// Returns the age of an RFC 3339 timestamp; `<unknown>` when it is not one.

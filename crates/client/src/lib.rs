@@ -12,7 +12,6 @@ mod commands;
 mod connection;
 mod discovery;
 mod error;
-mod jsonpath;
 mod manifests;
 mod output;
 mod resource_builder;

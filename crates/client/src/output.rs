@@ -2,16 +2,11 @@
 
 use std::{fs, io::Write, str::FromStr};
 
+use k3_jsonpath::{JsonPath, ParseError, Template};
 use serde::Serialize;
 use serde_json::{Value, ser::PrettyFormatter};
 
-use crate::{
-    error::ClientError,
-    jsonpath::{JsonPath, JsonPathTemplate},
-    stdout::StdoutWriter,
-    table::Table,
-    yaml,
-};
+use crate::{error::ClientError, stdout::StdoutWriter, table::Table, yaml};
 
 // upstream: staging/src/k8s.io/cli-runtime/pkg/genericclioptions/print_flags.go PrintFlags
 /// An output format.
@@ -21,7 +16,7 @@ pub(crate) enum OutputFormat {
     Json,
     Yaml,
     Name,
-    JsonPath(JsonPathTemplate),
+    JsonPath(Template),
     /// Headers with the JSONPath of their values.
     Columns(Vec<(String, JsonPath)>),
 }
@@ -48,11 +43,9 @@ fn parse(text: &str) -> Result<OutputFormat, ClientError> {
         ("yaml", None) => Ok(OutputFormat::Yaml),
         ("name", None) => Ok(OutputFormat::Name),
         ("jsonpath" | "jsonpath-as-text", Some(template)) => {
-            Ok(OutputFormat::JsonPath(JsonPathTemplate::parse(template)?))
+            Ok(OutputFormat::JsonPath(parse_template(template)?))
         }
-        ("jsonpath-file", path) => Ok(OutputFormat::JsonPath(JsonPathTemplate::parse(&from_file(
-            path,
-        )?)?)),
+        ("jsonpath-file", path) => Ok(OutputFormat::JsonPath(parse_template(&from_file(path)?)?)),
         ("custom-columns", Some(columns)) => Ok(OutputFormat::Columns(parse_columns(columns)?)),
         ("jsonpath" | "custom-columns", None) => Err(ClientError::usage(format!(
             "template format specified but no template given: -o {format}=..."
@@ -83,9 +76,22 @@ fn parse_columns(text: &str) -> Result<Vec<(String, JsonPath)>, ClientError> {
                 "unexpected custom-columns spec: {part}, expected <header>:<json-path-expr>"
             ))
         })?;
-        Ok((header.to_owned(), JsonPath::parse(path)?))
+        Ok((header.to_owned(), parse_path(path)?))
     };
     parts.map(column).collect()
+}
+
+/// Parses the path of a column, of `--sort-by` or of `wait`.
+pub(crate) fn parse_path(text: &str) -> Result<JsonPath, ClientError> {
+    JsonPath::parse_relaxed(text).map_err(|error| invalid_path(text, &error))
+}
+
+fn parse_template(text: &str) -> Result<Template, ClientError> {
+    Template::parse(text).map_err(|error| invalid_path(text, &error))
+}
+
+fn invalid_path(text: &str, error: &ParseError) -> ClientError {
+    ClientError::usage(format!("error parsing jsonpath {text}: {error}"))
 }
 
 // --- Output ---
@@ -107,7 +113,7 @@ impl OutputFormat {
                 screen.write_all(&bytes)
             }
             Self::Yaml => screen.write_all(yaml::write(object).as_bytes()),
-            Self::JsonPath(template) => screen.write_all(template.fill(object).as_bytes()),
+            Self::JsonPath(template) => screen.write_all(template.evaluate(object).as_bytes()),
             Self::Name | Self::Wide => {
                 for item in items(object) {
                     writeln!(screen, "{}", title(item))?;
@@ -136,7 +142,7 @@ fn items(object: &Value) -> &[Value] {
 }
 
 fn cell(path: &JsonPath, item: &Value) -> String {
-    let found = path.find(item, item);
+    let found = path.find_lenient(item);
     if found.is_empty() {
         return "<none>".to_owned();
     }
@@ -165,7 +171,7 @@ mod tests {
 
     #[test]
     fn parses_output_formats() {
-        assert!("jsonpath={.a=='b'}".parse::<OutputFormat>().is_err());
+        assert!("jsonpath={.a[b]}".parse::<OutputFormat>().is_err());
         assert!(matches!("jsonpath={.a}=x".parse(), Ok(OutputFormat::JsonPath(_))));
         assert!(matches!("yaml".parse(), Ok(OutputFormat::Yaml)));
         let error = "xml".parse::<OutputFormat>().unwrap_err();

@@ -22,6 +22,7 @@ mod history_budget;
 mod history_mark;
 mod key;
 mod page;
+mod panic_message;
 mod plain_error;
 mod revision;
 mod store;
@@ -45,6 +46,7 @@ pub use self::{
     history_mark::HistoryMark,
     key::{InvalidKey, Key, Prefix},
     page::{Page, Range},
+    panic_message::panic_message,
     revision::Revision,
     store::{Import, Store, StoreHealth},
     write::{MAX_VALUE_BYTES, Operation, Precondition, Write},

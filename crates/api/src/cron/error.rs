@@ -1,6 +1,6 @@
 //! Errors of invalid schedules.
 
-use super::ZoneError;
+use super::LoadLocationError;
 use crate::{go, time::ParseDurationError};
 
 /// A text that is no schedule.
@@ -20,7 +20,7 @@ pub enum ParseError {
         name: String,
         /// What is wrong with it.
         #[source]
-        error: ZoneError,
+        error: LoadLocationError,
     },
     /// Not five fields.
     #[error("expected exactly 5 fields, found {}: [{}]", .0.len(), .0.join(" "))]

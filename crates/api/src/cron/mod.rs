@@ -8,7 +8,8 @@ mod field;
 mod next;
 mod parse;
 
-pub use k3_zone::{Zone, ZoneError};
+pub use jiff::tz::TimeZone;
+pub use k3_cel::calendar::{LoadLocationError, load_location};
 
 pub use self::error::ParseError;
 use crate::time::Duration;
@@ -32,5 +33,5 @@ pub struct Crontab {
     month: field::FieldValues,
     weekday: field::FieldValues,
     /// The zone the text names, if it does.
-    zone: Option<Box<Zone>>,
+    zone: Option<TimeZone>,
 }

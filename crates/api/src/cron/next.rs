@@ -2,9 +2,10 @@
 
 // upstream: vendor/github.com/robfig/cron/v3/spec.go Next, dayMatches
 
-use k3_zone::{Date, Span, weekday_of};
+use jiff::civil::DateTime;
+use k3_cel::calendar::{civil_time, utc_offset};
 
-use super::{Crontab, Schedule, Zone};
+use super::{Crontab, Schedule, TimeZone};
 use crate::time::{Duration, Time};
 
 const MINUTE: i64 = 60;
@@ -16,10 +17,11 @@ const YEARS: i64 = 5;
 
 /// A time, and what clocks show at it.
 struct WallClock<'z> {
-    zone: &'z Zone,
+    zone: &'z TimeZone,
     /// Since 1970.
     at: i64,
-    span: Span,
+    /// Seconds ahead of UTC.
+    offset: i64,
 }
 
 // --- Schedule ---
@@ -27,14 +29,14 @@ struct WallClock<'z> {
 impl Schedule {
     /// The first time after another; `None` if there is none for years. The fields mean what clocks show in the zone,
     /// unless the schedule names one itself.
-    pub fn next(&self, after: Time, zone: &Zone) -> Option<Time> {
+    pub fn next(&self, after: Time, zone: &TimeZone) -> Option<Time> {
         match self {
             Schedule::Every(delay) => {
                 let whole = Duration::from_nanos(delay.nanos() - i64::from(after.nanos()));
                 Some(after.plus(whole))
             }
             Schedule::Crontab(crontab) => {
-                let zone = crontab.zone.as_deref().unwrap_or(zone);
+                let zone = crontab.zone.as_ref().unwrap_or(zone);
                 let at = crontab.next(after.unix_seconds() + 1, zone)?;
                 Some(Time::from_unix(at, 0))
             }
@@ -50,26 +52,22 @@ impl Crontab {
     /// Moves from the largest field to the smallest; one that does not fit is moved on until it does, with all smaller
     /// ones from their beginning. When it runs over, the larger ones are asked again. At hours that are skipped or
     /// occur twice this does what the schedules of crontabs in Go programs do, to the minute.
-    fn next(&self, from: i64, zone: &Zone) -> Option<i64> {
+    fn next(&self, from: i64, zone: &TimeZone) -> Option<i64> {
         let mut clock = WallClock::new(from, zone);
-        let last = clock.date().year + YEARS;
+        let last = clock.year() + YEARS;
         // Whether the smaller fields have restarted.
         let mut begun = false;
-        'again: while clock.date().year <= last {
-            while !self.month.has(clock.date().month) {
-                let Date { year, month, .. } = clock.date();
+        'again: while clock.year() <= last {
+            while !self.month.has(clock.civil().month().into()) {
+                let civil = clock.civil();
                 begun = true;
-                let next = Date {
-                    year: year + month / 12,
-                    month: month % 12 + 1,
-                    day: 1,
-                };
-                clock.show(next.days(), 0);
-                if clock.date().month == 1 {
+                let days_left = civil.date().days_in_month() - civil.day();
+                clock.show(clock.day() + i64::from(days_left) + 1, 0);
+                if clock.civil().month() == 1 {
                     continue 'again;
                 }
             }
-            while !self.has_day(clock.date()) {
+            while !self.has_day(clock.civil()) {
                 if !begun {
                     begun = true;
                     clock.show(clock.day(), 0);
@@ -81,7 +79,7 @@ impl Crontab {
                     hour @ 13.. => clock.pass((24 - hour) * HOUR),
                     hour => clock.pass(-hour * HOUR),
                 }
-                if clock.date().day == 1 {
+                if clock.civil().day() == 1 {
                     continue 'again;
                 }
             }
@@ -116,9 +114,9 @@ impl Crontab {
         None
     }
 
-    fn has_day(&self, date: Date) -> bool {
-        let of_month = self.day.has(date.day);
-        let of_week = self.weekday.has(weekday_of(date.days()));
+    fn has_day(&self, civil: DateTime) -> bool {
+        let of_month = self.day.has(civil.day().into());
+        let of_week = self.weekday.has(civil.weekday().to_sunday_zero_offset().into());
         if self.day.open || self.weekday.open {
             of_month && of_week
         } else {
@@ -130,34 +128,39 @@ impl Crontab {
 // --- WallClock ---
 
 impl<'z> WallClock<'z> {
-    fn new(at: i64, zone: &'z Zone) -> Self {
-        let span = zone.span(at);
-        WallClock { zone, at, span }
+    fn new(at: i64, zone: &'z TimeZone) -> Self {
+        let offset = utc_offset(zone, at);
+        WallClock { zone, at, offset }
     }
 
-    /// Moves to the time at which clocks show this second of a day.
+    /// Moves to the time at which clocks show this second of a day. Where clocks are put forward or back, the time is
+    /// the one of two that `time.Date` of Go's standard library returns.
     fn show(&mut self, day: i64, second: i64) {
-        *self = Self::new(self.zone.instant(day * DAY + second), self.zone);
+        let shown = day * DAY + second;
+        let near = shown - utc_offset(self.zone, shown);
+        *self = Self::new(shown - utc_offset(self.zone, near), self.zone);
     }
 
     /// Moves by seconds, forwards or backwards.
     fn pass(&mut self, seconds: i64) {
-        self.at += seconds;
-        if !(self.span.start..self.span.end).contains(&self.at) {
-            self.span = self.zone.span(self.at);
-        }
+        *self = Self::new(self.at + seconds, self.zone);
     }
 
     fn shown(&self) -> i64 {
-        self.at + self.span.offset
+        self.at + self.offset
     }
 
     fn day(&self) -> i64 {
         self.shown().div_euclid(DAY)
     }
 
-    fn date(&self) -> Date {
-        Date::from_days(self.day())
+    /// The date clocks show; its year is known to [`Self::year`] only.
+    fn civil(&self) -> DateTime {
+        civil_time(self.shown()).1
+    }
+
+    fn year(&self) -> i64 {
+        civil_time(self.shown()).0
     }
 
     fn second_of_day(&self) -> i64 {
@@ -176,7 +179,7 @@ mod tests {
     fn next(schedule: &str, zone: &str, after: &str) -> String {
         let schedule: Schedule = schedule.parse().unwrap();
         let after = Time::parse(after).unwrap();
-        let next = schedule.next(after, &Zone::named(zone).unwrap());
+        let next = schedule.next(after, &crate::cron::load_location(zone).unwrap());
         next.map_or_else(|| "never".to_owned(), |next| next.to_string())
     }
 

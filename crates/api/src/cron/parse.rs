@@ -5,8 +5,9 @@
 use std::str::FromStr;
 
 use super::{
-    Crontab, ParseError, Schedule, Zone,
+    Crontab, ParseError, Schedule, TimeZone,
     field::{DAY, HOUR, MINUTE, MONTH, WEEKDAY},
+    load_location,
 };
 use crate::time::Duration;
 
@@ -41,19 +42,19 @@ impl FromStr for Schedule {
 }
 
 /// A zone before the schedule, and the rest: `TZ=Europe/Paris 0 4 * * *`.
-fn zone(text: &str) -> Result<(Option<Box<Zone>>, &str), ParseError> {
+fn zone(text: &str) -> Result<(Option<TimeZone>, &str), ParseError> {
     let Some(rest) = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ=")) else {
         return Ok((None, text));
     };
     let (name, rest) = rest.split_once(' ').ok_or(ParseError::OnlyZone)?;
-    let zone = Zone::named(name).map_err(|error| ParseError::Zone {
+    let zone = load_location(name).map_err(|error| ParseError::Zone {
         name: name.to_owned(),
         error,
     })?;
-    Ok((Some(Box::new(zone)), rest.trim()))
+    Ok((Some(zone), rest.trim()))
 }
 
-fn named(text: &str, zone: Option<Box<Zone>>) -> Result<Schedule, ParseError> {
+fn named(text: &str, zone: Option<TimeZone>) -> Result<Schedule, ParseError> {
     let mut crontab = Crontab {
         minute: MINUTE.first(),
         hour: HOUR.all(),

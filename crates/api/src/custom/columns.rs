@@ -4,9 +4,9 @@
 
 use std::borrow::Cow;
 
+use k3_jsonpath::JsonPath;
 use serde_json::{Value, json};
 
-use super::json_path::JsonPath;
 use crate::{
     go,
     strategy::{Column, ColumnDescription, Row, Tree},
@@ -43,7 +43,7 @@ impl Columns {
         for column in given {
             let text = |name: &str| Cow::Owned(column.text(name).to_owned());
             let path = column.text("jsonPath");
-            let Some(parsed) = JsonPath::parse(path) else {
+            let Ok(parsed) = JsonPath::parse(path) else {
                 break;
             };
             let description = match column.text("description") {

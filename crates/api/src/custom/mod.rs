@@ -10,7 +10,6 @@ mod correlation;
 mod default;
 mod definition;
 pub(crate) mod expression;
-mod json_path;
 mod listing;
 mod meta;
 mod node;

@@ -5,7 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use k3_zone::Date;
+use k3_cel::calendar::civil_time;
 
 use super::{
     Duration,
@@ -20,8 +20,6 @@ pub struct Time {
     /// Less than a second; counted forward also before 1970.
     nanos: u32,
 }
-
-const DAY: i64 = 86_400;
 
 // --- Time ---
 
@@ -87,12 +85,15 @@ impl Time {
     }
 
     fn unzoned(self) -> String {
-        let Date { year, month, day } = Date::from_days(self.seconds.div_euclid(DAY));
-        let second = self.seconds.rem_euclid(DAY);
-        let hour = second / 3600;
-        let minute = second / 60 % 60;
-        let second = second % 60;
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+        let (year, civil) = civil_time(self.seconds);
+        format!(
+            "{year:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
+            civil.month(),
+            civil.day(),
+            civil.hour(),
+            civil.minute(),
+            civil.second()
+        )
     }
 }
 

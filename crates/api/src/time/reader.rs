@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use k3_zone::{Date, days_in};
+use k3_cel::calendar::unix_midnight;
 
 use super::Time;
 
@@ -110,9 +110,8 @@ impl Reader<'_> {
                 rest: self.rest.to_owned(),
             });
         }
-        self.within("day", day, 1, days_in(year, month))?;
-        let days = Date { year, month, day }.days();
-        let seconds = ((days * 24 + hour) * 60 + minute) * 60 + second - offset;
+        let midnight = unix_midnight(year, month, day).ok_or_else(|| self.out_of_range("day"))?;
+        let seconds = midnight + (hour * 60 + minute) * 60 + second - offset;
         Ok(Time::from_unix(seconds, nanos))
     }
 
@@ -182,10 +181,14 @@ impl Reader<'_> {
         if (low..=high).contains(&number) {
             return Ok(());
         }
-        Err(ParseTimeError::Range {
+        Err(self.out_of_range(what))
+    }
+
+    fn out_of_range(&self, what: &'static str) -> ParseTimeError {
+        ParseTimeError::Range {
             text: self.text.to_owned(),
             what,
-        })
+        }
     }
 
     fn not(&self, part: &'static str) -> ParseTimeError {

@@ -68,10 +68,8 @@ pub(super) fn websocket(headers: &HeaderMap) -> Result<Option<String>, &'static 
             if token.is_some() {
                 return Err("multiple base64.bearer.authorization tokens specified");
             }
-            let bytes = (!encoded.contains(['+', '/', '=']))
-                .then(|| base64::decode_url(encoded).ok())
-                .flatten()
-                .ok_or("invalid base64.bearer.authorization token encoding")?;
+            let bytes = base64::decode_url(encoded)
+                .map_err(|_| "invalid base64.bearer.authorization token encoding")?;
             let text = String::from_utf8(bytes).map_err(|_| "invalid base64.bearer.authorization token")?;
             token = Some(text);
         }

@@ -1,7 +1,6 @@
 //! Request and response bodies.
 
 use std::{
-    any::Any,
     error::Error,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -11,6 +10,7 @@ use std::{
 use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
+use k3_storage::panic_message;
 
 /// The body of a request. There is one type of it, so that what answers requests is compiled once, not for each way in.
 pub(crate) type RequestBody = UnsyncBoxBody<Bytes, RequestBodyError>;
@@ -68,13 +68,6 @@ where
         .boxed_unsync()
 }
 
-/// The message of a panic.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("it does not say why")
-}
-
 // --- ResponseBody ---
 
 impl http_body::Body for ResponseBody {
@@ -101,7 +94,7 @@ impl http_body::Body for ResponseBody {
                     }
                     Ok(Poll::Ready(piece)) => piece,
                     Err(panic) => {
-                        let why = panic_text(&*panic);
+                        let why = panic_message(&*panic);
                         tracing::error!(why, "response body panicked");
                         pieces.broken(why);
                         *self = ResponseBody::Empty;

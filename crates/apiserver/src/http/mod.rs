@@ -8,7 +8,7 @@ mod status_limit;
 
 pub use self::body::BodyError;
 pub(crate) use self::{
-    body::{BodyStream, RequestBody, RequestBodyError, ResponseBody, panic_text, sent},
+    body::{BodyStream, RequestBody, RequestBodyError, ResponseBody, sent},
     gzip::compress,
     negotiation::{Format, MediaTypeOffer, NegotiatedMediaType, ObjectForm, negotiate, refused},
     response::{HttpResponse, answer, body_text, json, set, status, text, warn},

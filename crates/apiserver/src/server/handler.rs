@@ -16,6 +16,7 @@ use k3_api::{
     status::{GroupResource, Status},
     strategy::User,
 };
+use k3_storage::panic_message;
 use tokio::{sync::Notify, time};
 
 use super::{
@@ -225,7 +226,7 @@ impl RequestHandler {
         match answered {
             Ok(Ok(answer)) => answer,
             Ok(Err(panic)) => {
-                let why = web::panic_text(&*panic);
+                let why = panic_message(&*panic);
                 tracing::error!(method = %head.method, path = head.path, id = ?observer.id, why, "request handler panicked");
                 observer.panicked(why);
                 let message = "This request caused apiserver to panic. Look in the logs for details.";

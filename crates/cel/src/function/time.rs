@@ -5,16 +5,14 @@
 
 use std::fmt;
 
-use k3_zone::{Date, Zone, days_in, weekday_of};
-
 use super::Implementation;
 use crate::{
+    calendar::{civil_time, load_location, unix_midnight, utc_offset},
     error::EvalError,
     value::{Result, Value},
 };
 
 const NANOS: i128 = 1_000_000_000;
-const DAY: i64 = 86_400;
 /// The first second of the year 1, and the last of the year 9999.
 const FIRST: i64 = -62_135_596_800;
 const LAST: i64 = 253_402_300_799;
@@ -51,26 +49,17 @@ fn part<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         [Value::Timestamp(time), Value::String(zone)] => (*time, zone_offset(zone, time.seconds)?),
         _ => return super::no_overload(name, args),
     };
-    let days = (time.seconds + zone).div_euclid(DAY);
-    let second = (time.seconds + zone).rem_euclid(DAY);
-    let date = Date::from_days(days);
+    let (year, civil) = civil_time(time.seconds + zone);
     Ok(Value::Int(match name {
-        "getFullYear" => date.year,
-        "getMonth" => date.month - 1,
-        "getDayOfYear" => {
-            days - Date {
-                month: 1,
-                day: 1,
-                ..date
-            }
-            .days()
-        }
-        "getDayOfMonth" => date.day - 1,
-        "getDate" => date.day,
-        "getDayOfWeek" => weekday_of(days),
-        "getHours" => second / 3600,
-        "getMinutes" => second / 60 % 60,
-        "getSeconds" => second % 60,
+        "getFullYear" => year,
+        "getMonth" => i64::from(civil.month()) - 1,
+        "getDayOfYear" => i64::from(civil.day_of_year()) - 1,
+        "getDayOfMonth" => i64::from(civil.day()) - 1,
+        "getDate" => civil.day().into(),
+        "getDayOfWeek" => civil.weekday().to_sunday_zero_offset().into(),
+        "getHours" => civil.hour().into(),
+        "getMinutes" => civil.minute().into(),
+        "getSeconds" => civil.second().into(),
         _ => i64::from(time.nanos / 1_000_000),
     }))
 }
@@ -79,9 +68,9 @@ fn part<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 fn zone_offset(zone: &str, at: i64) -> std::result::Result<i64, EvalError> {
     let Some((hours, minutes)) = zone.split_once(':') else {
         // Servers run in universal time.
-        let zone = Zone::named(if zone == "Local" { "UTC" } else { zone });
-        return zone
-            .map(|zone| zone.span(at).offset)
+        let location = load_location(if zone == "Local" { "UTC" } else { zone });
+        return location
+            .map(|location| utc_offset(&location, at))
             .map_err(|error| EvalError::new(error.to_string()));
     };
     let number = |text: &str| {
@@ -159,16 +148,15 @@ impl PartialOrd for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.seconds + i64::from(self.offset);
-        let date = Date::from_days(seconds.div_euclid(DAY));
-        let second = seconds.rem_euclid(DAY);
-        let hour = second / 3600;
-        let minute = second / 60 % 60;
-        let second = second % 60;
+        let (year, civil) = civil_time(self.seconds + i64::from(self.offset));
         write!(
             f,
-            "{:04}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}",
-            date.year, date.month, date.day
+            "{year:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
+            civil.month(),
+            civil.day(),
+            civil.hour(),
+            civil.minute(),
+            civil.second()
         )?;
         if self.nanos > 0 {
             let fraction = format!("{:09}", self.nanos);
@@ -198,7 +186,7 @@ pub(crate) fn from_unix(seconds: i64) -> Option<Timestamp> {
 /// A time as RFC 3339 has it.
 pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let (date, rest) = text.split_at_checked(10)?;
-    let days = parse_days(date)?;
+    let midnight = parse_midnight(date)?;
     let rest = rest.strip_prefix('T')?;
     let (clock, rest) = rest.split_at_checked(8)?;
     let clock = clock.as_bytes();
@@ -213,7 +201,7 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     }
     let (nanos, rest) = fraction(rest)?;
     let offset = zone(rest)?;
-    let seconds = days * DAY + hour * 3600 + minute * 60 + second - i64::from(offset);
+    let seconds = midnight + hour * 3600 + minute * 60 + second - i64::from(offset);
     Some(Timestamp {
         offset,
         ..Timestamp::new(seconds, nanos)?
@@ -231,10 +219,10 @@ pub(crate) fn parse_date_time(text: &str) -> Option<Timestamp> {
 
 /// A day as schemas have it.
 pub(crate) fn parse_date(text: &str) -> Option<Timestamp> {
-    from_unix(parse_days(text)? * DAY)
+    from_unix(parse_midnight(text)?)
 }
 
-fn parse_days(date: &str) -> Option<i64> {
+fn parse_midnight(date: &str) -> Option<i64> {
     let bytes = date.as_bytes();
     if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
         return None;
@@ -242,10 +230,7 @@ fn parse_days(date: &str) -> Option<i64> {
     let year = two(&bytes[..2])? * 100 + two(&bytes[2..4])?;
     let month = two(&bytes[5..7])?;
     let day = two(&bytes[8..])?;
-    if !(1..=12).contains(&month) || day < 1 {
-        return None;
-    }
-    (day <= days_in(year, month)).then(|| Date { year, month, day }.days())
+    unix_midnight(year, month, day)
 }
 
 fn two(digits: &[u8]) -> Option<i64> {

@@ -3,6 +3,7 @@
 use std::{str::FromStr, time::Duration};
 
 use clap::Args;
+use k3_jsonpath::JsonPath;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
@@ -11,7 +12,7 @@ use crate::{
     age::duration_argument,
     connection::ConnectFlags,
     error::ClientError,
-    jsonpath::JsonPath,
+    output::parse_path,
     resource_builder::{ResourceInfo, SelectionFlags},
     session::CommandSession,
     watch::wait_until,
@@ -72,7 +73,7 @@ impl FromStr for WaitCondition {
                     (letter == '=' && depth == 0).then_some(at)
                 });
                 let (path, value) = end.map_or((rest, None), |at| (&rest[..at], Some(&rest[at + 1..])));
-                let path = JsonPath::parse(path).map_err(|failed| failed.to_string())?;
+                let path = parse_path(path).map_err(|failed| failed.to_string())?;
                 let value = value.map(|value| value.trim_matches(['\'', '"']).to_owned());
                 Ok(Self::JsonPath { path, value })
             }

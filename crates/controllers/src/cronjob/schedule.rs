@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k3_api::{
-    cron::{ParseError, Schedule, Zone, ZoneError},
+    cron::{LoadLocationError, ParseError, Schedule, TimeZone, load_location},
     time::Time,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -20,14 +20,14 @@ const TOO_MANY_MISSED: i64 = 100;
 #[derive(Debug)]
 pub(super) struct CronSchedule {
     schedule: Schedule,
-    zone: Zone,
+    zone: TimeZone,
 }
 
 /// Why a schedule is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ScheduleError {
     #[error("{0}")]
-    Zone(#[from] ZoneError),
+    Zone(#[from] LoadLocationError),
     #[error("{0}")]
     Schedule(#[from] ParseError),
 }
@@ -54,7 +54,7 @@ impl CronSchedule {
     /// Parses schedule and time zone. A zone in the schedule (TZ=) takes precedence over spec.timeZone.
     // upstream: pkg/controller/cronjob/cronjob_controllerv2.go formatSchedule
     pub(super) fn new(cron: &CronJob) -> Result<Self, ScheduleError> {
-        let zone = Zone::named(cron.spec.time_zone.as_deref().unwrap_or(""))?;
+        let zone = load_location(cron.spec.time_zone.as_deref().unwrap_or(""))?;
         Ok(CronSchedule {
             schedule: cron.spec.schedule.parse()?,
             zone,
@@ -122,7 +122,7 @@ impl CronSchedule {
     /// A time in the CronJob's zone.
     pub(super) fn format_in_zone(&self, cron: &CronJob, time: Timestamp) -> String {
         let offset = match &cron.spec.time_zone {
-            Some(_) => self.zone.span(time.as_second()).offset,
+            Some(_) => i64::from(self.zone.to_offset(time).seconds()),
             None => 0,
         };
         let shown = Time::from_unix(time.as_second() + offset, 0).to_string();

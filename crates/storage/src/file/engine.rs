@@ -1,7 +1,6 @@
 //! The database file, and how it is opened again after it failed.
 
 use std::{
-    any::Any,
     cell::Cell,
     io,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -18,7 +17,7 @@ use super::{
     directory::{StoreDirectory, StoreFile},
     options::{Durability, FileOptions},
 };
-use crate::StoreError;
+use crate::{StoreError, panic_message};
 
 /// The file's name on its directory.
 pub(super) const FILE: &str = "store.redb";
@@ -250,15 +249,6 @@ pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, EngineError>) -> Resul
 /// Whether a panic of this thread is caught and reported as an error of the store. A panic hook then prints nothing.
 pub fn is_panic_handled() -> bool {
     GUARDED.get()
-}
-
-/// What a panic said.
-pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("a panic without a message")
 }
 
 fn explain(location: &str, engine_error: EngineError) -> StoreError {

@@ -15,7 +15,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     directory::{FsDirectory, StoreDirectory},
-    engine::{Engine, EngineError, FILE, Open, guarded, panic_message},
+    engine::{Engine, EngineError, FILE, Open, guarded},
     import::{FileImport, ImportStep},
     index::{IndexScan, KeyIndex},
     mark::CloseMark,
@@ -30,6 +30,7 @@ use crate::{
     ReadError, Revision, Store, StoreError, StoreHealth, WatchError, WatchStream, Write,
     expiry::{Deadlines, ExpirySweeper},
     feed::{EventFeed, FeedWatch, WatchHistory},
+    panic_message,
 };
 
 /// A store in a directory.

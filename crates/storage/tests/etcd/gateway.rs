@@ -1,10 +1,11 @@
 //! Another program's way to etcd: its JSON gateway, over a plain socket.
 
 use std::{
-    fmt::Write as _,
     io::{Read, Write},
     net::TcpStream,
 };
+
+use base64::{Engine, engine::general_purpose::STANDARD};
 
 /// Calls a method such as `kv/put` and returns the answer's JSON. Panics when etcd refuses.
 pub(crate) fn call(endpoint: &str, method: &str, json: &str) -> String {
@@ -49,24 +50,7 @@ pub(crate) fn compact(endpoint: &str, revision: u64) {
     );
 }
 
-/// The JSON gateway takes and gives bytes in this form.
+/// The JSON gateway takes and returns bytes in base64.
 pub(crate) fn base64(text: &str) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut encoded = String::new();
-    for three in text.as_bytes().chunks(3) {
-        let bits = three
-            .iter()
-            .chain([&0, &0])
-            .take(3)
-            .fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte));
-        for digit in 0..4 {
-            if digit <= three.len() {
-                let digit = DIGITS[bits >> (18 - 6 * digit) & 63];
-                write!(encoded, "{}", char::from(digit)).unwrap();
-            } else {
-                encoded.push('=');
-            }
-        }
-    }
-    encoded
+    STANDARD.encode(text)
 }

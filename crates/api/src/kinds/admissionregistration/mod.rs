@@ -5,7 +5,6 @@
 
 mod binding;
 mod expression;
-mod json_path;
 mod matching;
 mod policy;
 mod rule;

@@ -1,12 +1,13 @@
 //! ValidatingAdmissionPolicy (KEP-3488) and MutatingAdmissionPolicy (KEP-3962): admission by CEL expressions.
 
 use k3_cel::{DeclType, ObjectDeclType, Type};
+use k3_jsonpath::JsonPath;
 use serde_json::{Value, json};
 
 use super::{
     AdmissionType,
     expression::{self, ExpressionChecker},
-    json_path, matching, rule, static_suffix, webhook,
+    matching, rule, static_suffix, webhook,
 };
 use crate::{
     admission::OptionalVariableDeclarations,
@@ -107,7 +108,7 @@ impl RestStrategy for AdmissionPolicy {
             let path = warning.text("fieldRef").trim();
             if path.is_empty() {
                 errors.push(Error::required(&field_path, ""));
-            } else if let Err(msg) = json_path::parse_json_path(path) {
+            } else if let Err(msg) = JsonPath::parse(path) {
                 let detail = format!("invalid JSONPath: {msg}");
                 errors.push(Error::invalid(&field_path, path, detail));
             }

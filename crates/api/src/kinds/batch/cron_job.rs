@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::job;
 use crate::{
     apply::managed::ResetFields,
-    cron::{Schedule, Zone},
+    cron::{Schedule, load_location},
     field::{Error, Path},
     kinds::{core::pod, counts, label_selector, pod_template, reset_fields},
     strategy::{
@@ -255,7 +255,7 @@ fn validate_time_zone(zone: &str, at: &Path<'_>, errors: &mut ErrorList) {
         );
     }
     if zone != "Local"
-        && let Err(msg) = Zone::named(zone)
+        && let Err(msg) = load_location(zone)
     {
         push(msg.to_string());
     }

@@ -84,7 +84,8 @@ impl Registry {
             .ok_or_else(|| pods.not_found(&ctx.target.name))?;
         let tree = self.readable(&pods, pod).await?.tree();
         if !can_ignore_pdb(&tree) {
-            self.check_and_decrement_budget(ctx, &tree, delete.dry_run).await?;
+            self.check_and_decrement_budget(ctx, &tree, delete.dry_run)
+                .await?;
         }
         self.mark_and_delete(ctx, &pods, &delete).await?;
         Ok(created_status(ctx, &warnings))

@@ -13,8 +13,7 @@ use crate::{
     api_resource::with_query,
     connection::ConnectFlags,
     error::ClientError,
-    jsonpath::JsonPath,
-    output::OutputFormat,
+    output::{OutputFormat, parse_path},
     resource_builder::{ObjectFlags, ResourceInfo},
     session::CommandSession,
     watch::new_list,
@@ -198,7 +197,7 @@ impl GetFlags {
             noun: (naming == NameFormat::WithKind).then(|| section.info.resource.noun()),
             labels: self.label_columns.clone(),
             has_labels: self.show_labels,
-            sort: self.sort_by.as_deref().map(JsonPath::parse).transpose()?,
+            sort: self.sort_by.as_deref().map(parse_path).transpose()?,
         };
         let include = options.include_object(self.is_watching());
         if section.names.is_empty() {
@@ -288,7 +287,7 @@ impl GetFlags {
             return Ok(());
         }
         if let Some(path) = &self.sort_by {
-            let path = JsonPath::parse(path)?;
+            let path = parse_path(path)?;
             items.sort_by(|left, right| rows::compare(path.first(left), path.first(right)));
         }
         if !self.show_managed_fields {

@@ -2,10 +2,11 @@
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
+use k3_jsonpath::JsonPath;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{age, error::ClientError, jsonpath::JsonPath, table::Table};
+use crate::{age, error::ClientError, table::Table};
 
 /// Prefers tables; servers that cannot render a resource as a table return the objects.
 pub(crate) const ACCEPT: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
