@@ -1,8 +1,8 @@
-//! When to compact which revision, decided by a mark in the store.
+//! Decides when to compact which revision, by a history mark in the store.
 //!
-//! Promises: what happened within the last period can be watched, as long as the clocks of the processes agree
-//! or the processes keep running; what is older than two periods is compacted, however often processes restart in
-//! between; several processes on one store compact as one of them alone would.
+//! Guarantees: the history of the last period can be watched if the clocks of the processes agree or the processes keep
+//! running; history older than two periods is compacted, however often processes restart; several processes on one
+//! store compact as a single one would.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,20 +15,20 @@ use crate::{Clock, HistoryMark, Store, StoreError};
 pub struct CompactionSchedule {
     period: Duration,
     clock: Arc<dyn Clock>,
-    /// The mark that the store had when it was last read.
+    /// The mark at the last read.
     observed: Option<MarkObservation>,
-    /// When the store was last requested its mark.
+    /// The time of the last read.
     last_read: Option<Instant>,
 }
 
-/// A mark, and what this process itself knows of its age.
+/// A mark, and the bounds of its age that this process observed.
 #[derive(Clone, Copy, Debug)]
 struct MarkObservation {
     mark: HistoryMark,
-    /// When this process saw it for the first time. The mark is at least as old.
+    /// When this process first read the mark. The mark is at least as old.
     first_seen: Instant,
-    /// When this process looked and it was not there. The mark is at most as old. `None` if it was there from
-    /// the start: then the wall clock alone reports its age.
+    /// When this process last found no such mark. The mark is at most as old. `None` if the first read found it: then only the
+    /// wall clock gives its age.
     last_absent: Option<Instant>,
 }
 
@@ -45,7 +45,7 @@ impl CompactionSchedule {
         }
     }
 
-    /// Compacts what is old enough, and returns after how long to run again.
+    /// Compacts history that is old enough, and returns the delay until the next run.
     pub async fn run(&mut self, store: &dyn Store) -> Result<Duration, StoreError> {
         loop {
             let found = store.history_mark().await?;
@@ -61,13 +61,13 @@ impl CompactionSchedule {
             if self.replace_mark(store, found).await? {
                 return Ok(self.period);
             }
-            // Another process was faster: its mark is the one that counts.
+            // Another process replaced the mark first: its mark counts.
         }
     }
 
     fn observe(&mut self, found: Option<HistoryMark>, now: Instant) {
         let last_absent = self.last_read.replace(now);
-        // A store that keeps no mark has the one that this process remembers.
+        // A store without persistent marks uses the mark in this process's memory.
         let Some(mark) = found else { return };
         if self.observed.is_none_or(|observed| observed.mark != mark) {
             self.observed = Some(MarkObservation {
@@ -100,8 +100,8 @@ impl CompactionSchedule {
 // --- MarkObservation ---
 
 impl MarkObservation {
-    /// How old the mark is. The wall clock is trusted only within what this process has seen itself: clocks of
-    /// two machines may differ, and one clock may be set.
+    /// The age of the mark. The wall clock is trusted only within the observed bounds: clocks of two machines may differ, and a
+    /// clock may be set.
     fn age(&self, now: Instant, clock: &dyn Clock) -> Duration {
         let least = now - self.first_seen;
         let most = self.last_absent.map_or(Duration::MAX, |absent| now - absent);
