@@ -49,7 +49,7 @@ struct Orders {
     pid: Option<u32>,
 }
 
-// --- Directory ---
+// --- ServiceDirectory ---
 
 impl ServiceDirectory {
     /// Makes a new directory under `parent`, or under the system's temporary directory.

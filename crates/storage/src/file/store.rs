@@ -40,7 +40,7 @@ pub struct FileStore {
     _sweeper: ExpirySweeper,
 }
 
-/// What the door, the writer and its threads share.
+/// The state that the store, the writer and its threads share.
 pub(super) struct FileStoreShared {
     pub(super) engine: Engine,
     pub(super) index: KeyIndex,
@@ -51,7 +51,7 @@ pub(super) struct FileStoreShared {
     pub(super) phase: FileStorePhase,
 }
 
-/// What the store may be asked to do now.
+/// The phase of the store, which decides about the allowed operations.
 pub(super) struct FileStorePhase(AtomicU8);
 
 const OPEN: u8 = 0;
@@ -68,7 +68,7 @@ struct FileHistory {
 // --- FileStore ---
 
 impl FileStore {
-    /// Opens the store in the options' directory, and makes it if it is not there.
+    /// Opens the store in the directory of the options, and creates it if missing.
     pub async fn open(options: FileOptions) -> Result<Arc<Self>, OpenError> {
         let path = options.directory.clone();
         let directory = blocking(move || FsDirectory::lock(&path)).await??;
@@ -104,7 +104,7 @@ impl FileStore {
         self.shared.read(&self.jobs, read).await
     }
 
-    /// Reports the writer to stop after what it has been given. The first to do so gets it to wait for.
+    /// Tells the writer to stop after its queued work. The first caller gets the handle to wait for.
     fn dismiss(&self) -> Option<JoinHandle<()>> {
         self.shared.phase.close();
         let writer = self
@@ -112,7 +112,7 @@ impl FileStore {
             .lock()
             .expect("nothing panics while it holds the writer")
             .take();
-        // A writer that has stopped has nothing left to stop.
+        // The writer has stopped already.
         let _ = self.jobs.send(WriterJob::Stop);
         writer
     }
@@ -329,7 +329,7 @@ impl FileStoreShared {
         Ok((shared, position))
     }
 
-    /// Learns which entries expire, and when.
+    /// Records the deadlines of expiring entries.
     pub(super) fn expect_expiries(&self, survey: &IndexScan) {
         expect_expiries(&self.deadlines, &*self.clock, survey);
     }
@@ -377,7 +377,7 @@ fn expect_expiries(deadlines: &Deadlines, clock: &dyn Clock, survey: &IndexScan)
     }
 }
 
-/// Reads all of the file once.
+/// Scans the whole file.
 fn survey(open: &Open) -> Result<(StoreMeta, IndexScan), EngineError> {
     let txn = open.database.begin_read()?;
     let meta = StoreMeta::read(&txn)?;
