@@ -159,7 +159,7 @@ impl RetryTimer {
         self.deadline
     }
 
-    /// Waits for the next attempt; returns false if there is none.
+    /// Waits for the next attempt; returns the error if there is none.
     pub(super) async fn again(&mut self, failure: MysqlFailure) -> Result<(), StoreError> {
         let error = match failure {
             MysqlFailure::Passing(error) => error,
