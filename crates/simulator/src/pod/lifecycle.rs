@@ -169,7 +169,7 @@ fn next_running_step(
     let is_ready = ready_at.is_some_and(|ready_at| ready_at <= now);
     let gates = unready_gates_message(pod);
     let is_said = pod.condition("ContainersReady") == is_ready.into()
-        && pod.condition("ReadyRule") == (is_ready && gates.is_none()).into()
+        && pod.condition("Ready") == (is_ready && gates.is_none()).into()
         && (!is_ready || gates.unwrap_or_default() == *pod.status.conditions.gates);
     if !is_said {
         let container = &pod.status.container;

@@ -104,7 +104,7 @@ impl FileStore {
         self.shared.read(&self.jobs, read).await
     }
 
-    /// Tells the writer to stop after its queued work. The first caller gets the handle to wait for.
+    /// Stops the writer after its queued work. The first caller gets the handle to wait for.
     fn dismiss(&self) -> Option<JoinHandle<()>> {
         self.shared.phase.close();
         let writer = self
