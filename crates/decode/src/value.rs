@@ -19,7 +19,7 @@ pub(crate) struct ValueDeserializer<'v> {
     nulls: Nulls,
 }
 
-/// What a `null` is.
+/// The meaning of `null`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nulls {
     /// A struct does not see its field, and takes its default; an element and a value have the zero value of their type.

@@ -4,10 +4,10 @@ use std::fmt;
 
 /// Where all objects are stored: `/registry/<group>/<resource>/`.
 const ROOT: &str = "/registry/";
-/// What stands in a key for the group that has no name.
+/// The name of the core group in keys.
 const CORE: &str = "core";
 
-/// A resource of a group; `*` stands for all.
+/// A resource of a group; `*` matches all.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct GroupResource {
     pub(crate) group: String,
@@ -24,7 +24,7 @@ impl GroupResource {
         }
     }
 
-    /// What a configuration calls `resource.group`, `*.group`, `*.` or `*.*`.
+    /// Parses the form of a configuration: `resource.group`, `*.group`, `*.` or `*.*`.
     // upstream: staging/src/k8s.io/apimachinery/pkg/runtime/schema/group_version.go ParseGroupResource
     pub(crate) fn parse(text: &str) -> Self {
         match text.split_once('.') {
@@ -43,7 +43,7 @@ impl GroupResource {
         Self::new(self.group.clone(), "*")
     }
 
-    /// The resource whose object is stored under a key; `None` for what is no object.
+    /// The resource of the object with a key; `None` if the key is not one of an object.
     pub(crate) fn of_key(key: &str) -> Option<Self> {
         let mut parts = key.strip_prefix(ROOT)?.splitn(3, '/');
         let group = parts.next().filter(|group| *group != "-")?;

@@ -1,4 +1,4 @@
-//! A store that encrypts what it writes to another, and decrypts what it reads.
+//! A store that encrypts the values of another store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
     unreadable::stand_in,
 };
 
-/// How long a watch waits in a batch of events for a plugin that does not answer. Everything behind the batch waits with it.
+/// How long a watch waits for an unavailable plugin per batch of events. Later batches wait too.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause between two attempts.
 const RETRY: Duration = Duration::from_millis(200);
@@ -25,7 +25,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// encrypted there already.
 ///
 /// A value that cannot be decrypted is returned as bytes for which [`undecrypted`](crate::undecrypted) gives the reason. While
-/// a plugin does not answer, reads that need it fail.
+/// a plugin is unavailable, reads that need it fail.
 pub struct EncryptedStore {
     inner: Arc<dyn Store>,
     transformers: Arc<Transformers>,
@@ -42,7 +42,7 @@ struct DecryptedEvents {
 // --- EncryptedStore ---
 
 impl EncryptedStore {
-    /// Encrypts what is written to `inner`.
+    /// Encrypts the values that are written to `inner`.
     pub fn new(inner: Arc<dyn Store>, transformers: Arc<Transformers>) -> Arc<Self> {
         Arc::new(Self { inner, transformers })
     }
@@ -67,7 +67,7 @@ impl EncryptedStore {
     }
 }
 
-/// Reports a value that cannot be decrypted, and gives what stands for it.
+/// Logs a value that cannot be decrypted, and returns its placeholder.
 fn failed(key: &Key, reason: &str) -> Bytes {
     tracing::error!(%key, reason, "cannot decrypt a stored object");
     stand_in(reason)
@@ -196,7 +196,7 @@ impl BatchPatience {
 
     /// Returns the result of an attempt, or `None` after the timeout.
     async fn bound<T>(&self, attempt: impl Future<Output = T>) -> Option<T> {
-        // A plugin that was given up is not waited for, but what needs none is there at once.
+        // After the timeout, values of the unavailable plugin fail immediately; values of other providers are still decrypted.
         let end = if self.lost.is_some() {
             Instant::now()
         } else {

@@ -14,7 +14,7 @@ use crate::{
     unreadable::ENCRYPTED,
 };
 
-/// How values of resources are encrypted; a configuration can take the place of another while it is in use.
+/// The active encryption configuration, which can be replaced while it is in use.
 pub struct Transformers {
     table: RwLock<Arc<TransformerTable>>,
 }
@@ -24,7 +24,7 @@ struct TransformerTable {
     rules: HashMap<GroupResource, Vec<Arc<Provider>>>,
 }
 
-/// What a stored value is.
+/// The state of a stored value.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The stored bytes themselves.
@@ -39,9 +39,9 @@ pub(crate) enum Outcome {
         /// Whether it would be stored otherwise today.
         is_stale: bool,
     },
-    /// It cannot be decrypted with what is configured.
+    /// No configured key decrypts the value.
     Failed(String),
-    /// A plugin does not answer now.
+    /// The required KMS plugin does not respond.
     Unavailable(String),
 }
 
@@ -76,7 +76,7 @@ impl Transformers {
         }
     }
 
-    /// What is stored under a key.
+    /// Classifies the stored value of a key.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/value/transformer.go TransformFromStorage
     pub(crate) async fn decrypt(&self, key: &str, stored: &[u8]) -> Outcome {
         let Some(resource) = GroupResource::of_key(key) else {
@@ -134,7 +134,7 @@ impl Transformers {
         GroupResource::of_key(key).is_some_and(|resource| self.table().find(&resource).is_some())
     }
 
-    /// What the values of a resource are encrypted with now; `None` if no rule has the resource.
+    /// The current provider and key of a resource; `None` if no rule includes the resource.
     pub(crate) fn current_label(&self, resource: &GroupResource) -> Option<String> {
         let table = self.table();
         let provider = table.find(resource)?.first()?;

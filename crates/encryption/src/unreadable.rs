@@ -4,10 +4,10 @@ use bytes::Bytes;
 
 /// The beginning of all encrypted values. No JSON begins so.
 pub(crate) const ENCRYPTED: &[u8] = b"k8s:enc:";
-/// The beginning of what stands for a value that could not be decrypted; the reason follows.
+/// The prefix of the placeholder of a value that could not be decrypted; the reason follows.
 const FAILED: &[u8] = b"k8s:enc:failed:";
 
-/// What is returned in place of a value that could not be decrypted.
+/// The placeholder of a value that could not be decrypted.
 pub(crate) fn stand_in(reason: &str) -> Bytes {
     [FAILED, reason.as_bytes()].concat().into()
 }

@@ -157,7 +157,7 @@ mod tests {
         fs::write(&path, "").unwrap();
         assert!(create_directory(&path).is_err());
         assert!(create_directory(&path.join("below")).is_err());
-        // No directory can be created there, and the system says that it is not found.
+        // No directory can be created there; the system returns "not found".
         assert!(create_directory(Path::new("/proc/none/a")).is_err());
     }
 }

@@ -34,24 +34,24 @@ pub struct Authority {
     der: CertificateDer<'static>,
 }
 
-/// What a certificate is to say.
+/// The content of a new certificate.
 #[derive(Clone, Copy, Debug)]
 pub struct Template<'t> {
     /// Whom it is for.
     pub subject: &'t Subject,
     /// The names it is for besides the subject.
     pub names: &'t [AlternativeName],
-    /// What it may be used for, in the words of the API.
+    /// The key usages, as in the API.
     pub usages: &'t [&'t str],
     /// When it begins to be valid, in seconds since 1970.
     pub not_before: i64,
     /// End of the validity, limited by that of the authority.
     pub not_after: i64,
-    /// Random bytes, of which the serial number is made.
+    /// Random bytes for the serial number.
     pub serial: [u8; 16],
 }
 
-/// Who issues: the authority, or the key itself.
+/// The issuer: an authority, or the key itself (self-signed).
 struct Issuer<'i> {
     subject: &'i Subject,
     key: &'i KeyPair,
@@ -199,7 +199,7 @@ fn extensions(
     };
     all.push(extension(BASIC_CONSTRAINTS, true, constraints.to_der()?)?);
     if issuer.is_own {
-        // The same for each certificate of the key, so that what it signed under one is good under the next.
+        // Derived from the key, so that certificates remain valid when the authority's certificate is renewed.
         let hash = digest(&SHA256, key.info());
         let id = SubjectKeyIdentifier(OctetString::new(&hash.as_ref()[..20])?);
         all.push(extension(SUBJECT_KEY_ID, false, id.to_der()?)?);

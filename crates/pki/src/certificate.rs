@@ -27,7 +27,7 @@ use crate::{
 pub struct Certificate {
     /// Whom it is for.
     pub subject: Subject,
-    /// What the subject means to Kubernetes.
+    /// The Kubernetes user and groups of the subject.
     pub identity: Identity,
     /// The names it is for besides the subject.
     pub names: AlternativeNames,

@@ -1,4 +1,4 @@
-//! Why something cannot be read, verified or made.
+//! Errors of parsing, verification and creation.
 
 use crate::KeyKind;
 
@@ -32,7 +32,7 @@ pub enum ParseError {
     Duplicate(String),
 }
 
-/// Why a text holds no usable PEM block.
+/// A text without a usable PEM block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PemError {
@@ -63,12 +63,12 @@ pub enum RequestError {
     Signature {
         /// The sort of the key.
         key: KeyKind,
-        /// What is wrong, as Go reports it.
+        /// The error message, as in Go.
         message: String,
     },
 }
 
-/// Why a key cannot be made or used.
+/// An error of creating or using a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KeyError(pub(crate) String);
@@ -86,7 +86,7 @@ pub enum IssueError {
     /// The certificate of the authority cannot be read.
     #[error("the certificate of the authority: {0}")]
     Authority(ParseError),
-    /// A date is outside of what certificates can say.
+    /// A date is outside the range of certificates.
     #[error("a certificate cannot be valid at that time")]
     Time,
     /// The key cannot sign.

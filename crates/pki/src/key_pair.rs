@@ -1,4 +1,4 @@
-//! Private keys, and what they sign.
+//! Private keys and signing.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ impl KeyPair {
         self.0.serialize_der()
     }
 
-    /// The private key as TLS wants it.
+    /// The private key in rustls' format.
     pub fn to_private_key(&self) -> PrivateKeyDer<'static> {
         PrivatePkcs8KeyDer::from(self.to_pkcs8()).into()
     }

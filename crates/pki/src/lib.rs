@@ -1,4 +1,4 @@
-//! Certificates, requests for them, keys and signatures: the only place that reads or writes DER and PEM.
+//! Certificates, certificate signing requests, keys and signatures: the only crate that reads or writes DER and PEM.
 //!
 //! Promises: bytes are read once, into values; everybody who decides something decides by those values. What has more than
 //! one form in BER is accepted in its one DER form only; bytes that are left over, attributes and extensions that are not

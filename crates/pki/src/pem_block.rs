@@ -9,9 +9,9 @@ use crate::{ParseError, PemError, PublicKey};
 pub struct PemBlock {
     /// The label, such as `CERTIFICATE`.
     pub label: String,
-    /// Whether lines like `Name: value` stand before the bytes.
+    /// Whether the block has headers such as `Name: value`.
     pub has_headers: bool,
-    /// What it holds.
+    /// The decoded bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -20,7 +20,7 @@ const END: &str = "-----END ";
 const DASHES: &str = "-----";
 const CERTIFICATE: &str = "CERTIFICATE";
 
-/// The blocks of a text. As in Go, what is no block is skipped, and a block that begins inside another begins there.
+/// The blocks of a text. As in Go, text outside blocks is skipped, and a nested begin line starts a new block.
 pub fn pem_blocks(text: &[u8]) -> Vec<PemBlock> {
     let text = String::from_utf8_lossy(text);
     let mut blocks = Vec::new();

@@ -73,12 +73,12 @@ impl CertificateRequest {
         &self.subject
     }
 
-    /// What the subject means to Kubernetes.
+    /// The Kubernetes user and groups of the subject.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The names that it asks for besides the subject.
+    /// The requested subject alternative names.
     pub fn names(&self) -> &[AlternativeName] {
         &self.names
     }
@@ -165,7 +165,7 @@ impl CertificateRequest {
     }
 }
 
-/// Whether a value is what it should be.
+/// Whether a value is as required.
 fn check<T>(value: &[u8]) -> Result<(), ParseError>
 where
     T: for<'d> Decode<'d, Error = der::Error> + Encode,

@@ -1,4 +1,4 @@
-//! Whom a certificate is for: the one reading of subjects, for those who approve, sign and authenticate.
+//! Subjects of certificates. Approval, signing and authentication all use this parser, so that they agree on the identity.
 //!
 //! Promises: a text is decoded exactly or refused; nothing of a subject is skipped.
 
@@ -12,7 +12,7 @@ use crate::{
     encoding::{Name, NameAttribute, OrderedSet, check_number},
 };
 
-/// What a subject means to Kubernetes.
+/// The Kubernetes user and groups of a subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The user: the last common name, empty if there is none.
@@ -80,7 +80,7 @@ impl Subject {
         self.parts.is_empty()
     }
 
-    /// What it means to Kubernetes, as Go's `pkix.Name` has it.
+    /// The Kubernetes user and groups, read as Go's `pkix.Name`.
     pub fn identity(&self) -> Identity {
         let mut identity = Identity::default();
         for attribute in self.parts.iter().flatten() {
@@ -191,7 +191,7 @@ fn read_text(value: &Any) -> Result<(TextForm, String), &'static str> {
                 Tag::PrintableString => (TextForm::Printable, is_printable),
                 Tag::NumericString => (TextForm::Numeric, |c| c == ' ' || c.is_ascii_digit()),
                 Tag::Ia5String => (TextForm::Ia5, |c| c.is_ascii()),
-                // Beyond ASCII programs differ about what it means.
+                // Programs interpret non-ASCII text differently.
                 Tag::TeletexString => (TextForm::Teletex, |c| c.is_ascii()),
                 _ => return Err("a value that is no text"),
             };

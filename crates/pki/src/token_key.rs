@@ -150,7 +150,7 @@ impl TokenSigner {
         Ok(TokenSigner { key, public })
     }
 
-    /// The key that verifies what is signed here.
+    /// The public key that verifies the signatures.
     pub fn public(&self) -> &TokenKey {
         &self.public
     }

@@ -17,7 +17,7 @@ pub(super) struct Decimal {
 #[derive(Clone, Debug)]
 enum Mantissa {
     Word(i64),
-    /// Outside of what a word holds.
+    /// The value exceeds 64 bits.
     Big(BigInt),
 }
 
@@ -25,7 +25,7 @@ enum Mantissa {
 /// count, and writing both with one exponent would cost memory by the gigabyte.
 const MAX_APART: i64 = 10_000;
 
-/// The powers of ten that a word holds.
+/// The powers of ten that fit into 64 bits.
 const WORD_POWERS: u32 = 18;
 
 // --- Decimal ---
@@ -157,7 +157,7 @@ impl Decimal {
         self.sign() == Ordering::Greater && self.compare(&Self::new(1, 0)) == Ordering::Less
     }
 
-    /// In powers of ten, rounded away from zero, within what a word holds.
+    /// The value in powers of ten, rounded away from zero, saturated to 64 bits.
     pub(super) fn scaled(&self, exponent: i64) -> i64 {
         let limit = if self.sign() == Ordering::Less {
             i64::MIN
@@ -171,7 +171,7 @@ impl Decimal {
             .unwrap_or(limit)
     }
 
-    /// As a whole number, if it is one that a word holds.
+    /// The value as an integer, if it is one of 64 bits.
     pub(super) fn exact(&self) -> Option<i64> {
         let number = Self::new(self.scaled(0), 0);
         (number.compare(self) == Ordering::Equal).then(|| number.scaled(0))
@@ -270,7 +270,7 @@ impl Decimal {
         i64::try_from(digits).expect("a length fits")
     }
 
-    /// How many digits stand before the point; negative if zeros stand after it.
+    /// The number of digits before the decimal point; negative if zeros follow the point.
     fn magnitude(&self) -> i64 {
         self.digits() + self.exponent
     }

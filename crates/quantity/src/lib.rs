@@ -74,7 +74,7 @@ impl Quantity {
         }
     }
 
-    /// What a field of an object holds: a text, with space around it, or a number.
+    /// Parses the value of a field: a string, with optional surrounding spaces, or a number.
     pub fn from_value(value: &Value) -> Result<Self, ParseError> {
         match value {
             Value::String(text) => text.trim().parse(),
@@ -99,17 +99,17 @@ impl Quantity {
         self.amount.sign()
     }
 
-    /// In whole units, rounded away from zero, within what the type holds.
+    /// The value in whole units, rounded away from zero and saturated.
     pub fn value(&self) -> i64 {
         self.scaled_value(0)
     }
 
-    /// In thousandths, rounded away from zero, within what the type holds.
+    /// The value in thousandths, rounded away from zero and saturated.
     pub fn milli_value(&self) -> i64 {
         self.scaled_value(MILLI)
     }
 
-    /// In powers of ten, rounded away from zero, within what the type holds.
+    /// The value in powers of ten, rounded away from zero and saturated.
     pub fn scaled_value(&self, scale: i32) -> i64 {
         self.amount.scaled(scale.into())
     }
@@ -124,7 +124,7 @@ impl Quantity {
         self.amount.to_f64()
     }
 
-    /// Adds another. Nothing takes on the family of what is added to it.
+    /// Adds a quantity. Zero takes on the suffix family of the addend.
     pub fn add(&mut self, other: &Quantity) {
         if self.is_zero() {
             self.format = other.format;
@@ -132,7 +132,7 @@ impl Quantity {
         self.set(self.amount.add(&other.amount));
     }
 
-    /// Takes another away. Nothing takes on the family of what is taken from it.
+    /// Subtracts a quantity. Zero takes on the suffix family of the subtrahend.
     pub fn sub(&mut self, other: &Quantity) {
         if self.is_zero() {
             self.format = other.format;

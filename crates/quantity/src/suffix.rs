@@ -2,7 +2,7 @@
 
 use super::Format;
 
-/// What a suffix stands for.
+/// The scale of a suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Suffix {
     pub(super) format: Format,

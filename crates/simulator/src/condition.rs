@@ -1,10 +1,10 @@
-//! Conditions: what is known of them, and how they are written.
+//! Conditions of nodes and pods: observed states and patches.
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// A condition as it is read.
+/// A condition in the API's format.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ConditionFields {
@@ -16,11 +16,11 @@ pub(crate) struct ConditionFields {
     pub(crate) last_heartbeat_time: Option<Timestamp>,
 }
 
-/// Whether conditions of some types hold, in the order of the types.
+/// The observed states of conditions, in the order of a list of types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConditionStates([ConditionState; 5]);
 
-/// Whether a condition holds.
+/// The status of a condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ConditionState {
     /// Not reported.
@@ -31,7 +31,7 @@ pub(crate) enum ConditionState {
     Unknown,
 }
 
-/// A condition as it is to be.
+/// The desired state of a condition.
 #[derive(Clone, Debug)]
 pub(crate) struct DesiredCondition<'a> {
     pub(crate) kind: &'a str,
@@ -43,8 +43,8 @@ pub(crate) struct DesiredCondition<'a> {
 // --- ConditionStates ---
 
 impl ConditionStates {
-    /// Takes in what was read. Returns whether it is of one of the types.
-    pub(crate) fn learn(&mut self, types: &[&str], read: &ConditionFields) -> bool {
+    /// Records a condition. Returns false if its type is not in `types`.
+    pub(crate) fn record(&mut self, types: &[&str], read: &ConditionFields) -> bool {
         let index = types.iter().position(|kind| **kind == *read.kind);
         let Some(known) = index.and_then(|index| self.0.get_mut(index)) else {
             return false;
@@ -79,8 +79,8 @@ impl From<bool> for ConditionState {
 // --- DesiredCondition ---
 
 impl<'a> DesiredCondition<'a> {
-    /// One that holds.
-    pub(crate) fn holds(kind: &'a str) -> Self {
+    /// A condition with status `True`.
+    pub(crate) fn new_true(kind: &'a str) -> Self {
         DesiredCondition {
             kind,
             holds: true,
@@ -89,16 +89,15 @@ impl<'a> DesiredCondition<'a> {
         }
     }
 
-    /// One that does not.
-    pub(crate) fn fails(kind: &'a str) -> Self {
+    /// A condition with status `False`.
+    pub(crate) fn new_false(kind: &'a str) -> Self {
         DesiredCondition {
             holds: false,
-            ..DesiredCondition::holds(kind)
+            ..DesiredCondition::new_true(kind)
         }
     }
 
-    /// With words about why.
-    pub(crate) fn because(self, reason: &'a str, message: &'a str) -> Self {
+    pub(crate) fn with_reason(self, reason: &'a str, message: &'a str) -> Self {
         DesiredCondition {
             reason,
             message,
@@ -106,7 +105,7 @@ impl<'a> DesiredCondition<'a> {
         }
     }
 
-    /// As a strategic patch writes it. When it changed is said only if it changes.
+    /// The strategic merge patch of the condition. It sets `lastTransitionTime` only if the status changes.
     pub(crate) fn patch(&self, was: ConditionState, now: Timestamp) -> Map<String, Value> {
         let mut patch = Map::new();
         patch.insert("type".to_owned(), self.kind.into());
@@ -116,7 +115,7 @@ impl<'a> DesiredCondition<'a> {
             if !text.is_empty() {
                 patch.insert(name.to_owned(), text.into());
             } else if was != ConditionState::Absent {
-                // What was said before does not hold any more.
+                // Remove the text of the previous state.
                 patch.insert(name.to_owned(), Value::Null);
             }
         }

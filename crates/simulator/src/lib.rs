@@ -1,17 +1,17 @@
-//! Nodes and pods without containers: thousands of nodes that behave as kubelets do, in one process.
+//! Simulated nodes and pods without containers: thousands of hollow kubelets in one process.
 //!
-//! A [`Simulator`] registers nodes, renews their leases, reports their status, and lets the pods that are bound to them run,
-//! end and go. [`Rules`] say what they do; without any, nodes are healthy and pods run.
+//! A [`Simulator`] registers nodes, renews their leases, reports their status, and moves the pods that are bound to them through
+//! their lifecycle. [`Rules`] describe the behaviour; without rules, nodes are healthy and pods run.
 //!
-//! Promises:
-//! - What was done so far is in the API, and nowhere else: a restarted simulator continues where the last one ended, and
-//!   two at once reach the same state as one.
-//! - There is no task per node or pod. What is due is in queues, and a fixed number of requests is under way at once; those of
-//!   nodes and leases do not wait for those of pods.
-//! - Of a pod only what its life needs is kept.
-//! - Jitter comes from a seed: the same pod has the same life again.
+//! Guarantees:
+//! - All state is in the API: a restarted simulator continues where the last one stopped, and two concurrent simulators reach
+//!   the same state as one.
+//! - There is no task per node or pod. Due work is in work queues, and the number of concurrent requests is fixed; requests for
+//!   nodes and leases do not wait for requests for pods.
+//! - The cache keeps only the fields of a pod that its lifecycle needs.
+//! - Jitter is derived from a seed: the same pod gets the same delays in every process.
 //!
-//! What kubelets do beyond that is not simulated: probes and hooks, events, images, volumes, resizes, admission by the node.
+//! Not simulated: probes and hooks, events, images, volumes, resizes, admission by the node.
 
 mod condition;
 mod meta;
@@ -37,34 +37,34 @@ use kubecontroller::{
     workqueue::ExponentialBackoff,
 };
 
-pub use self::rules::{BadRules, Rules};
+pub use self::rules::{Rules, RulesError};
 use self::{
     node::{LeaseController, Node, NodeController, NodeKeys, SimulatedNodes},
-    pod::{Pod, PodController, by_node},
+    pod::{Pod, PodController, pods_by_node},
     writer::Writer,
 };
 
-/// The name under which it runs.
+/// The name of the component.
 pub const NAME: &str = "simulator";
 
-/// How many requests for pods, for nodes and for leases may be under way.
-const FOR_PODS: usize = 64;
-const FOR_NODES: usize = 16;
-const FOR_LEASES: usize = 16;
-/// How long what failed waits.
+/// Maximum numbers of concurrent reconciliations per controller.
+const POD_WORKERS: usize = 64;
+const NODE_WORKERS: usize = 16;
+const LEASE_WORKERS: usize = 16;
+/// Back-off of failed reconciliations.
 const BACKOFF: ExponentialBackoff = ExponentialBackoff {
     base: Duration::from_millis(100),
     max: Duration::from_secs(7),
 };
 
-/// Simulates nodes and the pods on them. Only one of several processes needs to.
+/// Simulates nodes and the pods on them. One process of a cluster is enough.
 pub struct Simulator {
-    fleet: SimulatedNodes,
+    simulated_nodes: SimulatedNodes,
     writer: Writer,
     informers: SharedInformerFactory,
     clock: Clock,
     metrics: Metrics,
-    /// Made once, so that each run asks for the same informer.
+    /// Created once, so that each run requests the same informer.
     pods: InformerOptions<Pod>,
 }
 
@@ -81,12 +81,12 @@ impl Simulator {
         rules: Rules,
     ) -> Self {
         let rules = Arc::new(rules);
-        let chosen = Arc::clone(&rules);
+        let rules_of_pods = Arc::clone(&rules);
         Simulator {
             pods: informers
                 .default_options()
-                .transform(move |pod: &mut Pod| pod.settle(&chosen)),
-            fleet: SimulatedNodes { count, rules },
+                .transform(move |pod: &mut Pod| pod.assign_rule(&rules_of_pods)),
+            simulated_nodes: SimulatedNodes { count, rules },
             writer: Writer::new(client),
             informers,
             clock,
@@ -94,7 +94,7 @@ impl Simulator {
         }
     }
 
-    /// Registers metrics of its queues.
+    /// Registers the metrics of the work queues.
     #[must_use]
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = metrics.clone();
@@ -121,36 +121,55 @@ impl Simulator {
         let pods = self.informers.projected_with(&kind, bound, self.pods.clone())?;
         self.informers.start();
 
-        let fleet = &self.fleet;
+        let simulated_nodes = &self.simulated_nodes;
         let writer = &self.writer;
         let clock = &self.clock;
-        let controller = NodeController::new(fleet.clone(), writer.clone(), clock.clone(), nodes.clone());
-        let registrar = self
-            .controller("simulator_nodes", FOR_NODES)
-            .for_where(&nodes, ours(fleet.count))
-            .source(NodeKeys(fleet.count))
+        let controller = NodeController::new(
+            simulated_nodes.clone(),
+            writer.clone(),
+            clock.clone(),
+            nodes.clone(),
+        );
+        let node_controller = self
+            .controller("simulator_nodes", NODE_WORKERS)
+            .for_where(&nodes, is_simulated_node(simulated_nodes.count))
+            .source(NodeKeys(simulated_nodes.count))
             .reconciler(controller);
         let store = nodes.store().clone();
-        let controller = LeaseController::new(fleet.clone(), writer.clone(), clock.clone(), store.clone());
-        let leases = self
-            .controller("simulator_leases", FOR_LEASES)
-            .for_where(&nodes, ours(fleet.count).and(is_added_or_deleted()))
+        let controller = LeaseController::new(
+            simulated_nodes.clone(),
+            writer.clone(),
+            clock.clone(),
+            store.clone(),
+        );
+        let lease_controller = self
+            .controller("simulator_leases", LEASE_WORKERS)
+            .for_where(
+                &nodes,
+                is_simulated_node(simulated_nodes.count).and(is_added_or_deleted()),
+            )
             .reconciler(controller);
-        let controller = PodController::new(fleet.clone(), writer.clone(), clock.clone(), &pods, store);
-        let of_node = by_node(pods.store());
-        let lives = self
-            .controller("simulator_pods", FOR_PODS)
+        let controller = PodController::new(
+            simulated_nodes.clone(),
+            writer.clone(),
+            clock.clone(),
+            &pods,
+            store,
+        );
+        let pods_of_node = pods_by_node(pods.store());
+        let pod_controller = self
+            .controller("simulator_pods", POD_WORKERS)
             .for_(&pods)
             .watches_where(
                 &nodes,
-                ours(fleet.count).and(is_added_or_deleted()),
-                move |delta| of_node.keys(delta.object().name()),
+                is_simulated_node(simulated_nodes.count).and(is_added_or_deleted()),
+                move |delta| pods_of_node.keys(delta.object().name()),
             )
             .reconciler(controller);
         try_join3(
-            registrar.run(stop.clone()),
-            leases.run(stop.clone()),
-            lives.run(stop),
+            node_controller.run(stop.clone()),
+            lease_controller.run(stop.clone()),
+            pod_controller.run(stop),
         )
         .await?;
         Ok(())
@@ -167,15 +186,15 @@ impl Runnable for Simulator {
     }
 }
 
-/// Whether a node is one of these.
-fn ours(count: u32) -> Predicate<Node> {
+/// Selects the simulated nodes.
+fn is_simulated_node(count: u32) -> Predicate<Node> {
     Predicate::new(move |delta: &Delta<Node>| {
         let number = node::number(delta.object().name());
         number.is_some_and(|number| number < count)
     })
 }
 
-/// Whether a node was added, replaced or deleted.
+/// Selects nodes that were added, replaced or deleted.
 fn is_added_or_deleted() -> Predicate<Node> {
     Predicate::new(|delta: &Delta<Node>| match (delta.old(), delta.new()) {
         (Some(old), Some(new)) => old.uid() != new.uid(),

@@ -1,47 +1,47 @@
-//! What is kept of the metadata of an object.
+//! The cached part of an object's metadata.
 
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::object::{Metadata, OwnerRef, SlimOwnerReference, StringMap};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
-/// What is kept of the metadata of an object.
+/// The cached part of an object's metadata.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(from = "WrittenMeta")]
+#[serde(from = "ObjectMetaFields")]
 pub(crate) struct ObjectMeta {
     pub(crate) name: Box<str>,
     pub(crate) namespace: Box<str>,
     pub(crate) uid: Box<str>,
     pub(crate) resource_version: Box<str>,
     pub(crate) generation: i64,
-    /// There if it is to go.
+    /// Set while the object is terminating.
     pub(crate) deletion: Option<Box<Deletion>>,
-    /// Whether finalizers block its deletion.
-    pub(crate) is_held: bool,
-    /// What is needed once, to find out by which rule it lives, and then forgotten for those of which there are many.
-    pub(crate) origin: Option<Box<RuleInputs>>,
+    /// Whether finalizers block the deletion.
+    pub(crate) has_finalizers: bool,
+    /// Dropped from pods once their rule is known, to save memory.
+    pub(crate) rule_inputs: Option<Box<RuleInputs>>,
 }
 
-/// When an object is to go.
+/// The deletion of a terminating object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deletion {
     pub(crate) at: Timestamp,
-    /// How much time it was given until then, in seconds.
+    /// The grace period in seconds.
     pub(crate) grace: u32,
 }
 
-/// Where an object comes from.
+/// The fields that select the rule of an object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleInputs {
-    pub(crate) made: Option<Timestamp>,
+    pub(crate) created_at: Option<Timestamp>,
     pub(crate) labels: StringMap,
     pub(crate) annotations: StringMap,
     pub(crate) owners: Vec<SlimOwnerReference>,
 }
 
-/// Metadata as it is decoded.
+/// Metadata in the API's format.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct WrittenMeta {
+struct ObjectMetaFields {
     name: Box<str>,
     namespace: Box<str>,
     uid: Box<str>,
@@ -53,39 +53,39 @@ struct WrittenMeta {
     labels: StringMap,
     annotations: StringMap,
     owner_references: Vec<SlimOwnerReference>,
-    #[serde(rename = "finalizers", deserialize_with = "is_some")]
-    is_held: bool,
+    #[serde(rename = "finalizers", deserialize_with = "is_not_empty")]
+    has_finalizers: bool,
 }
 
-impl From<WrittenMeta> for ObjectMeta {
-    fn from(written: WrittenMeta) -> Self {
-        let grace = written.deletion_grace_period_seconds.unwrap_or_default();
-        let deletion = written
+impl From<ObjectMetaFields> for ObjectMeta {
+    fn from(fields: ObjectMetaFields) -> Self {
+        let grace = fields.deletion_grace_period_seconds.unwrap_or_default();
+        let deletion = fields
             .deletion_timestamp
             .map(|at| Box::new(Deletion { at, grace }));
-        let origin = RuleInputs {
-            made: written.creation_timestamp,
-            labels: written.labels,
-            annotations: written.annotations,
-            owners: written.owner_references,
+        let rule_inputs = RuleInputs {
+            created_at: fields.creation_timestamp,
+            labels: fields.labels,
+            annotations: fields.annotations,
+            owners: fields.owner_references,
         };
         ObjectMeta {
-            name: written.name,
-            namespace: written.namespace,
-            uid: written.uid,
-            resource_version: written.resource_version,
-            generation: written.generation,
+            name: fields.name,
+            namespace: fields.namespace,
+            uid: fields.uid,
+            resource_version: fields.resource_version,
+            generation: fields.generation,
             deletion,
-            is_held: written.is_held,
-            origin: Some(Box::new(origin)),
+            has_finalizers: fields.has_finalizers,
+            rule_inputs: Some(Box::new(rule_inputs)),
         }
     }
 }
 
 impl ObjectMeta {
-    /// When it was made, as long as that is known.
-    pub(crate) fn made(&self) -> Option<Timestamp> {
-        self.origin.as_ref()?.made
+    /// The creation time, or `None` once it was dropped.
+    pub(crate) fn created_at(&self) -> Option<Timestamp> {
+        self.rule_inputs.as_ref()?.created_at
     }
 }
 
@@ -115,15 +115,22 @@ impl Metadata for ObjectMeta {
     }
 
     fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.origin.iter().flat_map(|origin| origin.labels.iter())
+        self.rule_inputs
+            .iter()
+            .flat_map(|rule_inputs| rule_inputs.labels.iter())
     }
 
     fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.origin.iter().flat_map(|origin| origin.annotations.iter())
+        self.rule_inputs
+            .iter()
+            .flat_map(|rule_inputs| rule_inputs.annotations.iter())
     }
 
     fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
-        let owners = self.origin.iter().flat_map(|origin| &origin.owners);
+        let owners = self
+            .rule_inputs
+            .iter()
+            .flat_map(|rule_inputs| &rule_inputs.owners);
         owners.map(SlimOwnerReference::as_owner)
     }
 
@@ -132,15 +139,15 @@ impl Metadata for ObjectMeta {
     }
 
     fn label(&self, name: &str) -> Option<&str> {
-        self.origin.as_ref()?.labels.get(name)
+        self.rule_inputs.as_ref()?.labels.get(name)
     }
 
     fn annotation(&self, name: &str) -> Option<&str> {
-        self.origin.as_ref()?.annotations.get(name)
+        self.rule_inputs.as_ref()?.annotations.get(name)
     }
 }
 
-fn is_some<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+fn is_not_empty<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     let finalizers = Option::<Vec<IgnoredAny>>::deserialize(from)?;
     Ok(finalizers.is_some_and(|finalizers| !finalizers.is_empty()))
 }

@@ -1,4 +1,4 @@
-//! How the simulator writes objects.
+//! Write requests of the simulator.
 
 use http::{Method, Request, header};
 use kube::Client;
@@ -9,22 +9,22 @@ const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// Makes requests. Clones are the same.
+/// Sends write requests. Clones share the client.
 #[derive(Clone)]
 pub(crate) struct Writer {
     client: Client,
 }
 
-/// What is wanted of an answer: the version that the object has now.
+/// The part of a response that the simulator reads: the resource version of the written object.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct WriteResponse {
-    metadata: AnswerMeta,
+    metadata: ResponseMetadata,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct AnswerMeta {
+struct ResponseMetadata {
     resource_version: String,
 }
 
@@ -33,18 +33,18 @@ impl Writer {
         Writer { client }
     }
 
-    /// Makes an object. Gives its version.
+    /// Creates an object and returns its resource version.
     pub(crate) async fn create(&self, path: &str, object: &Value) -> kube::Result<String> {
         self.send(Method::POST, path, JSON, object).await
     }
 
-    /// Changes fields. Gives the version that the object has now.
-    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> kube::Result<String> {
+    /// Applies a JSON merge patch and returns the new resource version.
+    pub(crate) async fn merge_patch(&self, path: &str, patch: &Value) -> kube::Result<String> {
         self.send(Method::PATCH, path, MERGE, patch).await
     }
 
-    /// Changes fields, and lists by the keys of their items. Gives the version that the object has now.
-    pub(crate) async fn merge_lists(&self, path: &str, patch: &Value) -> kube::Result<String> {
+    /// Applies a strategic merge patch, which merges lists by key, and returns the new resource version.
+    pub(crate) async fn strategic_merge_patch(&self, path: &str, patch: &Value) -> kube::Result<String> {
         self.send(Method::PATCH, path, STRATEGIC, patch).await
     }
 
@@ -60,12 +60,12 @@ impl Writer {
             .header(header::CONTENT_TYPE, media)
             .body(serde_json::to_vec(body).map_err(kube::Error::SerdeError)?)
             .map_err(kube::Error::HttpError)?;
-        let answer: WriteResponse = kubecontroller::decode::request(&self.client, request).await?;
-        Ok(answer.metadata.resource_version)
+        let response: WriteResponse = kubecontroller::decode::request(&self.client, request).await?;
+        Ok(response.metadata.resource_version)
     }
 }
 
-/// Whether the server answered with a code.
-pub(crate) fn is(error: &kube::Error, code: u16) -> bool {
+/// Whether the server returned an error with this status code.
+pub(crate) fn has_status_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }

@@ -1,15 +1,15 @@
-//! Wall-clock time, passed in so that a test can make it jump.
+//! Wall-clock time behind a trait, so that tests can make it jump.
 
 use std::{fmt, time::SystemTime};
 
-/// Reports the time of day. Only expiry deadlines that outlive the process are written with it;
-/// everything that waits uses the runtime's monotonic clock.
+/// The wall clock. It is used only for expiry deadlines that outlive the process; timers use the runtime's monotonic
+/// clock.
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// The time now.
+    /// The current time.
     fn now(&self) -> SystemTime;
 }
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

@@ -1,4 +1,4 @@
-//! Forgets history that is old enough.
+//! Periodic compaction of old history.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,21 +6,19 @@ use tokio::task::JoinHandle;
 
 use crate::{Clock, CompactionSchedule, Store};
 
-/// How long to wait after a failure.
+/// Delay after a failure.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// Compacts a store periodically, and keeps the history of the last period: what happened within
-/// it can always be watched. Dropping it stops it.
+/// Compacts a store periodically, and keeps the history of the last period for watches. Stops when it is dropped.
 ///
-/// Several processes may run one each on a shared store: the mark in the store decides who compacts what.
+/// Each process on a shared store may run a compactor; the history mark in the store coordinates them.
 #[derive(Debug)]
 pub struct Compactor(JoinHandle<()>);
 
 // --- Compactor ---
 
 impl Compactor {
-    /// Starts to compact every `period` what is older than `period`: at once, if the mark in the store is that
-    /// old already.
+    /// Starts to compact history older than `period` every `period`; at once if the mark in the store is already that old.
     #[expect(
         clippy::disallowed_methods,
         reason = "the handle is kept, and aborts the task on drop"
@@ -41,7 +39,7 @@ async fn run(store: Arc<dyn Store>, mut schedule: CompactionSchedule) {
         let pause = match schedule.run(store.as_ref()).await {
             Ok(pause) => pause,
             Err(error) => {
-                // The next round compacts all that this one left.
+                // The next round compacts the rest.
                 tracing::warn!(%error, "failed to compact the store, will retry in {RETRY:?}");
                 RETRY
             }

@@ -1,4 +1,4 @@
-//! Which store to use, as data: what a program reads from its settings.
+//! The configuration of a store.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::{
     mysql::{MysqlOptions, MysqlStore},
 };
 
-/// A backend and its settings.
+/// A storage backend and its options.
 #[derive(Clone, Debug)]
 pub enum StorageConfig {
-    /// In memory: removed with the process.
+    /// In memory: lost when the process exits.
     Memory,
-    /// In a directory of this machine.
+    /// In a directory on this machine.
     File(FileOptions),
     /// In an etcd cluster.
     Etcd(EtcdOptions),
@@ -23,8 +23,7 @@ pub enum StorageConfig {
     Mysql(MysqlOptions),
 }
 
-/// Opens the store that is configured. Must be called inside a Tokio runtime, where the store does its
-/// background work.
+/// Opens the configured store. Must be called in a Tokio runtime, which runs the background tasks of the store.
 pub async fn open(config: StorageConfig) -> Result<Arc<dyn Store>, OpenError> {
     Ok(match config {
         StorageConfig::Memory => MemoryStore::new(),
@@ -38,7 +37,7 @@ pub async fn open(config: StorageConfig) -> Result<Arc<dyn Store>, OpenError> {
 mod tests {
     use super::*;
 
-    /// The setting that is refused. No server is requested that.
+    /// The invalid setting, which is rejected before a server is contacted.
     async fn refused(config: StorageConfig) -> &'static str {
         match open(config).await {
             Err(OpenError::InvalidSetting { setting, .. }) => setting,

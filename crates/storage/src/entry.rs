@@ -1,4 +1,4 @@
-//! What a store holds under a key.
+//! Entries: a key with its value, revision and expiry.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,31 +6,29 @@ use bytes::Bytes;
 
 use crate::{Key, Revision};
 
-/// A key, its value, and the revision of the commit that put it there.
+/// A key, its value, and the revision of the commit that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name.
+    /// The key.
     pub key: Key,
-    /// Its bytes, exactly as they were written.
+    /// The value, byte for byte as written.
     pub value: Bytes,
-    /// The commit that wrote it last.
+    /// The revision of the last write.
     pub revision: Revision,
-    /// When it deletes itself; `None` for never.
+    /// When the entry expires; `None` for never.
     pub expiry: Option<Expiry>,
 }
 
-/// When an entry deletes itself.
+/// When an entry expires and is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expiry {
-    /// The moment, in milliseconds since 1970 by the clock of the writer.
+    /// The deadline in milliseconds since 1970, by the clock of the writer.
     pub deadline_ms: u64,
-    /// The time it was given. A deadline further away than this was written by a clock that was
-    /// wrong, and counts as this far away.
+    /// The time to live. A deadline that is further away was written with a wrong clock and is capped to this.
     pub ttl: Duration,
 }
 
-/// The longest time to live, in seconds: 136 years. What is longer is as good as for ever, and would
-/// overflow the clocks of some backend.
+/// Maximum time to live in seconds: 136 years. A longer one could overflow the timestamps of a backend.
 const LONGEST_TTL: u64 = u32::MAX as u64;
 
 // --- Expiry ---
@@ -46,14 +44,14 @@ impl Expiry {
         }
     }
 
-    /// How long the entry still lives, by a clock that shows `now`.
+    /// The remaining time to live at `now`.
     pub fn left(&self, now: SystemTime) -> Duration {
         Duration::from_millis(self.deadline_ms.saturating_sub(unix_ms(now))).min(self.ttl)
     }
 }
 
 fn unix_ms(time: SystemTime) -> u64 {
-    // A clock before 1970 is a clock that is not set: treat it as 1970.
+    // A clock before 1970 is not set: treat it as 1970.
     time.duration_since(UNIX_EPOCH).map_or(0, millis)
 }
 

@@ -1,101 +1,101 @@
-//! What can fail, one enum per operation.
+//! Errors, one enum per operation.
 
 use std::{error::Error as StdError, path::PathBuf, sync::Arc};
 
 use crate::{Entry, Key, Revision};
 
-/// A failure of the store itself, whatever was requested of it.
+/// An error of the store itself, in any operation.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The database cannot be reached, or does not answer. Asking again may help.
+    /// The database is unreachable or does not respond. A retry may succeed.
     #[error("the {backend} store is not available: {message}")]
     Unavailable {
-        /// Which backend.
+        /// The backend.
         backend: &'static str,
-        /// What it said.
+        /// The error message.
         message: String,
-        /// The cause, when there is one.
+        /// The cause, if known.
         #[source]
         source: Option<Arc<dyn StdError + Send + Sync>>,
     },
-    /// There is no space for more. Reads continue, and writes do as soon as there is space.
+    /// No space left. Reads still work; writes work again once there is space.
     #[error("no space left for the store in {location}: {message}; free some space and writes will go on")]
     Full {
         /// The directory or the server.
         location: String,
-        /// What is missing.
+        /// Details.
         message: String,
     },
-    /// What was read is not what was written.
+    /// The data is corrupt: it differs from what was written.
     #[error("the store is damaged: {0}; restore it from a snapshot")]
     Corrupt(String),
-    /// An import into this store has begun and has not finished.
+    /// An import into this store was started and did not finish.
     #[error("an import into this store did not finish, so what it holds is incomplete; run the import again")]
     UnfinishedImport,
-    /// The store was closed by its owner.
+    /// The store is closed.
     #[error("the store is closed")]
     Closed,
 }
 
-/// Why a read failed.
+/// An error of a read.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The revision requested for is no longer kept.
+    /// The requested revision was compacted.
     #[error("revision {requested} is compacted, the oldest kept is {oldest}; read the newest state instead")]
     Compacted {
-        /// The revision requested for.
+        /// The requested revision.
         requested: Revision,
-        /// The oldest that can be read.
+        /// The oldest readable revision.
         oldest: Revision,
     },
-    /// The revision requested for has not happened yet.
+    /// The requested revision is in the future.
     #[error("revision {requested} is ahead of the store, which is at {current}")]
     Future {
-        /// The revision requested for.
+        /// The requested revision.
         requested: Revision,
-        /// Where the store stands.
+        /// The current revision of the store.
         current: Revision,
     },
-    /// The store failed.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Why a watch could not begin, or ended.
+/// The error that prevented or ended a watch.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// Events behind the requested revision are no longer kept.
+    /// Events after the requested revision were compacted.
     #[error("events after revision {after} are compacted, the oldest kept follow {oldest}; list again")]
     Compacted {
-        /// What was requested for.
+        /// The requested revision.
         after: Revision,
-        /// The oldest revision a watch can follow.
+        /// The oldest revision after which a watch can start.
         oldest: Revision,
     },
-    /// The revision requested for has not happened yet.
+    /// The requested revision is in the future.
     #[error("revision {after} is ahead of the store, which is at {current}")]
     Future {
-        /// What was requested for.
+        /// The requested revision.
         after: Revision,
-        /// Where the store stands.
+        /// The current revision of the store.
         current: Revision,
     },
-    /// The store failed.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Why a write did not happen, or may not have.
+/// An error of a write.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
-    /// Something else is under the key than was expected; here it is.
+    /// The precondition failed; contains the current entry of the key.
     #[error("the key holds another state than expected: {}", describe(.0.as_ref()))]
     Conflict(Option<Entry>),
-    /// The value is over the limit.
+    /// The value is too large.
     #[error("the value of {key} has {bytes} bytes, more than the store takes")]
     TooLarge {
         /// The key.
@@ -103,25 +103,24 @@ pub enum CommitError {
         /// The size of the value.
         bytes: usize,
     },
-    /// The store stopped answering after the write was sent: it may or may not have happened. Read
-    /// the key to find out.
+    /// No response after the write was sent: it may or may not have been applied. Read the key to find out.
     #[error("it is not known whether the write happened")]
     Uncertain(#[source] StoreError),
-    /// The store failed, and the write did not happen.
+    /// An error of the store; the write was not applied.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Why a store could not be opened.
+/// An error of opening a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another process has it open.
+    /// Another process has the store open.
     #[error("{} is in use by {holder}; stop that process first, or choose another data directory", .directory.display())]
     InUse {
         /// The directory.
         directory: PathBuf,
-        /// Who holds it, as far as is known.
+        /// The process that holds the lock, if known.
         holder: String,
     },
     /// The data was written by a newer program.
@@ -131,19 +130,19 @@ pub enum OpenError {
         env!("CARGO_PKG_VERSION")
     )]
     NewerFormat {
-        /// Where the data is.
+        /// The location of the data.
         location: String,
-        /// Its format.
+        /// The format version of the data.
         found: u32,
-        /// The newest format this program knows.
+        /// The newest supported format version.
         known: u32,
     },
     /// A setting is invalid.
     #[error("{setting}: {reason}")]
     InvalidSetting {
-        /// Which one.
+        /// The name of the setting.
         setting: &'static str,
-        /// What is wrong with it.
+        /// Why it is invalid.
         reason: String,
     },
     /// A file or directory cannot be used.
@@ -155,22 +154,22 @@ pub enum OpenError {
         #[source]
         source: std::io::Error,
     },
-    /// The store failed.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Why an import failed.
+/// An error of an import.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// The target holds entries already.
+    /// The target store is not empty.
     #[error("the target store is not empty; an import would mix two clusters")]
     NotEmpty,
-    /// Another import into the store was begun after this one.
+    /// A later import into the store replaced this one.
     #[error("the import was begun again, and only the newer one can be finished")]
     Superseded,
-    /// The store failed.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -178,7 +177,7 @@ pub enum ImportError {
 // --- StoreError ---
 
 impl StoreError {
-    /// A store that cannot be reached, with the cause.
+    /// The error of an unreachable store, with the cause.
     pub(crate) fn unavailable(
         backend: &'static str,
         message: impl Into<String>,

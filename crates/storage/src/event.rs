@@ -1,4 +1,4 @@
-//! Events, as watchers receive them.
+//! Watch events.
 
 use std::{fmt, sync::Arc};
 
@@ -7,29 +7,29 @@ use bytes::Bytes;
 
 use crate::{Key, Revision, WatchError};
 
-/// One commit, as a watcher sees it.
+/// A commit as a watch event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The commit. No other event of the store has this revision.
+    /// The revision of the commit, unique among the events of the store.
     pub revision: Revision,
-    /// The key it changed.
+    /// The changed key.
     pub key: Key,
-    /// How.
+    /// The kind of change.
     pub change: Change,
 }
 
-/// What happened to a key.
+/// The kind of change of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It was created with this value.
+    /// The key was created with this value.
     Created(Bytes),
-    /// It got this value.
+    /// The value was replaced.
     Updated(Bytes),
-    /// It was deleted or has expired.
+    /// The key was deleted or has expired.
     Deleted,
 }
 
-/// Some events of a watch, and how far they reach.
+/// Events of a watch, and the revision up to which they are complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventBatch {
     /// Events in the order of their revisions. May be empty: then the batch is a bookmark. Shared by
@@ -46,7 +46,7 @@ pub struct WatchStream(Box<dyn WatchSource>);
 /// What a backend provides behind [`WatchStream`].
 #[async_trait]
 pub trait WatchSource: Send {
-    /// Waits for the next batch. Must lose nothing when the future is dropped before it is ready.
+    /// Waits for the next batch. Must be cancel safe.
     async fn next(&mut self) -> Result<EventBatch, WatchError>;
 }
 
@@ -58,8 +58,7 @@ impl WatchStream {
         Self(Box::new(source))
     }
 
-    /// Waits for the next batch. An error is final: the watcher reads the range again and watches from
-    /// there. Dropping the future before it is ready loses nothing.
+    /// Waits for the next batch. An error is final: list the range again and watch from there. Cancel safe.
     pub async fn next(&mut self) -> Result<EventBatch, WatchError> {
         self.0.next().await
     }

@@ -1,4 +1,4 @@
-//! Deletes expired entries, for backends that do not do so themselves.
+//! Deletes expired entries for backends without native expiry.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -10,14 +10,13 @@ use tokio::{sync::Notify, task::JoinHandle, time::Instant};
 
 use crate::{CommitError, Key, Revision, Store, Write};
 
-/// How long to wait before a delete that failed is tried again.
+/// Delay before a failed delete is retried.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// How long to wait for a store that is being opened.
+/// Delay while the store is still being opened.
 const NOT_YET: Duration = Duration::from_millis(1);
 
-/// The entries of a store that will expire, by the monotonic clock: a jump of the wall clock while
-/// the process runs does not matter.
+/// The expiry deadlines of entries, on the monotonic clock, so that a jump of the wall clock has no effect.
 #[derive(Default)]
 pub(crate) struct Deadlines {
     state: Mutex<DeadlineState>,
@@ -29,11 +28,11 @@ pub(crate) struct Deadlines {
 struct DeadlineState {
     /// Each expiring key once, with its newest entry's deadline and revision.
     by_key: HashMap<Key, (Instant, Revision)>,
-    /// The same, by deadline.
+    /// The same keys, ordered by deadline.
     by_time: BTreeSet<(Instant, Key)>,
 }
 
-/// Deletes what expires. Dropping it stops it.
+/// Deletes expired entries. Stops when it is dropped.
 pub(crate) struct ExpirySweeper(JoinHandle<()>);
 
 // --- Deadlines ---
@@ -51,12 +50,12 @@ impl Deadlines {
         }
     }
 
-    /// Records that the key holds nothing that expires.
+    /// Removes the deadline of a key.
     pub(crate) fn clear(&self, key: &Key) {
         self.lock().remove(key);
     }
 
-    /// What is due now, or else when something will be.
+    /// Returns the keys that are due, or the time when the next one is.
     fn due(&self) -> DueDeadline {
         let state = self.lock();
         let Some((at, key)) = state.by_time.first() else {
@@ -69,7 +68,7 @@ impl Deadlines {
         DueDeadline::Now(key.clone(), revision)
     }
 
-    /// Whether this is still the newest that is known of the key.
+    /// Whether `revision` is still the newest known revision of the key.
     fn knows(&self, key: &Key, revision: Revision) -> bool {
         self.lock()
             .by_key
@@ -101,7 +100,7 @@ impl DeadlineState {
 // --- ExpirySweeper ---
 
 impl ExpirySweeper {
-    /// Starts to delete what expires.
+    /// Starts to delete expired entries.
     #[expect(
         clippy::disallowed_methods,
         reason = "the handle is kept, and aborts the task on drop"
@@ -130,9 +129,8 @@ async fn sweep<S: Store>(deadlines: Arc<Deadlines>, store: Weak<S>) {
                 if let Some(store) = store.upgrade() {
                     expire(&deadlines, &*store, key, revision).await;
                 } else {
-                    // Not there yet: a store opens with entries that are due already, and its `Arc` is
-                    // still being made. To stop here would leave them, and all that follow, for ever.
-                    // When the store is dropped, so is the sweeper.
+                    // The store is still being opened: entries may be due before its `Arc` exists. Stopping here would leave
+                    // all expired entries undeleted. A dropped store drops the sweeper too.
                     tokio::time::sleep(NOT_YET).await;
                 }
             }

@@ -1,7 +1,6 @@
-//! How many bytes of history a store of one process keeps, however much is written within the period of its compactor.
+//! Limits the bytes of history that a single-process store keeps, whatever the rate of writes.
 //!
-//! Without it the size of a store, and the time it takes to open one, would follow the rate of writes and not what
-//! is stored.
+//! Without it the size of a store and the time to open it would grow with the rate of writes instead of the live data.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -9,28 +8,28 @@ use tokio::time::Instant;
 
 use crate::Revision;
 
-/// When this much was written since the oldest state that can be read, the older half of it is compacted.
+/// When the readable history exceeds this size, its older half is compacted.
 pub(crate) const HISTORY_BYTES: u64 = 64 << 20;
-/// What is younger is kept all the same: a caller that follows the store must have time to do so.
+/// Younger history is kept whatever its size, so that watchers can keep up.
 const YOUNG: Duration = Duration::from_secs(10);
-/// How exactly it is known where in the history bytes are.
+/// Granularity of the byte counts.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Where in the history how many bytes were written.
+/// Byte counts of the history by revision.
 #[derive(Debug, Default)]
 pub(crate) struct HistoryBudget {
-    /// Parts of the history, oldest first. The last one grows until it has [`STEP_BYTES`].
+    /// Segments of the history, oldest first. The last one grows up to [`STEP_BYTES`].
     parts: VecDeque<HistoryPart>,
-    /// The bytes of all parts.
+    /// The bytes of all segments.
     bytes: u64,
 }
 
-/// The commits up to a revision, from the one of the part before.
+/// The commits up to a revision and after that of the previous segment.
 #[derive(Debug)]
 struct HistoryPart {
     upto: Revision,
     bytes: u64,
-    /// When its last commit was made.
+    /// The time of its last commit.
     written: Instant,
 }
 
@@ -54,8 +53,7 @@ impl HistoryBudget {
         }
     }
 
-    /// The revision to compact up to, when there is more history than there should be. What is returned once counts
-    /// as compacted.
+    /// Returns the revision to compact up to when the history exceeds the budget. The returned history counts as compacted.
     pub(crate) fn take_excess(&mut self, now: Instant) -> Option<Revision> {
         if self.bytes <= HISTORY_BYTES {
             return None;
@@ -70,7 +68,7 @@ impl HistoryBudget {
         excess
     }
 
-    /// Removes what another process has compacted.
+    /// Removes segments that were compacted.
     pub(crate) fn compact(&mut self, upto: Revision) {
         while let Some(part) = self.parts.pop_front_if(|part| part.upto <= upto) {
             self.bytes -= part.bytes;

@@ -1,13 +1,13 @@
-//! Where a store stood at a time: what compactors remember across restarts.
+//! The revision of a store at a time. Compactors keep it in the store across restarts.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::Revision;
 
-/// The revision at which a store stood at some time of day.
+/// The revision of a store at a wall-clock time.
 ///
-/// Each durable store has at most one, beside its entries: no entry and no watch shows it. All processes on a
-/// shared store replace the same one, so a compactor that starts anywhere continues where the last one stopped.
+/// Each durable store has at most one, separate from its entries and not visible in watches. All processes on a shared store
+/// replace the same mark, so a compactor in any process continues where the last one stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryMark {
     /// The newest revision at `time_ms`.
@@ -19,7 +19,7 @@ pub struct HistoryMark {
 // --- HistoryMark ---
 
 impl HistoryMark {
-    /// A store that stands at `revision` now.
+    /// A mark with `revision` and the current time.
     pub fn new(revision: Revision, now: SystemTime) -> Self {
         let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {

@@ -1,11 +1,11 @@
-//! Names of entries, and of the subtrees that are listed and watched.
+//! Keys of entries, and prefixes that are listed and watched.
 
 use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
 
-/// The longest key, in bytes: what a MySQL index of one column takes, with space to spare.
+/// Maximum length of a key in bytes. It fits into a MySQL index of one column.
 pub(crate) const MAX_KEY_BYTES: usize = 768;
 
-/// The name of an entry: a path such as `/registry/pods/default/web-0`.
+/// The key of an entry: a path such as `/registry/pods/default/web-0`.
 ///
 /// One to 768 bytes of UTF-8 without control characters, not ending in `/` (that would be a
 /// [`Prefix`]). Ordered by bytes. Cloning copies a pointer.
@@ -14,11 +14,11 @@ pub struct Key(Arc<str>);
 
 /// A subtree of keys: empty (all of them), or a path that ends in `/`.
 ///
-/// The slash is what keeps a list of `/pods/` from reaching into `/podtemplates/`.
+/// The slash prevents a list of pods from including `/podtemplates/`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix(Arc<str>);
 
-/// Why a text is not a key or not a prefix.
+/// An invalid key or prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a valid {what}: {reason}")]
 pub struct InvalidKey {
@@ -30,7 +30,7 @@ pub struct InvalidKey {
 // --- Key ---
 
 impl Key {
-    /// Checks the text and makes it a key.
+    /// Validates a key.
     pub fn try_new(text: impl AsRef<str>) -> Result<Self, InvalidKey> {
         let text = text.as_ref();
         let refuse = |reason| Err(InvalidKey::new(text, "key", reason));
@@ -46,7 +46,7 @@ impl Key {
         Ok(Self(text.into()))
     }
 
-    /// The prefixes this key lies under, the empty one first.
+    /// The prefixes of this key, the empty one first.
     pub(crate) fn prefixes(&self) -> impl Iterator<Item = &str> {
         let deeper = self.0.match_indices('/').map(|(slash, _)| &self.0[..=slash]);
         std::iter::once("").chain(deeper)
@@ -86,7 +86,7 @@ impl Prefix {
         Self("".into())
     }
 
-    /// Checks the text and makes it a prefix.
+    /// Validates a prefix.
     pub fn try_new(text: impl AsRef<str>) -> Result<Self, InvalidKey> {
         let text = text.as_ref();
         let refuse = |reason| Err(InvalidKey::new(text, "prefix", reason));
@@ -99,7 +99,7 @@ impl Prefix {
         Ok(Self(text.into()))
     }
 
-    /// Whether the key lies under this prefix.
+    /// Whether the key has this prefix.
     pub fn contains(&self, key: &str) -> bool {
         key.starts_with(&*self.0)
     }
@@ -134,13 +134,13 @@ impl fmt::Debug for Prefix {
 
 impl InvalidKey {
     fn new(text: &str, what: &'static str, reason: &'static str) -> Self {
-        // A hostile text may be megabytes: the message needs only its beginning.
+        // Hostile input may be megabytes long, so the message contains only its beginning.
         let text = text.chars().take(100).collect();
         Self { text, what, reason }
     }
 }
 
-/// What is wrong with a text, whatever it is to become.
+/// The error that keys and prefixes have in common.
 fn flaw(text: &str) -> Option<&'static str> {
     if text.len() > MAX_KEY_BYTES {
         return Some("it is longer than 768 bytes");

@@ -1,9 +1,9 @@
 //! Revisioned key-value stores behind one trait.
 //!
-//! Promises, kept by every backend, also under `kill -9` and with two processes on one shared store:
-//! an acknowledged write survives; revisions only grow and are never used twice; of several writes
-//! that expect the same state one wins; a range is a snapshot; a watch is ordered, has no gap and no
-//! duplicate, and reports [`WatchError::Compacted`] rather than skip.
+//! Guarantees of every backend, also under `kill -9` and with two processes on one shared store:
+//! an acknowledged write survives; revisions increase and are never reused; of several writes with the same precondition
+//! one succeeds; a list is a snapshot; a watch is ordered, without gaps and duplicates, and fails with
+//! [`WatchError::Compacted`] rather than skipping events.
 //!
 //! The crate knows nothing of Kubernetes, HTTP or JSON: keys are paths, values are bytes.
 

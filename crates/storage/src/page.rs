@@ -1,16 +1,16 @@
-//! Reading a subtree, a page at a time, all pages at one revision.
+//! Paginated lists: all pages show the same revision.
 
 use crate::{Entry, Key, Revision};
 
-/// Which part of a range to read.
+/// Options of a list: revision, continuation and limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// The revision to read at; `None` for the newest. Later pages name the revision of the first,
     /// and so see the same snapshot.
     pub at: Option<Revision>,
-    /// Begin behind this key.
+    /// Start after this key.
     pub after: Option<Key>,
-    /// At most this many entries; zero for no limit.
+    /// Maximum number of entries; zero for no limit.
     pub limit: usize,
 }
 
@@ -19,21 +19,21 @@ pub struct Page {
 pub struct Range {
     /// The entries.
     pub entries: Vec<Entry>,
-    /// The revision at which this is the state of the store. A watch after it misses nothing.
+    /// The revision of the snapshot. A watch after it misses no event.
     pub revision: Revision,
-    /// Whether entries follow.
+    /// Whether there are more entries.
     pub more: bool,
 }
 
 // --- Page ---
 
 impl Page {
-    /// Everything, as it is now.
+    /// All entries of the newest revision.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// The first entries, as they are now.
+    /// The first entries of the newest revision.
     pub fn first(limit: usize) -> Self {
         Self {
             limit,

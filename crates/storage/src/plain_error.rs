@@ -1,16 +1,16 @@
-//! Errors of libraries as text that an operator can act on.
+//! Error messages for operators from errors of libraries.
 //!
-//! Promise: no text of a driver reaches a user; it is logged at debug level. What is said is what the operating system
-//! or the server said.
+//! Messages of drivers are logged at debug level only. The returned message is that of the operating system or the
+//! server.
 
 use std::{error::Error, io};
 
-/// What failed, from the innermost cause that is known.
+/// The message of the innermost known cause.
 pub(crate) fn describe(error: &(dyn Error + 'static)) -> String {
     let mut at = Some(error);
     while let Some(cause) = at {
         if let Some(error) = cause.downcast_ref::<io::Error>() {
-            // An error that only wraps another one reports less than that one.
+            // A wrapping error is less specific than its cause.
             match error.get_ref().map(|inner| inner as &(dyn Error + 'static)) {
                 Some(inner) if inner.is::<io::Error>() || inner.is::<rustls::Error>() => {
                     return describe(inner);

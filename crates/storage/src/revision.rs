@@ -1,20 +1,20 @@
-//! The store's one clock.
+//! Revisions: the logical clock of a store.
 
 use std::fmt;
 
-/// A point in the history of a store: the number of its newest commit.
+/// The number of a commit, and the state of the store after it.
 ///
-/// One sequence per store, shared by all keys. An empty store stands at [`Revision::FIRST`], and the
-/// first commit gets the next one, so that zero is free to mean "before everything".
+/// All keys of a store share one sequence. An empty store is at [`Revision::FIRST`], and the first commit gets the next
+/// revision, so zero precedes all states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(u64);
 
 // --- Revision ---
 
 impl Revision {
-    /// Before everything: no commit has it, and no store keeps a state from then.
+    /// Precedes all commits and all states.
     pub const ZERO: Self = Self(0);
-    /// Where an empty store stands.
+    /// The revision of an empty store.
     pub const FIRST: Self = Self(1);
 
     /// The revision with this number.
@@ -27,7 +27,7 @@ impl Revision {
         self.0
     }
 
-    /// The revision that follows.
+    /// The next revision.
     ///
     /// At a million commits a second the sequence lasts half a million years.
     #[must_use]

@@ -1,4 +1,4 @@
-//! The door of this crate.
+//! The trait that all backends implement.
 
 use async_trait::async_trait;
 
@@ -9,43 +9,40 @@ use crate::{
 
 /// A revisioned key-value store.
 ///
-/// Reads see every write that was acknowledged before they were requested, by whichever process.
+/// Reads are linearizable: they see every write of any process that was acknowledged before the read started.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// The entry under a key.
+    /// Returns the entry of a key.
     async fn get(&self, key: &Key) -> Result<Option<Entry>, ReadError>;
 
-    /// A page of the entries under a prefix, as they were at one revision.
+    /// Lists a page of the entries with a prefix, at one revision.
     async fn range(&self, prefix: &Prefix, page: Page) -> Result<Range, ReadError>;
 
-    /// Applies a write if what it expects is there, and answers with its revision once it is durable.
+    /// Applies a write if its precondition holds, and returns its revision once it is durable.
     async fn commit(&self, write: Write) -> Result<Revision, CommitError>;
 
-    /// The commits under a prefix with revisions above `after`: first those that happened already,
-    /// then each new one.
+    /// Watches the commits with a prefix after revision `after`: first the past ones, then new ones.
     async fn watch(&self, prefix: &Prefix, after: Revision) -> Result<WatchStream, WatchError>;
 
-    /// Whether the value under a key should be written again although it does not change: it is stored in another way than new
-    /// values are, for instance encrypted with an older key.
+    /// Whether an unchanged value should be written again because it is stored in an outdated way, for example encrypted with
+    /// an old key.
     async fn is_stale(&self, _key: &Key) -> Result<bool, ReadError> {
         Ok(false)
     }
 
-    /// Forgets history: states before revision `upto` can no longer be read, and no watch can begin
-    /// after a revision lower than it. Live entries stay. A revision in the future counts as the
-    /// newest, one that is compacted already changes nothing.
+    /// Compacts the history: states before revision `upto` can no longer be read, and no watch can start after a lower revision.
+    /// Live entries are kept. A future revision counts as the newest; an already compacted one has no effect.
     async fn compact(&self, upto: Revision) -> Result<(), StoreError>;
 
-    /// The mark that the compactors of all processes on this store share; `None` before the first one.
+    /// Returns the history mark that the compactors of all processes on this store share; `None` before the first.
     ///
-    /// The default is that of a store which keeps none: a compactor then knows only what it has seen itself. A store
-    /// that wraps another passes both methods on.
+    /// The default is for stores without persistent marks: a compactor then keeps its mark in memory. A wrapping store must forward
+    /// both methods.
     async fn history_mark(&self) -> Result<Option<HistoryMark>, StoreError> {
         Ok(None)
     }
 
-    /// Replaces the mark if it still is `expected`, and returns whether it did. Changes no entry, and no watch
-    /// shows it.
+    /// Compare-and-swap of the history mark; returns whether it was replaced. Not visible in entries or watches.
     async fn replace_history_mark(
         &self,
         _expected: Option<HistoryMark>,
@@ -54,49 +51,45 @@ pub trait Store: Send + Sync + 'static {
         Ok(true)
     }
 
-    /// The newest revision, asked of the store itself: what a fresh read must wait for.
+    /// Returns the newest revision from the store itself, for which a consistent read from a cache must wait.
     ///
-    /// Every watch of this handle that is open now will reach it, by an event or by an empty batch,
-    /// also when no process writes.
+    /// Every open watch of this handle will reach it by an event or an empty batch, even if no process writes.
     async fn current_revision(&self) -> Result<Revision, StoreError>;
 
-    /// Whether the store can serve reads and take writes now.
+    /// Checks whether the store can serve reads and writes.
     async fn health(&self) -> Result<StoreHealth, StoreError>;
 
-    /// Begins to fill an empty store with the entries of another, whose newest revision is `source`.
+    /// Starts an import into an empty store from another one whose newest revision is `source`.
     ///
-    /// Until [`Import::finish`], the store refuses everything else with
-    /// [`StoreError::UnfinishedImport`], also after a crash; beginning again clears what is there.
+    /// Until [`Import::finish`], the store rejects all other operations with [`StoreError::UnfinishedImport`], also after a
+    /// crash. A new import discards the entries of an unfinished one.
     async fn begin_import(&self, source: Revision) -> Result<Box<dyn Import>, ImportError>;
 
-    /// Gives up all entries, so that the store can be filled with others: from here on it refuses everything but an import
-    /// with [`StoreError::UnfinishedImport`] until one has finished, also after a crash. Revisions continue above all that
-    /// the store has returned. No other process may be using it.
+    /// Deletes all entries to prepare an import. Until an import has finished, the store rejects all other operations with
+    /// [`StoreError::UnfinishedImport`], also after a crash. Revisions are never reused. No other process may use the store.
     async fn discard(&self) -> Result<(), ImportError>;
 
-    /// Stops background work and ends all watches with [`StoreError::Closed`]. Writes that were
-    /// acknowledged are safe with or without it.
+    /// Stops background tasks and ends all watches with [`StoreError::Closed`]. Acknowledged writes are durable without it.
     async fn close(&self);
 }
 
-/// An import under way.
+/// An unfinished import.
 #[async_trait]
 pub trait Import: Send {
-    /// Adds entries: with the revisions they have, where the backend can keep those, else with new
-    /// ones above the source's newest. What fails after the answer is reported by the next call.
+    /// Adds entries. They keep their revisions if the backend supports that, else they get new ones above the source's newest.
+    /// A late error is returned by the next call.
     async fn put(&mut self, entries: Vec<Entry>) -> Result<(), ImportError>;
 
-    /// Opens the store for use and answers with where it stands: at or above the source's newest
-    /// revision, and above all that this store has returned while it had no entries, with no
-    /// history. Fails when the import was begun again meanwhile.
+    /// Opens the store for use and returns its revision, which is not below the source's newest revision and above all revisions
+    /// that this store returned while it was empty. It has no history. Fails if another import was started meanwhile.
     async fn finish(self: Box<Self>) -> Result<Revision, ImportError>;
 }
 
-/// The answer of a store that is well.
+/// The health report of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreHealth {
-    /// The backend's name.
+    /// The name of the backend.
     pub backend: &'static str,
-    /// Where the store stands.
+    /// The current revision.
     pub revision: Revision,
 }

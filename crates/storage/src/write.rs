@@ -1,4 +1,4 @@
-//! A change of one key, with what the writer expects to be there.
+//! Conditional writes of one key.
 
 use std::time::Duration;
 
@@ -6,41 +6,39 @@ use bytes::Bytes;
 
 use crate::{CommitError, Key, Revision};
 
-/// The largest value a store takes: 1.5 MiB.
+/// Maximum size of a value: 1.5 MiB.
 pub const MAX_VALUE_BYTES: usize = 1_572_864;
 
 /// A compare-and-put or compare-and-delete of one key.
 ///
-/// One key per write is enough for Kubernetes, and makes every revision one event: nothing a watcher
-/// could see half of.
+/// One key per write is sufficient for Kubernetes, and every revision is exactly one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// The key to change.
     pub key: Key,
-    /// What must be there for the write to happen.
+    /// The precondition.
     pub precondition: Precondition,
-    /// What to do.
+    /// The change.
     pub operation: Operation,
 }
 
-/// What a writer expects to be under the key.
+/// The precondition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// Nothing.
+    /// The key does not exist.
     Absent,
-    /// An entry written by this commit.
+    /// The entry has this revision.
     At(Revision),
 }
 
-/// What a write does.
+/// The change of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Stores the value.
     Put {
         /// The bytes to store.
         value: Bytes,
-        /// How long the entry lives; `None` for ever. Rounded up to whole seconds. A later put
-        /// without it makes the entry permanent.
+        /// Time to live, rounded up to whole seconds; `None` for no expiry. A later put without it makes the entry permanent.
         ttl: Option<Duration>,
     },
     /// Removes the entry.
@@ -83,7 +81,7 @@ impl Write {
         }
     }
 
-    /// The same write, of an entry that deletes itself after `ttl`. Has no effect on a delete.
+    /// Sets the time to live of the entry. No effect on a delete.
     #[must_use]
     pub fn expiring(mut self, time: Duration) -> Self {
         if let Operation::Put { ttl, .. } = &mut self.operation {
@@ -92,14 +90,14 @@ impl Write {
         self
     }
 
-    /// Refuses what no backend may be asked to do.
+    /// Rejects writes that no backend accepts.
     pub(crate) fn check(&self) -> Result<(), CommitError> {
         match &self.operation {
             Operation::Put { value, .. } if value.len() > MAX_VALUE_BYTES => Err(CommitError::TooLarge {
                 key: self.key.clone(),
                 bytes: value.len(),
             }),
-            // A delete of nothing can only be an error: it would change nothing and still be reported "done".
+            // A delete that requires a missing key would succeed without a change: it is a bug of the caller.
             Operation::Delete if self.precondition == Precondition::Absent => {
                 Err(CommitError::Conflict(None))
             }

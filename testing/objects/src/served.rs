@@ -35,7 +35,7 @@ pub fn stored(kind: &Kind, object: &Value) -> (String, Vec<u8>) {
     (key, encode_stored(object))
 }
 
-/// Stores the objects of [`null_objects`] of all kinds. Gives their number.
+/// Stores the objects of [`null_objects`] of all kinds. Returns their number.
 pub fn put_null_objects(api: &FakeApi) -> usize {
     let mut count = 0;
     for kind in served_kinds() {

@@ -10,7 +10,7 @@ use crate::{
     supervisor::{ServiceDirectory, Supervisor},
 };
 
-/// A program that runs in a directory of its own. Dropping it ends it and removes the directory.
+/// A program with its own directory. Dropping it stops the program and removes the directory.
 pub struct Daemon {
     supervisor: Supervisor,
     directory: PathBuf,

@@ -14,7 +14,7 @@ pub enum ServiceError {
     Missing {
         /// The program that was looked for.
         program: &'static str,
-        /// The Debian package that holds it.
+        /// The Debian package of the program.
         package: &'static str,
         /// The environment variable that offers a running service instead.
         variable: &'static str,
@@ -40,9 +40,9 @@ pub enum ServiceError {
     /// A program that prepares something failed.
     #[error("{command} failed: {errors}")]
     Failed {
-        /// What was run.
+        /// The command.
         command: String,
-        /// What it said.
+        /// The output.
         errors: String,
     },
     /// No free port was found.
@@ -51,7 +51,7 @@ pub enum ServiceError {
     /// The directory or the supervising shell could not be used.
     #[error("cannot {doing}: {source}")]
     Io {
-        /// What was tried.
+        /// The failed operation.
         doing: &'static str,
         /// Why it failed.
         #[source]

@@ -35,7 +35,7 @@ pub struct EtcdOptions {
     pub parent: Option<PathBuf>,
 }
 
-/// An etcd member of its own, on free ports, under a directory of its own. Dropping it ends it.
+/// A private etcd member on free ports with its own directory. Dropping it stops it.
 pub struct Etcd {
     supervisor: Supervisor,
     ports: Ports,
@@ -83,7 +83,7 @@ impl Etcd {
         self.supervisor.restart(|log| self.is_ready(log))
     }
 
-    /// Freezes the process (SIGSTOP): connections stay open and nothing answers.
+    /// Pauses the process with SIGSTOP: connections stay open without responses.
     pub fn pause(&self) -> Result<(), ServiceError> {
         self.supervisor.pause()
     }

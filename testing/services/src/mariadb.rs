@@ -64,11 +64,11 @@ pub struct MariaDbOptions {
     pub parent: Option<PathBuf>,
 }
 
-/// A MariaDB server of its own, on a free port, under a directory of its own. Dropping it ends it.
+/// A private MariaDB server on a free port with its own directory. Dropping it stops it.
 pub struct MariaDb {
     supervisor: Supervisor,
     port: u16,
-    /// Random: who may log in with it talks to this server, not to another that took the port.
+    /// Random, so that a successful login proves that this server, and no other process, listens on the port.
     password: String,
     client: PathBuf,
 }
@@ -108,7 +108,7 @@ impl MariaDb {
         self.supervisor.restart(|_| self.is_ready())
     }
 
-    /// Freezes the process (SIGSTOP): connections stay open and nothing answers.
+    /// Pauses the process with SIGSTOP: connections stay open without responses.
     pub fn pause(&self) -> Result<(), ServiceError> {
         self.supervisor.pause()
     }
@@ -141,7 +141,7 @@ impl MariaDb {
     }
 
     fn is_ready(&self) -> bool {
-        // The greeting is asked for first: it costs no process, and most answers are "not yet".
+        // Check the greeting first: it needs no process, and usually the server is not ready yet.
         greets(self.port) && self.logs_in()
     }
 
@@ -211,7 +211,7 @@ fn command(
     Ok(command)
 }
 
-/// Run by the server at every start, before it takes connections.
+/// Executed by the server at every start, before it accepts connections.
 fn init_sql(password: &str) -> String {
     ["%", "localhost"]
         .map(|host| {

@@ -10,7 +10,7 @@ pub(crate) const SIGNAL: Duration = Duration::from_secs(10);
 
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Asks `look` until it answers, at most for `limit`; `None` when the time is over.
+/// Calls `look` until it returns a value, at most for `limit`; `None` after a timeout.
 #[expect(
     clippy::disallowed_methods,
     reason = "another process becomes ready in real time and sends no event"

@@ -8,7 +8,7 @@ use crate::ServiceError;
 pub struct Program {
     /// Its name, as one would type it.
     pub name: &'static str,
-    /// The Debian package that holds it.
+    /// The Debian package of the program.
     pub package: &'static str,
     /// The environment variable that offers a running service instead.
     pub variable: &'static str,

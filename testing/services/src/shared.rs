@@ -14,10 +14,10 @@ use crate::{
 /// The endpoint of an etcd to test against: `K3_TEST_ETCD` (as `http://127.0.0.1:2379`) if set, else one
 /// that is started for this process and ends with it.
 ///
-/// Others use it at the same time: a test keeps to a prefix of its own, and neither kills nor pauses it.
+/// Tests share it concurrently: each test uses its own key prefix and neither kills nor pauses the service.
 ///
 /// # Panics
-/// When it cannot be started: the test that asked fails with the reason.
+/// If it cannot be started; the calling test fails with the reason.
 pub fn etcd() -> &'static str {
     static SHARED: OnceLock<(String, Option<Etcd>)> = OnceLock::new();
     let (endpoint, _) = SHARED.get_or_init(|| {
@@ -36,10 +36,10 @@ pub fn etcd() -> &'static str {
 /// `mysql://user:password@host:port`) if set, else one that is started for this process and ends with it.
 /// The user may do everything.
 ///
-/// Others use it at the same time: a test makes a database of its own, and neither kills nor pauses it.
+/// Tests share it concurrently: each test creates its own database and neither kills nor pauses the service.
 ///
 /// # Panics
-/// When it cannot be started: the test that asked fails with the reason.
+/// If it cannot be started; the calling test fails with the reason.
 pub fn mysql() -> &'static str {
     static SHARED: OnceLock<(String, Option<MariaDb>)> = OnceLock::new();
     let (url, _) = SHARED.get_or_init(|| {
@@ -57,10 +57,10 @@ pub fn mysql() -> &'static str {
 /// The socket of a Docker with the images of tests: `K3_TEST_DOCKER` (a path) if set, else one that is started for this process
 /// and ends with it.
 ///
-/// Others use it at the same time: a test has names of its own, and neither kills nor pauses it.
+/// Tests share it concurrently: each test uses unique names and neither kills nor pauses the service.
 ///
 /// # Panics
-/// When it cannot be started: the test that asked fails with the reason.
+/// If it cannot be started; the calling test fails with the reason.
 pub fn docker() -> &'static Path {
     static SHARED: OnceLock<(PathBuf, Option<Docker>)> = OnceLock::new();
     runtime(

@@ -26,7 +26,7 @@ const SCRIPT: &str = include_str!("supervise.sh");
 /// How many lines of a failed service's log an error shows.
 const LOG_LINES: usize = 40;
 
-/// A directory that belongs to one service. Removed by the supervisor that takes it, or on drop before that.
+/// The directory of a service. The supervisor removes it; before one is started, dropping it does.
 pub(crate) struct ServiceDirectory {
     path: PathBuf,
     owned: bool,
@@ -49,7 +49,7 @@ struct Orders {
     pid: Option<u32>,
 }
 
-// --- Directory ---
+// --- ServiceDirectory ---
 
 impl ServiceDirectory {
     /// Makes a new directory under `parent`, or under the system's temporary directory.
@@ -153,7 +153,7 @@ impl Supervisor {
         self.order("kill").map(drop)
     }
 
-    /// Freezes the service (SIGSTOP): it keeps its connections and answers nothing.
+    /// Pauses the service with SIGSTOP: connections stay open without responses.
     pub(crate) fn pause(&self) -> Result<(), ServiceError> {
         let pid = self.order("pause")?;
         wait_for(patience::SIGNAL, || (state_of(pid?) == Some('T')).then_some(()));
@@ -170,7 +170,7 @@ impl Supervisor {
         self.orders().pid
     }
 
-    /// What the service wrote since its last start.
+    /// The output of the service since its last start.
     fn log(&self) -> String {
         let bytes = fs::read(self.directory.join("log")).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -187,7 +187,7 @@ impl Supervisor {
         self.pid().and_then(state_of).is_some_and(|state| state != 'Z')
     }
 
-    /// Gives an order, and waits until it is carried out.
+    /// Sends a command and waits until it is executed.
     fn order(&self, order: &str) -> Result<Option<u32>, ServiceError> {
         let mut orders = self.orders();
         let to = orders.to.as_mut().expect("the line is open until drop");

@@ -1,4 +1,4 @@
-//! Who else can read or replace the keys in a configuration file.
+//! Checks which other users can read or replace the keys in a configuration file.
 
 use std::{os::unix::fs::MetadataExt as _, path::Path};
 

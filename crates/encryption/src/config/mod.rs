@@ -33,7 +33,7 @@ pub(crate) enum ProviderConfiguration {
     Kms(KmsConfiguration),
 }
 
-/// A key, and the name that stands in the values which it encrypts.
+/// A key and its name, which is stored with encrypted values.
 pub(crate) struct NamedKey {
     pub(crate) name: String,
     pub(crate) secret: Zeroizing<Vec<u8>>,

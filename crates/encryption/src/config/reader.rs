@@ -19,7 +19,7 @@ const KIND: &str = "EncryptionConfiguration";
 const AES_KEYS: &[usize] = &[16, 24, 32];
 const SECRETBOX_KEYS: &[usize] = &[32];
 
-/// What is wrong so far.
+/// The errors found so far.
 pub(super) struct ConfigErrors(Vec<String>);
 
 // --- ConfigErrors ---

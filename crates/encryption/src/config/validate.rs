@@ -1,4 +1,4 @@
-//! What is valid, in upstream's words.
+//! Validation with upstream's error messages.
 
 use std::{collections::HashSet, path::PathBuf, time::Duration};
 

@@ -26,7 +26,7 @@ pub(super) struct KmsClient {
 /// Why a call failed.
 #[derive(Debug)]
 pub(super) enum CallError {
-    /// The plugin does not answer. It may later.
+    /// The plugin does not respond; a retry may succeed.
     Unavailable(String),
     /// The plugin answered with an error.
     Refused(String),
@@ -54,7 +54,7 @@ struct EncryptRequest {
     uid: String,
 }
 
-/// What a plugin made of a DEK.
+/// A DEK as encrypted by a plugin.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(super) struct EncryptResponse {
     #[prost(bytes = "vec", tag = "1")]

@@ -5,14 +5,14 @@ use zeroize::Zeroizing;
 
 use crate::provider::{CipherError, EncryptError, Gcm, random, random_secret};
 
-/// The bytes of a seed, of what a key is derived with, and of the key.
+/// Length in bytes of a seed, of the key derivation info, and of a key.
 const LENGTH: usize = 32;
 
 /// A data encryption key.
 pub(super) enum Dek {
-    /// A key that encrypts all values. It is read but never made.
+    /// A key that encrypts all values. Supported for reading only.
     Key(Gcm),
-    /// A seed, of which each value gets a key of its own.
+    /// A seed from which a key per value is derived.
     Seed(Zeroizing<Vec<u8>>),
 }
 
@@ -39,7 +39,7 @@ impl Dek {
         Gcm::try_new(key).map(Self::Key)
     }
 
-    /// What the key was derived with, then what AES-GCM makes.
+    /// The key derivation info, followed by the AES-GCM ciphertext.
     pub(super) fn encrypt(&self, value: &[u8], additional: &[u8]) -> Result<Vec<u8>, EncryptError> {
         match self {
             Self::Key(key) => key.encrypt(value, additional),

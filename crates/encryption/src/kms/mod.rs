@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! client      the calls of the plugin over its socket
-//! object      what is stored: the encrypted value, and the DEK as the plugin has encrypted it
+//! object      the stored message: the encrypted value and the encrypted DEK
 //! dek         a DEK: a key, or a seed of which a key is derived for each value
 //! provider    the current DEK, when it is replaced, and DEKs of the past
 //! ```

@@ -1,4 +1,4 @@
-//! What is stored of a value, as protobuf, and which of it is valid.
+//! The stored protobuf message of an encrypted value, and its validation.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub(super) struct DekSource {
 // --- EncryptedObject ---
 
 impl EncryptedObject {
-    /// Reads and validates what is stored.
+    /// Decodes and validates a stored value.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
         let object =
             Self::decode(bytes).map_err(|_| "the stored data is not an encrypted object".to_owned())?;

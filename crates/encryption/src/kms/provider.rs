@@ -20,7 +20,7 @@ use crate::{
 };
 
 const PREFIX: &str = "k8s:enc:kms:v2:";
-/// How often a plugin that is well is asked for its status.
+/// Interval of status requests to a healthy plugin.
 const HEALTHY_INTERVAL: Duration = Duration::from_mins(1);
 /// How often one that is not.
 const UNHEALTHY_INTERVAL: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ pub(crate) struct KmsProvider {
     socket: PathBuf,
     client: KmsClient,
     current: RwLock<Option<CurrentDek>>,
-    /// DEKs by what the plugin was asked to decrypt.
+    /// Decrypted DEKs by their encrypted form.
     known: Mutex<HashMap<DekSource, Arc<Dek>>>,
     /// Ends with this.
     probe: Mutex<Option<JoinHandle<()>>>,
@@ -53,7 +53,7 @@ struct CurrentDek {
 // --- KmsProvider ---
 
 impl KmsProvider {
-    /// Asks the plugin for its status, and keeps asking. A plugin that does not answer is no error: it may later.
+    /// Starts periodic status requests. An unavailable plugin is not an error, because it may become available later.
     // upstream: staging/src/k8s.io/apiserver/pkg/server/options/encryptionconfig/config.go primeAndProbeKMSv2
     pub(crate) async fn start(configuration: &KmsConfiguration) -> Arc<Self> {
         let provider = Arc::new(Self {
@@ -88,7 +88,7 @@ impl KmsProvider {
         }
     }
 
-    /// Asks for the status, and makes a new DEK if the plugin has another key than before.
+    /// Requests the status, and creates a new DEK if the key ID of the plugin has changed.
     // upstream: staging/src/k8s.io/apiserver/pkg/server/options/encryptionconfig/config.go rotateDEKOnKeyIDChange
     async fn probe_once(&self) -> Result<(), String> {
         let expires = Instant::now() + DEK_LIFETIME;

@@ -25,7 +25,7 @@ impl Gcm {
         Self::try_new(key).expect("a valid configuration has keys of 16, 24 or 32 bytes")
     }
 
-    /// A key that came from elsewhere; `None` if it has another length.
+    /// Uses an existing key; `None` if its length is invalid.
     pub(crate) fn try_new(key: &[u8]) -> Option<Self> {
         Some(match key.len() {
             16 => Self::Aes128(Box::new(AesGcm::new_from_slice(key).ok()?)),

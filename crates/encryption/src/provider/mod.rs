@@ -30,7 +30,7 @@ pub(crate) enum Provider {
     Kms(Arc<KmsProvider>),
 }
 
-/// A provider with keys of its own, the one that encrypts first.
+/// A provider with local keys; the first key encrypts.
 pub(crate) struct LocalProvider {
     prefix: &'static str,
     keys: Vec<(String, Cipher)>,
@@ -53,9 +53,9 @@ pub(crate) enum Decrypted {
     },
     /// It is not of this provider.
     Foreign,
-    /// It cannot be decrypted with what is configured.
+    /// No configured key decrypts the value.
     Failed(String),
-    /// A plugin that is needed for it does not answer now.
+    /// The required KMS plugin does not respond.
     Unavailable(String),
 }
 

@@ -1,4 +1,4 @@
-//! Registers nodes, and keeps them described.
+//! Registers nodes and reports their status.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -15,70 +15,78 @@ use kubecontroller::{
 use serde_json::json;
 
 use super::{Availability, Node, SimulatedNodes, name, slot::NodeSlots, until};
-use crate::writer::{Writer, is};
+use crate::writer::{Writer, has_status_code};
 
-/// How often a node without changes reports its status.
+/// Interval of status reports without changes, as the kubelet's `nodeStatusReportFrequency`.
 const HEARTBEAT: Duration = Duration::from_mins(5);
 const NODES: &str = "/api/v1/nodes";
 
-/// Registers nodes, and keeps them described.
+/// Registers nodes and reports their status.
 ///
 /// A deleted node stays deleted until the simulator is restarted, as with a kubelet that does not register again.
 pub(crate) struct NodeController {
-    pub(crate) fleet: SimulatedNodes,
+    pub(crate) simulated_nodes: SimulatedNodes,
     pub(crate) writer: Writer,
     pub(crate) clock: Clock,
     pub(crate) nodes: Informer<Node>,
-    /// Which were seen.
-    seen: Vec<AtomicBool>,
+    /// Whether each node was registered or found in the API. A missing node that was observed before was deleted.
+    observed: Vec<AtomicBool>,
 }
 
 impl NodeController {
-    pub(crate) fn new(fleet: SimulatedNodes, writer: Writer, clock: Clock, nodes: Informer<Node>) -> Self {
+    pub(crate) fn new(
+        simulated_nodes: SimulatedNodes,
+        writer: Writer,
+        clock: Clock,
+        nodes: Informer<Node>,
+    ) -> Self {
         NodeController {
-            seen: (0..fleet.count).map(|_| AtomicBool::new(false)).collect(),
-            fleet,
+            observed: (0..simulated_nodes.count)
+                .map(|_| AtomicBool::new(false))
+                .collect(),
+            simulated_nodes,
             writer,
             clock,
             nodes,
         }
     }
 
-    fn seen(&self, number: u32) -> Option<&AtomicBool> {
-        self.seen.get(usize::try_from(number).ok()?)
+    fn observed(&self, number: u32) -> Option<&AtomicBool> {
+        self.observed.get(usize::try_from(number).ok()?)
     }
 
-    fn has_seen(&self, number: u32) -> bool {
-        self.seen(number).is_some_and(|seen| seen.load(Ordering::Relaxed))
+    fn is_observed(&self, number: u32) -> bool {
+        self.observed(number)
+            .is_some_and(|observed| observed.load(Ordering::Relaxed))
     }
 
-    fn see(&self, number: u32) {
-        if let Some(seen) = self.seen(number) {
-            seen.store(true, Ordering::Relaxed);
+    fn mark_observed(&self, number: u32) {
+        if let Some(observed) = self.observed(number) {
+            observed.store(true, Ordering::Relaxed);
         }
     }
 
     fn slots(&self) -> NodeSlots {
         NodeSlots {
             period: HEARTBEAT,
-            count: self.fleet.count,
+            count: self.simulated_nodes.count,
         }
     }
 
     async fn register(&self, number: u32, request: &Request) -> Result<Outcome, Error> {
-        let node = self.fleet.made(number, self.clock.now());
+        let node = self.simulated_nodes.initial_node(number, self.clock.now());
         match self.writer.create(NODES, &node).await {
             Ok(version) => request.record_write(&self.nodes, &version),
-            // Another writer was faster; its event will arrive.
-            Err(error) if is(&error, 409) => {}
+            // Another simulator registered the node; its event will arrive.
+            Err(error) if has_status_code(&error, 409) => {}
             Err(error) => return Err(error.into()),
         }
-        self.see(number);
+        self.mark_observed(number);
         Ok(Outcome::Done)
     }
 
-    /// Writes what a node does not say of itself, or has not said for long.
-    async fn describe(
+    /// Corrects the labels and the status of a node, and renews its heartbeat when it is due.
+    async fn update_node_status(
         &self,
         number: u32,
         node: &Node,
@@ -88,17 +96,22 @@ impl NodeController {
         let uid = &node.metadata.uid;
         let path = format!("{NODES}/{}", name(number));
         let mut version = None;
-        if !self.fleet.is_labelled(number, node) {
-            let patch = json!({"metadata": {"uid": uid, "labels": self.fleet.labels(number)}});
-            version = Some(self.writer.merge(&path, &patch).await?);
+        if !self.simulated_nodes.has_desired_labels(number, node) {
+            let patch = json!({"metadata": {"uid": uid, "labels": self.simulated_nodes.labels(number)}});
+            version = Some(self.writer.merge_patch(&path, &patch).await?);
         }
-        let is_heard =
+        let is_heartbeat_current =
             node.status.conditions.heartbeat.is_some_and(|heartbeat| {
                 self.slots().last(number, now) <= heartbeat + Duration::from_secs(1)
             });
-        if !is_heard || !self.fleet.is_described(number, node) {
-            let patch = json!({"metadata": {"uid": uid}, "status": self.fleet.status(number, node, now)});
-            version = Some(self.writer.merge_lists(&format!("{path}/status"), &patch).await?);
+        if !is_heartbeat_current || !self.simulated_nodes.is_status_current(number, node) {
+            let patch =
+                json!({"metadata": {"uid": uid}, "status": self.simulated_nodes.status(number, node, now)});
+            version = Some(
+                self.writer
+                    .strategic_merge_patch(&format!("{path}/status"), &patch)
+                    .await?,
+            );
         }
         if let Some(version) = version {
             request.record_write(&self.nodes, &version);
@@ -109,52 +122,52 @@ impl NodeController {
 
 impl Reconciler for NodeController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
-        let Some(number) = self.fleet.number(request.key.name()) else {
+        let Some(number) = self.simulated_nodes.number(request.key.name()) else {
             return Ok(Outcome::Done);
         };
         let Some(node) = self.nodes.store().get(&request.key) else {
-            if self.has_seen(number) {
+            if self.is_observed(number) {
                 return Ok(Outcome::Done);
             }
             return self.register(number, &request).await;
         };
-        self.see(number);
+        self.mark_observed(number);
         let now = self.clock.now();
-        let availability = self.fleet.availability(number, &node, now);
-        let mut left = availability.left(now);
+        let availability = self.simulated_nodes.availability(number, &node, now);
+        let mut remaining = availability.remaining(now);
         if let Availability::Up(_) = availability {
-            match self.describe(number, &node, now, &request).await {
+            match self.update_node_status(number, &node, now, &request).await {
                 Err(error) if is_not_found(&error) => return Ok(Outcome::Done),
                 other => other?,
             }
             let next = until(self.slots().next(number, now), now);
-            left = Some(left.map_or(next, |left| left.min(next)));
+            remaining = Some(remaining.map_or(next, |remaining| remaining.min(next)));
         }
-        Ok(left.map_or(Outcome::Done, Outcome::RequeueAfter))
+        Ok(remaining.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 }
 
-/// Whether the node is not there any more, or another has its name.
+/// Whether the node was deleted, or replaced by another node with the same name.
 fn is_not_found(error: &Error) -> bool {
     let answer = error.source().downcast_ref::<kube::Error>();
-    answer.is_some_and(|error| is(error, 404) || is(error, 409))
+    answer.is_some_and(|error| has_status_code(error, 404) || has_status_code(error, 409))
 }
 
-/// The keys of all nodes, whether they are there or not.
+/// Enqueues the keys of all simulated nodes, registered or not.
 pub(crate) struct NodeKeys(pub(crate) u32);
 
-struct NumbersHandle;
+struct NodeKeysHandle;
 
 impl Source for NodeKeys {
     fn start(&self, keys: Enqueuer) -> Box<dyn RunningSource> {
         for number in 0..self.0 {
             keys.add(Key::new("", &name(number)));
         }
-        Box::new(NumbersHandle)
+        Box::new(NodeKeysHandle)
     }
 }
 
-impl RunningSource for NumbersHandle {
+impl RunningSource for NodeKeysHandle {
     fn wait_for_sync(&self) -> BoxFuture<'_, ()> {
         async {}.boxed()
     }

@@ -1,4 +1,4 @@
-//! Renews the leases by which it is known that nodes live.
+//! Renews the leases of nodes in the namespace `kube-node-lease`.
 
 use std::{
     collections::HashSet,
@@ -15,65 +15,70 @@ use kubecontroller::{
 use serde_json::json;
 
 use super::{Availability, Node, SimulatedNodes, slot::NodeSlots, until};
-use crate::writer::{Writer, is};
+use crate::writer::{Writer, has_status_code};
 
 const PERIOD: Duration = Duration::from_secs(10);
 const DURATION: u32 = 40;
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
-/// Renews the leases by which it is known that nodes live.
+/// Renews the leases of nodes.
 pub(crate) struct LeaseController {
-    fleet: SimulatedNodes,
+    simulated_nodes: SimulatedNodes,
     writer: Writer,
     clock: Clock,
     nodes: Store<Node>,
-    /// The nodes whose leases are there.
-    known: Mutex<HashSet<u32>>,
+    /// The nodes whose leases exist.
+    created: Mutex<HashSet<u32>>,
 }
 
 impl LeaseController {
-    pub(crate) fn new(fleet: SimulatedNodes, writer: Writer, clock: Clock, nodes: Store<Node>) -> Self {
+    pub(crate) fn new(
+        simulated_nodes: SimulatedNodes,
+        writer: Writer,
+        clock: Clock,
+        nodes: Store<Node>,
+    ) -> Self {
         LeaseController {
-            fleet,
+            simulated_nodes,
             writer,
             clock,
             nodes,
-            known: Mutex::default(),
+            created: Mutex::default(),
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashSet<u32>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn created(&self) -> MutexGuard<'_, HashSet<u32>> {
+        self.created.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Renews a lease, or makes it. One that is known is renewed by one request, and so is one made that is not.
+    /// Renews or creates a lease. `created` saves the failing request to create a lease that exists.
     async fn renew(&self, number: u32, node: &Node, now: Timestamp) -> Result<(), kube::Error> {
-        if !self.known().contains(&number) {
-            match self.make(node, now).await {
-                Err(error) if is(&error, 409) => {}
+        if !self.created().contains(&number) {
+            match self.create_lease(node, now).await {
+                Err(error) if has_status_code(&error, 409) => {}
                 other => {
                     other?;
-                    self.known().insert(number);
+                    self.created().insert(number);
                     return Ok(());
                 }
             }
         }
         let path = format!("{LEASES}/{}", node.metadata.name);
         let patch = json!({"spec": {"renewTime": MicroTime(now)}});
-        match self.writer.merge(&path, &patch).await {
-            Err(error) if is(&error, 404) => {
-                self.known().remove(&number);
+        match self.writer.merge_patch(&path, &patch).await {
+            Err(error) if has_status_code(&error, 404) => {
+                self.created().remove(&number);
                 Err(error)
             }
             other => {
                 other?;
-                self.known().insert(number);
+                self.created().insert(number);
                 Ok(())
             }
         }
     }
 
-    async fn make(&self, node: &Node, now: Timestamp) -> Result<(), kube::Error> {
+    async fn create_lease(&self, node: &Node, now: Timestamp) -> Result<(), kube::Error> {
         let name = &node.metadata.name;
         let uid = &node.metadata.uid;
         let owner = json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid});
@@ -89,25 +94,25 @@ impl LeaseController {
 
 impl Reconciler for LeaseController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
-        let Some(number) = self.fleet.number(request.key.name()) else {
+        let Some(number) = self.simulated_nodes.number(request.key.name()) else {
             return Ok(Outcome::Done);
         };
         let Some(node) = self.nodes.get(&request.key) else {
-            // The lease goes with its node.
-            self.known().remove(&number);
+            // The garbage collector deletes the lease with its owner, the node.
+            self.created().remove(&number);
             return Ok(Outcome::Done);
         };
         let now = self.clock.now();
-        let availability = self.fleet.availability(number, &node, now);
+        let availability = self.simulated_nodes.availability(number, &node, now);
         if let Availability::Down(_) = availability {
             return Ok(availability
-                .left(now)
+                .remaining(now)
                 .map_or(Outcome::Done, Outcome::RequeueAfter));
         }
         self.renew(number, &node, now).await?;
         let slots = NodeSlots {
             period: PERIOD,
-            count: self.fleet.count,
+            count: self.simulated_nodes.count,
         };
         Ok(Outcome::RequeueAfter(until(slots.next(number, now), now)))
     }

@@ -1,4 +1,4 @@
-//! Simulated nodes: what they are, when they are heard of, and who keeps them up to date.
+//! Simulated nodes: registration, status, leases and availability.
 
 mod controller;
 mod leases;
@@ -13,7 +13,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kubecontroller::object::Object;
 use serde_json::{Value, json};
 
-use self::object::{OWN, TYPES};
+use self::object::{REPORTED_CONDITIONS, REPORTED_TYPES};
 pub(crate) use self::{
     controller::{NodeController, NodeKeys},
     leases::LeaseController,
@@ -25,16 +25,16 @@ use crate::{
     rules::{NodeRule, Rules},
 };
 
-/// What the names of simulated nodes begin with.
+/// The prefix of the names of simulated nodes.
 const PREFIX: &str = "simulated-";
-/// What a node has unless a rule sets it.
+/// The capacity of a node unless a rule overrides it.
 const CAPACITY: [(&str, &str); 4] = [
     ("cpu", "32"),
     ("ephemeral-storage", "1Ti"),
     ("memory", "256Gi"),
     ("pods", "110"),
 ];
-/// The version of the kubelet that there is none of.
+/// The reported kubelet version.
 const KUBELET: &str = "v1.37.0";
 
 /// All simulated nodes.
@@ -44,12 +44,12 @@ pub(crate) struct SimulatedNodes {
     pub(crate) rules: Arc<Rules>,
 }
 
-/// Whether a node is heard of.
+/// Whether a node reports to the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Availability {
-    /// It is, until then, or for good.
+    /// The node reports, until a time or forever.
     Up(Option<Timestamp>),
-    /// It is not, until then, or for good.
+    /// The node is silent, until a time or forever.
     Down(Option<Timestamp>),
 }
 
@@ -68,23 +68,23 @@ pub(crate) fn number(name: &str) -> Option<u32> {
 // --- SimulatedNodes ---
 
 impl SimulatedNodes {
-    /// The number of a node, if it is one of these.
+    /// The number of a node of this set.
     pub(crate) fn number(&self, name: &str) -> Option<u32> {
         number(name).filter(|number| *number < self.count)
     }
 
-    /// Whether a node is heard of.
+    /// Whether a node reports to the API at `now`.
     pub(crate) fn availability(&self, number: u32, node: &Node, now: Timestamp) -> Availability {
         let vanish = self.rules.node(number).and_then(|rule| rule.vanish);
-        let (Some(vanish), Some(made)) = (vanish, node.metadata.made()) else {
+        let (Some(vanish), Some(created_at)) = (vanish, node.metadata.created_at()) else {
             return Availability::Up(None);
         };
-        let leaves = made + self.rules.length(vanish.delay(), &name(number), "vanish", 0);
-        let returns = vanish.length.map(|length| leaves + length);
-        if now < leaves {
-            Availability::Up(Some(leaves))
-        } else if returns.is_none_or(|returns| now < returns) {
-            Availability::Down(returns)
+        let down_at = created_at + self.rules.length(vanish.delay(), &name(number), "vanish", 0);
+        let up_at = vanish.length.map(|length| down_at + length);
+        if now < down_at {
+            Availability::Up(Some(down_at))
+        } else if up_at.is_none_or(|up_at| now < up_at) {
+            Availability::Down(up_at)
         } else {
             Availability::Up(None)
         }
@@ -125,8 +125,9 @@ impl SimulatedNodes {
         capacity
     }
 
-    /// A node as it registers itself.
-    fn made(&self, number: u32, now: Timestamp) -> Value {
+    // upstream: pkg/kubelet/kubelet_node_status.go initialNode
+    /// The object that registers a node.
+    fn initial_node(&self, number: u32, now: Timestamp) -> Value {
         json!({
             "apiVersion": "v1",
             "kind": "Node",
@@ -137,14 +138,14 @@ impl SimulatedNodes {
 
     /// The status of a node.
     fn status(&self, number: u32, known: &Node, now: Timestamp) -> Value {
-        let conditions = OWN.map(|(kind, holds, reason, message)| {
+        let conditions = REPORTED_CONDITIONS.map(|(kind, holds, reason, message)| {
             let wanted = DesiredCondition {
                 kind,
                 holds,
                 reason,
                 message,
             };
-            let mut patch = wanted.patch(known.status.conditions.own.get(&TYPES, kind), now);
+            let mut patch = wanted.patch(known.status.conditions.reported.get(&REPORTED_TYPES, kind), now);
             patch.insert("lastHeartbeatTime".to_owned(), json!(Time(now)));
             Value::Object(patch)
         });
@@ -174,10 +175,11 @@ impl SimulatedNodes {
         })
     }
 
-    /// Whether the status of a node is as desired.
-    fn is_described(&self, number: u32, node: &Node) -> bool {
+    /// Whether the reported status of a node matches the desired one.
+    fn is_status_current(&self, number: u32, node: &Node) -> bool {
         let status = &node.status;
-        let has_condition = |kind, holds: bool| status.conditions.own.get(&TYPES, kind) == holds.into();
+        let has_condition =
+            |kind, holds: bool| status.conditions.reported.get(&REPORTED_TYPES, kind) == holds.into();
         let has = |name: &str, amount: &str| {
             let known = status
                 .capacity
@@ -185,17 +187,19 @@ impl SimulatedNodes {
                 .and_then(|known| known.parse::<Quantity>().ok());
             known.is_some_and(|known| amount.parse::<Quantity>().is_ok_and(|amount| amount == known))
         };
-        // Older versions gave out addresses that machines may have.
+        // Older versions assigned routable addresses.
         status.internal_ip == Some(address_of(number))
-            && OWN.iter().all(|(kind, holds, ..)| has_condition(kind, *holds))
+            && REPORTED_CONDITIONS
+                .iter()
+                .all(|(kind, holds, ..)| has_condition(kind, *holds))
             && self
                 .capacity(number)
                 .into_iter()
                 .all(|(name, amount)| has(name, amount))
     }
 
-    /// Whether a node has the labels that it should.
-    fn is_labelled(&self, number: u32, node: &Node) -> bool {
+    /// Whether a node has all desired labels.
+    fn has_desired_labels(&self, number: u32, node: &Node) -> bool {
         let labels = self.labels(number);
         labels.iter().all(|(name, value)| node.label(name) == Some(value))
     }
@@ -204,14 +208,14 @@ impl SimulatedNodes {
 // --- Availability ---
 
 impl Availability {
-    /// How long it is like this.
-    pub(crate) fn left(self, now: Timestamp) -> Option<Duration> {
+    /// The remaining time in this state; `None` if it is permanent.
+    pub(crate) fn remaining(self, now: Timestamp) -> Option<Duration> {
         let (Availability::Up(end) | Availability::Down(end)) = self;
         end.map(|end| until(end, now))
     }
 }
 
-/// How long it is until then.
+/// The duration until `then`; zero if it has passed.
 pub(crate) fn until(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(then.duration_since(now)).unwrap_or_default()
 }
@@ -220,7 +224,7 @@ pub(crate) fn until(then: Timestamp, now: Timestamp) -> Duration {
 mod tests {
     use super::*;
 
-    fn fleet(rules: &str) -> SimulatedNodes {
+    fn simulated_nodes(rules: &str) -> SimulatedNodes {
         SimulatedNodes {
             count: 10,
             rules: Arc::new(Rules::parse(rules).unwrap()),
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_has_a_number() {
+    fn parses_node_names() {
         assert_eq!(
             (number("simulated-0"), number("simulated-12")),
             (Some(0), Some(12))
@@ -242,35 +246,41 @@ mod tests {
         ] {
             assert_eq!(number(other), None, "{other}");
         }
-        assert_eq!(fleet("").number("simulated-10"), None);
+        assert_eq!(simulated_nodes("").number("simulated-10"), None);
     }
 
     #[test]
-    fn rules_say_where_a_node_is_and_what_it_has() {
-        let fleet = fleet(
+    fn rules_set_labels_and_capacity() {
+        let simulated_nodes = simulated_nodes(
             "nodes: [{match: {first: 2, last: 3}, zones: [a, b, c], region: north, labels: {disk: ssd}, capacity: {cpu: 64}}]",
         );
-        let labels = fleet.labels(2);
+        let labels = simulated_nodes.labels(2);
         assert_eq!(labels["topology.kubernetes.io/zone"], "c");
         assert_eq!(labels["topology.kubernetes.io/region"], "north");
         assert_eq!(labels["disk"], "ssd");
-        assert_eq!((fleet.capacity(2)["cpu"], fleet.capacity(4)["cpu"]), ("64", "32"));
-        assert_eq!(fleet.labels(4).len(), 5);
+        assert_eq!(
+            (
+                simulated_nodes.capacity(2)["cpu"],
+                simulated_nodes.capacity(4)["cpu"]
+            ),
+            ("64", "32")
+        );
+        assert_eq!(simulated_nodes.labels(4).len(), 5);
     }
 
     #[test]
-    fn a_node_vanishes_and_returns() {
-        let fleet = fleet("nodes: [{vanish: {after: 10s, for: 5s}}]");
-        let made: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    fn node_is_down_for_the_configured_time() {
+        let simulated_nodes = simulated_nodes("nodes: [{vanish: {after: 10s, for: 5s}}]");
+        let created_at: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let node = r#"{"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}"#;
         let node: Node = serde_json::from_str(node).unwrap();
-        let after = |seconds| made + Duration::from_secs(seconds);
+        let after = |seconds| created_at + Duration::from_secs(seconds);
         for (now, availability) in [
             (9, Availability::Up(Some(after(10)))),
             (10, Availability::Down(Some(after(15)))),
             (15, Availability::Up(None)),
         ] {
-            assert_eq!(fleet.availability(0, &node, after(now)), availability);
+            assert_eq!(simulated_nodes.availability(0, &node, after(now)), availability);
         }
     }
 }

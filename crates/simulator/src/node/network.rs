@@ -1,8 +1,8 @@
 //! The addresses of nodes and pods.
 //!
-//! Promise: all of them are in networks that route nowhere and that API servers refuse to dial: `198.18.0.0/15` (RFC 2544), then
-//! `240.0.0.0/4` (RFC 1112) for fleets that are larger than that, and `2001:db8::/32` (RFC 3849). What a node is given as its
-//! `podCIDRs` determines how many addresses of which family there are, not which: those may be addresses of machines.
+//! All of them are in unrouted networks that API servers refuse to dial: `198.18.0.0/15` (RFC 2544), in larger simulations
+//! also `240.0.0.0/4` (RFC 1112), and `2001:db8::/32` (RFC 3849). The `podCIDRs` of a node determine only the number and the
+//! family of the addresses, because machines may have the addresses in those ranges.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -13,19 +13,19 @@ use std::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Network {
     first: IpAddr,
-    /// How many addresses it has; no more than anybody needs.
+    /// The number of addresses, at most [`LARGEST`].
     size: u32,
 }
 
 /// The first address and the gateway are not assigned.
 const RESERVED: u32 = 2;
-/// More pods than this no node has.
+/// Maximum number of addresses per node.
 const LARGEST: u32 = 1 << 16;
 
 // --- Network ---
 
 impl Network {
-    /// The network of a node: a part of `198.19.0.0/16`, then of `240.0.0.0/5`.
+    /// The default pod network of a node: a part of `198.19.0.0/16`, for higher numbers of `240.0.0.0/5`.
     pub(crate) fn of(number: u32) -> Self {
         let [_, high, middle, low] = number.to_be_bytes();
         let first = if number < 1 << 8 {
@@ -39,7 +39,7 @@ impl Network {
         }
     }
 
-    /// The network of a node that stands for this one: of the same family, no larger, and routed nowhere.
+    /// The unrouted network that replaces a pod CIDR: of the same address family, and not larger.
     pub(crate) fn simulated(self, number: u32) -> Self {
         match self.first {
             IpAddr::V4(_) => {
@@ -60,13 +60,13 @@ impl Network {
         }
     }
 
-    /// How many pods there may be.
+    /// Maximum number of pods.
     pub(crate) fn capacity(self) -> u32 {
-        // The last address speaks to all.
+        // The last address is the broadcast address.
         self.size.saturating_sub(RESERVED + 1)
     }
 
-    /// The address of a pod by its number, which is less than the capacity.
+    /// The address of the pod with a number below the capacity.
     pub(crate) fn address(self, pod: u32) -> IpAddr {
         let host = pod + RESERVED;
         match self.first {
@@ -92,7 +92,7 @@ impl FromStr for Network {
     }
 }
 
-/// The address of a node, in `198.18.0.0/16`, then in `248.0.0.0/6`.
+/// The address of a node: in `198.18.0.0/16`, for higher numbers in `248.0.0.0/6`.
 pub(crate) fn address_of(number: u32) -> IpAddr {
     let net = number / 254;
     let host = number % 254 + 1;
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_and_pods_have_addresses_of_their_own() {
+    fn nodes_and_pods_have_distinct_addresses() {
         assert_eq!(address_of(0).to_string(), "198.18.0.1");
         assert_eq!(address_of(254).to_string(), "198.18.1.1");
         assert_eq!(address_of(256 * 254).to_string(), "248.1.0.1");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn no_address_routes_anywhere() {
+    fn all_addresses_are_unrouted() {
         let routes_nowhere = |ip: IpAddr| match ip {
             IpAddr::V4(ip) => {
                 let [a, b, ..] = ip.octets();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_read() {
+    fn parses_networks() {
         let network: Network = "10.244.3.0/24".parse().unwrap();
         assert_eq!(
             (network.capacity(), network.address(1).to_string()),

@@ -1,4 +1,4 @@
-//! Nodes, as far as the simulator has to know them.
+//! The cached part of a node.
 
 use std::net::IpAddr;
 
@@ -12,13 +12,13 @@ use crate::{
     meta::ObjectMeta,
 };
 
-/// A node.
+/// The cached part of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Node {
     pub(crate) metadata: ObjectMeta,
-    pub(crate) spec: Spec,
-    pub(crate) status: Status,
+    pub(crate) spec: NodeSpec,
+    pub(crate) status: NodeStatus,
 }
 
 impl Object for Node {
@@ -31,32 +31,32 @@ impl Object for Node {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Spec {
-    /// The networks of its pods.
+pub(crate) struct NodeSpec {
+    /// The pod networks.
     #[serde(rename = "podCIDRs", deserialize_with = "networks")]
     pub(crate) networks: Vec<Network>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Status {
+pub(crate) struct NodeStatus {
     pub(crate) capacity: StringMap,
-    pub(crate) conditions: Conditions,
-    /// Its address in the cluster.
+    pub(crate) conditions: NodeConditions,
+    /// The address of type `InternalIP`.
     #[serde(rename = "addresses", deserialize_with = "internal_ip")]
     pub(crate) internal_ip: Option<IpAddr>,
 }
 
 /// The conditions of a node.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Conditions {
-    pub(crate) own: ConditionStates,
-    /// When it was last heard of it that it is ready.
+pub(crate) struct NodeConditions {
+    pub(crate) reported: ConditionStates,
+    /// `lastHeartbeatTime` of the condition `Ready`.
     pub(crate) heartbeat: Option<Timestamp>,
 }
 
-/// The conditions that a node writes, with its words.
-pub(crate) const OWN: [(&str, bool, &str, &str); 4] = [
+/// The conditions that a kubelet reports: type, status, reason and message.
+pub(crate) const REPORTED_CONDITIONS: [(&str, bool, &str, &str); 4] = [
     (
         "MemoryPressure",
         false,
@@ -78,8 +78,13 @@ pub(crate) const OWN: [(&str, bool, &str, &str); 4] = [
     ("Ready", true, "KubeletReady", "kubelet is posting ready status"),
 ];
 
-/// Their types.
-pub(crate) const TYPES: [&str; 4] = [OWN[0].0, OWN[1].0, OWN[2].0, OWN[3].0];
+/// The types of [`REPORTED_CONDITIONS`].
+pub(crate) const REPORTED_TYPES: [&str; 4] = [
+    REPORTED_CONDITIONS[0].0,
+    REPORTED_CONDITIONS[1].0,
+    REPORTED_CONDITIONS[2].0,
+    REPORTED_CONDITIONS[3].0,
+];
 
 fn networks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Network>, D::Error> {
     let texts = Option::<Vec<Box<str>>>::deserialize(from)?.unwrap_or_default();
@@ -101,11 +106,11 @@ fn internal_ip<'de, D: Deserializer<'de>>(from: D) -> Result<Option<IpAddr>, D::
     Ok(internal.and_then(|found| found.address?.parse().ok()))
 }
 
-impl<'de> Deserialize<'de> for Conditions {
+impl<'de> Deserialize<'de> for NodeConditions {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let mut conditions = Conditions::default();
+        let mut conditions = NodeConditions::default();
         for read in Option::<Vec<ConditionFields>>::deserialize(from)?.unwrap_or_default() {
-            conditions.own.learn(&TYPES, &read);
+            conditions.reported.record(&REPORTED_TYPES, &read);
             if &*read.kind == "Ready" {
                 conditions.heartbeat = read.last_heartbeat_time;
             }

@@ -1,19 +1,19 @@
-//! When it is a node's turn: periodic work of nodes is spread evenly over time, whenever each was added.
+//! Time slots that spread the periodic work of all nodes evenly, whenever each node was added.
 
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-/// Periodic turns.
+/// The time slots of a periodic task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeSlots {
     pub(super) period: Duration,
-    /// How many nodes take turns.
+    /// The number of nodes.
     pub(super) count: u32,
 }
 
 impl NodeSlots {
-    /// When the last turn of a node was.
+    /// The start of the current period of a node.
     pub(super) fn last(self, number: u32, now: Timestamp) -> Timestamp {
         let period = i128::try_from(self.period.as_nanos()).unwrap_or(i128::MAX);
         let offset = period / i128::from(self.count.max(1)) * i128::from(number);
@@ -22,7 +22,7 @@ impl NodeSlots {
         now - Duration::from_nanos(since)
     }
 
-    /// When its next turn is.
+    /// The start of the next period of a node.
     pub(super) fn next(self, number: u32, now: Timestamp) -> Timestamp {
         self.last(number, now) + self.period
     }
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_spread_evenly() {
+    fn slots_are_spread_evenly() {
         let slots = NodeSlots {
             period: Duration::from_secs(10),
             count: 1000,

@@ -1,4 +1,4 @@
-//! Which addresses pods get.
+//! Assignment of pod addresses.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,20 +12,20 @@ use crate::{
     rules::hash,
 };
 
-/// Gives each pod of a node an address that no other one of them has.
+/// Assigns addresses that are unique on a node.
 #[derive(Default)]
-pub(super) struct Addresses {
-    /// What was given and may not be seen yet, by node.
-    given: Mutex<HashMap<u32, Vec<AssignedAddress>>>,
+pub(super) struct PodAddressAllocator {
+    /// Assigned addresses that may not be in the informer's store yet, by node.
+    assigned: Mutex<HashMap<u32, Vec<AssignedAddress>>>,
 }
 
 /// The uid of a pod, and its number in the networks of its node.
 type AssignedAddress = (Box<str>, u32);
 
-impl Addresses {
-    /// The addresses for a pod, one in each network of its node; `None` if there are none left. Which it gets depends on its
-    /// uid as long as that can be, so that concurrent callers choose the same ones.
-    pub(super) fn give(
+impl PodAddressAllocator {
+    /// Returns the addresses of a pod, one in each network of its node; `None` if all are in use. The search starts at an offset
+    /// derived from the uid, so that concurrent simulators choose the same address.
+    pub(super) fn allocate(
         &self,
         number: u32,
         node: &Node,
@@ -38,15 +38,15 @@ impl Addresses {
         };
         let capacity = networks.iter().map(|network| network.capacity()).min()?;
         let first = networks.first()?;
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        let given = given.entry(number).or_default();
+        let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        let assigned = assigned.entry(number).or_default();
         let is_unseen = |uid: &str| {
             let mut neighbours = neighbours.iter();
             neighbours.any(|pod| *pod.metadata.uid == *uid && pod.status.ip.is_none())
         };
-        given.retain(|(uid, _)| is_unseen(uid));
+        assigned.retain(|(uid, _)| is_unseen(uid));
         let uid = &pod.metadata.uid;
-        let number = given
+        let number = assigned
             .iter()
             .find(|(owner, _)| owner == uid)
             .map(|(_, number)| *number);
@@ -58,12 +58,12 @@ impl Addresses {
                 .collect();
             let start = u32::try_from(hash(0, uid) % u64::from(capacity.max(1))).unwrap_or(0);
             let is_free = |number: &u32| {
-                !used.contains(&first.address(*number)) && given.iter().all(|(_, taken)| taken != number)
+                !used.contains(&first.address(*number)) && assigned.iter().all(|(_, taken)| taken != number)
             };
             (start..capacity).chain(0..start).find(is_free)
         })?;
-        if given.iter().all(|(owner, _)| owner != uid) {
-            given.push((uid.clone(), number));
+        if assigned.iter().all(|(owner, _)| owner != uid) {
+            assigned.push((uid.clone(), number));
         }
         Some(networks.iter().map(|network| network.address(number)).collect())
     }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn no_two_pods_of_a_node_have_the_same_address() {
-        let addresses = Addresses::default();
+        let addresses = PodAddressAllocator::default();
         let mut node = Node::default();
         node.spec.networks = vec!["10.0.0.0/28".parse().unwrap(), "fd00::/64".parse().unwrap()];
         let pods: Vec<_> = (0..14)
@@ -85,14 +85,14 @@ mod tests {
                 Arc::new(there)
             })
             .collect();
-        let given: Vec<_> = pods
+        let assigned: Vec<_> = pods
             .iter()
-            .map(|pod| addresses.give(0, &node, pod, &pods))
+            .map(|pod| addresses.allocate(0, &node, pod, &pods))
             .collect();
-        let distinct: HashSet<_> = given.iter().flatten().map(|both| both[0]).collect();
+        let distinct: HashSet<_> = assigned.iter().flatten().map(|both| both[0]).collect();
         assert_eq!(distinct.len(), 13);
-        assert_eq!(given[13], None);
-        assert_eq!(addresses.give(0, &node, &pods[3], &pods), given[3]);
-        assert!(given[0].as_ref().unwrap()[1].is_ipv6());
+        assert_eq!(assigned[13], None);
+        assert_eq!(addresses.allocate(0, &node, &pods[3], &pods), assigned[3]);
+        assert!(assigned[0].as_ref().unwrap()[1].is_ipv6());
     }
 }

@@ -16,56 +16,58 @@ use kubecontroller::{
 use serde_json::json;
 
 use super::{
-    addresses::Addresses,
-    lifecycle::{LifecycleStep, PodTime, plan},
+    addresses::PodAddressAllocator,
+    lifecycle::{LifecycleStep, PodTime, next_step},
     object::Pod,
     status::{PodAddresses, PodStage},
 };
 use crate::{
     node::{Availability, Node, SimulatedNodes, address_of, name, until},
-    writer::{Writer, is},
+    writer::{Writer, has_status_code},
 };
 
-/// When it is looked again for what could not be done.
+/// Delay before the next attempt when a node has no free address.
 const LATER: Duration = Duration::from_secs(10);
-/// When it is looked again at a pod that another writer changed at the same time; its event arrives sooner.
+/// Delay after a conflict. The event of the other writer usually arrives earlier.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Sees to it that pods live as their rules say.
+/// Moves pods through their lifecycle as their rules describe.
 pub(crate) struct PodController {
-    fleet: SimulatedNodes,
+    simulated_nodes: SimulatedNodes,
     writer: Writer,
     clock: Clock,
     pods: Informer<Pod>,
-    by_node: Index<Pod>,
+    pods_by_node: Index<Pod>,
     nodes: Store<Node>,
-    addresses: Addresses,
-    /// When the status of pods was written that have another step.
-    wrote: Mutex<HashMap<Key, Timestamp>>,
+    addresses: PodAddressAllocator,
+    /// When the status of each pod with a pending step was written.
+    status_written_at: Mutex<HashMap<Key, Timestamp>>,
 }
 
 impl PodController {
     pub(crate) fn new(
-        fleet: SimulatedNodes,
+        simulated_nodes: SimulatedNodes,
         writer: Writer,
         clock: Clock,
         pods: &Informer<Pod>,
         nodes: Store<Node>,
     ) -> Self {
         PodController {
-            by_node: by_node(pods.store()),
+            pods_by_node: pods_by_node(pods.store()),
             pods: pods.clone(),
-            fleet,
+            simulated_nodes,
             writer,
             clock,
             nodes,
-            addresses: Addresses::default(),
-            wrote: Mutex::default(),
+            addresses: PodAddressAllocator::default(),
+            status_written_at: Mutex::default(),
         }
     }
 
-    fn wrote(&self) -> MutexGuard<'_, HashMap<Key, Timestamp>> {
-        self.wrote.lock().unwrap_or_else(PoisonError::into_inner)
+    fn status_written_at(&self) -> MutexGuard<'_, HashMap<Key, Timestamp>> {
+        self.status_written_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn write(
@@ -73,18 +75,18 @@ impl PodController {
         number: u32,
         node: &Node,
         pod: &Pod,
-        scene: PodStage,
+        stage: PodStage,
         request: &Request,
     ) -> Result<Outcome, Error> {
         let now = self.clock.now();
         let is_new = pod.status.start_time.is_none();
         let host = address_of(number);
-        let own = match scene {
+        let own = match stage {
             PodStage::Running { .. } if pod.status.ip.is_some() => Vec::new(),
             PodStage::Running { .. } if pod.spec.host_network => vec![host],
             PodStage::Running { .. } => {
-                let neighbours = self.by_node.get(&name(number));
-                match self.addresses.give(number, node, pod, &neighbours) {
+                let neighbours = self.pods_by_node.get(&name(number));
+                match self.addresses.allocate(number, node, pod, &neighbours) {
                     Some(own) => own,
                     None => return Ok(Outcome::RequeueAfter(LATER)),
                 }
@@ -96,15 +98,15 @@ impl PodController {
             own,
         };
         let path = format!("{}/status", path(&request.key));
-        let patch = scene.patch(pod, &addresses, now);
-        match self.writer.merge_lists(&path, &patch).await {
+        let patch = stage.patch(pod, &addresses, now);
+        match self.writer.strategic_merge_patch(&path, &patch).await {
             Ok(version) => {
-                self.wrote().insert(request.key.clone(), now);
+                self.status_written_at().insert(request.key.clone(), now);
                 request.record_write(&self.pods, &version);
                 Ok(Outcome::Done)
             }
-            Err(error) if is(&error, 404) => Ok(Outcome::Done),
-            Err(error) if is(&error, 409) => Ok(Outcome::RequeueAfter(SOON)),
+            Err(error) if has_status_code(&error, 404) => Ok(Outcome::Done),
+            Err(error) if has_status_code(&error, 409) => Ok(Outcome::RequeueAfter(SOON)),
             Err(error) => Err(error.into()),
         }
     }
@@ -117,7 +119,7 @@ impl PodController {
             "preconditions": {"uid": pod.metadata.uid},
         });
         match self.writer.delete(&path(&request.key), &options).await {
-            Err(error) if !is(&error, 404) && !is(&error, 409) => Err(error.into()),
+            Err(error) if !has_status_code(&error, 404) && !has_status_code(&error, 409) => Err(error.into()),
             _ => Ok(Outcome::Done),
         }
     }
@@ -127,39 +129,49 @@ impl Reconciler for PodController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let key = &request.key;
         let Some(pod) = self.pods.store().get(key) else {
-            self.wrote().remove(key);
+            self.status_written_at().remove(key);
             return Ok(Outcome::Done);
         };
-        let number = pod.spec.node.filter(|number| *number < self.fleet.count);
+        let number = pod
+            .spec
+            .node
+            .filter(|number| *number < self.simulated_nodes.count);
         let Some(number) = number else {
             return Ok(Outcome::Done);
         };
-        // A node that is not there does nothing for its pods.
+        // A missing node cannot update its pods.
         let Some(node) = self.nodes.get(&Key::new("", &name(number))) else {
             return Ok(Outcome::Done);
         };
         let now = self.clock.now();
-        let availability = self.fleet.availability(number, &node, now);
+        let availability = self.simulated_nodes.availability(number, &node, now);
         if let Availability::Down(_) = availability {
             return Ok(availability
-                .left(now)
+                .remaining(now)
                 .map_or(Outcome::Done, Outcome::RequeueAfter));
         }
-        let wrote = self.wrote().get(key).copied();
-        match plan(&pod, &self.fleet.rules, PodTime { now, wrote }) {
-            LifecycleStep::Rest => {
-                self.wrote().remove(key);
+        let status_written_at = self.status_written_at().get(key).copied();
+        match next_step(
+            &pod,
+            &self.simulated_nodes.rules,
+            PodTime {
+                now,
+                status_written_at,
+            },
+        ) {
+            LifecycleStep::Idle => {
+                self.status_written_at().remove(key);
                 Ok(Outcome::Done)
             }
             LifecycleStep::Wait(then) => Ok(Outcome::RequeueAfter(until(then, now))),
-            LifecycleStep::Write(scene) => self.write(number, &node, &pod, scene, &request).await,
-            LifecycleStep::Remove => self.remove(&pod, &request).await,
+            LifecycleStep::Write(stage) => self.write(number, &node, &pod, stage, &request).await,
+            LifecycleStep::Delete => self.remove(&pod, &request).await,
         }
     }
 }
 
 /// The pods of each simulated node.
-pub(crate) fn by_node(pods: &Store<Pod>) -> Index<Pod> {
+pub(crate) fn pods_by_node(pods: &Store<Pod>) -> Index<Pod> {
     pods.shared_index("simulated node", |pod| {
         pod.spec.node.map(name).into_iter().collect()
     })

@@ -1,109 +1,109 @@
-//! What is next in the life of a pod.
+//! The next step in the lifecycle of a pod.
 //!
-//! All of it is in the pod's status and its rule: every reader computes the same step, also after a crash.
+//! It depends only on the pod's status and its rule, so every process computes the same step, also after a crash.
 
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
-    object::{Pod, RestartPolicy, Terminated},
-    status::{PodStage, gates_closed},
+    object::{ContainerStateTerminated, Pod, RestartPolicy},
+    status::{PodStage, unready_gates_message},
 };
 use crate::{
     meta::Deletion,
-    rules::{Ready, Rules},
+    rules::{ReadyRule, Rules},
 };
 
-/// What is to be done about a pod.
+/// The next step of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LifecycleStep {
-    /// Nothing, until something happens to it.
-    Rest,
-    /// Nothing until then.
+    /// Nothing until the pod changes.
+    Idle,
+    /// Nothing until this time.
     Wait(Timestamp),
-    /// Its status is to say this.
+    /// Write the status of this stage.
     Write(PodStage),
-    /// It is to be deleted for good.
-    Remove,
+    /// Delete the object with grace period 0.
+    Delete,
 }
 
-/// When it is, as far as a pod is concerned.
+/// The current time, and the time of the last status write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PodTime {
     pub(super) now: Timestamp,
-    /// When its status was last written here, to more than a second.
-    pub(super) wrote: Option<Timestamp>,
+    /// When this process last wrote the status, with subsecond precision.
+    pub(super) status_written_at: Option<Timestamp>,
 }
 
-/// The code of a process that was asked to end.
-const STOPPED: i32 = 143;
-/// The code of a process that was killed.
-const KILLED: i32 = 137;
-/// How long a container that ended a second time waits; twice as long each time after that.
+/// Exit code of a process that SIGTERM ended.
+const SIGTERM_EXIT_CODE: i32 = 143;
+/// Exit code of a process that SIGKILL ended.
+const SIGKILL_EXIT_CODE: i32 = 137;
+/// Back-off of the second restart; it doubles with each further restart.
 const BACKOFF: Duration = Duration::from_secs(10);
-const LONGEST_BACKOFF: Duration = Duration::from_mins(5);
-/// A container that ran for longer than this starts again at once.
-const STEADY: Duration = Duration::from_mins(10);
+const MAX_BACKOFF: Duration = Duration::from_mins(5);
+/// A container that ran for longer than this is restarted without back-off.
+const BACKOFF_RESET: Duration = Duration::from_mins(10);
 
-/// What is next in the life of a pod.
-pub(super) fn plan(pod: &Pod, rules: &Rules, moment: PodTime) -> LifecycleStep {
-    let now = moment.now;
+/// Decides the next step of a pod.
+pub(super) fn next_step(pod: &Pod, rules: &Rules, time: PodTime) -> LifecycleStep {
+    let now = time.now;
     if let Some(deletion) = pod.metadata.deletion.as_deref() {
         return terminate(pod, *deletion, rules, now);
     }
     if pod.has_ended() {
-        return LifecycleStep::Rest;
+        return LifecycleStep::Idle;
     }
     let rule = rules.pod(pod.rule);
     let uid = &*pod.metadata.uid;
     let status = &pod.status;
     let container = &pod.status.container;
-    let Some(began) = status.start_time else {
+    let Some(start_time) = status.start_time else {
         return if rules.length(rule.run, uid, "run", 0).is_zero() {
-            LifecycleStep::Write(run(pod, rules, now, 0, None))
+            LifecycleStep::Write(running_stage(pod, rules, now, 0, None))
         } else {
             LifecycleStep::Write(PodStage::Creating)
         };
     };
     let deadline = pod.spec.active_deadline_seconds;
-    let deadline = deadline.map(|seconds| began + Duration::from_secs(seconds.into()));
+    let deadline = deadline.map(|seconds| start_time + Duration::from_secs(seconds.into()));
     if deadline.is_some_and(|deadline| deadline <= now) {
-        return LifecycleStep::Write(PodStage::Overdue {
-            ended: end(pod, now, KILLED),
+        return LifecycleStep::Write(PodStage::DeadlineExceeded {
+            ended: terminated_state(pod, now, SIGKILL_EXIT_CODE),
         });
     }
     let next = if let Some(since) = container.running {
-        let since = moment.exact(since);
-        match go_on(pod, rules, since, now) {
+        let since = time.exact(since);
+        match next_running_step(pod, rules, since, now) {
             Ok(next) => next,
-            Err(scene) => return LifecycleStep::Write(scene),
+            Err(stage) => return LifecycleStep::Write(stage),
         }
     } else {
         let (due, restarts, last) = match container.last.as_deref().copied() {
             Some(last) => {
                 let wait = backoff(container.restart_count, last);
-                let due = moment.exact(last.finished_at) + wait;
+                let due = time.exact(last.finished_at) + wait;
                 (due, container.restart_count + 1, Some(last))
             }
             None => (
-                moment.exact(began) + rules.length(rule.run, uid, "run", 0),
+                time.exact(start_time) + rules.length(rule.run, uid, "run", 0),
                 0,
                 None,
             ),
         };
         if due <= now {
-            return LifecycleStep::Write(run(pod, rules, now, restarts, last));
+            return LifecycleStep::Write(running_stage(pod, rules, now, restarts, last));
         }
         Some(due)
     };
     match next.into_iter().chain(deadline).min() {
         Some(next) => LifecycleStep::Wait(next),
-        None => LifecycleStep::Rest,
+        None => LifecycleStep::Idle,
     }
 }
 
-/// Terminates a pod. One with finalizers reports first how it ended: the owner of the finalizer may wait for that.
+/// Terminates a pod. A pod with finalizers reports its final status first, because the owner of a finalizer may wait for it.
 fn terminate(pod: &Pod, deletion: Deletion, rules: &Rules, now: Timestamp) -> LifecycleStep {
     let metadata = &pod.metadata;
     let has_ended = pod.has_ended();
@@ -116,18 +116,23 @@ fn terminate(pod: &Pod, deletion: Deletion, rules: &Rules, now: Timestamp) -> Li
             return LifecycleStep::Wait(due);
         }
     }
-    match (metadata.is_held, has_ended) {
-        (true, false) => LifecycleStep::Write(PodStage::Over {
-            ended: end_of(pod, now, STOPPED),
+    match (metadata.has_finalizers, has_ended) {
+        (true, false) => LifecycleStep::Write(PodStage::Finished {
+            ended: final_terminated_state(pod, now, SIGTERM_EXIT_CODE),
         }),
-        // Its final deletion was requested already.
-        (true, true) if deletion.grace == 0 => LifecycleStep::Rest,
-        _ => LifecycleStep::Remove,
+        // The deletion with grace period 0 was requested already.
+        (true, true) if deletion.grace == 0 => LifecycleStep::Idle,
+        _ => LifecycleStep::Delete,
     }
 }
 
-/// What becomes of containers that run: the time of the next change, or the change that is due.
-fn go_on(pod: &Pod, rules: &Rules, since: Timestamp, now: Timestamp) -> Result<Option<Timestamp>, PodStage> {
+/// The time of the next change of running containers, or as an error the stage that is due now.
+fn next_running_step(
+    pod: &Pod,
+    rules: &Rules,
+    since: Timestamp,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, PodStage> {
     let rule = rules.pod(pod.rule);
     let uid = &*pod.metadata.uid;
     let restarts = pod.status.container.restart_count;
@@ -138,18 +143,18 @@ fn go_on(pod: &Pod, rules: &Rules, since: Timestamp, now: Timestamp) -> Result<O
     if let (Some(exit), Some(due)) = (exit, due)
         && due <= now
     {
-        let ended = end(pod, now, exit.code.into());
+        let ended = terminated_state(pod, now, exit.code.into());
         let is_restarted = match pod.spec.restart_policy {
             RestartPolicy::Always => true,
             RestartPolicy::OnFailure => exit.code != 0,
             RestartPolicy::Never => false,
         };
         if !is_restarted {
-            return Err(PodStage::Over { ended });
+            return Err(PodStage::Finished { ended });
         }
         let wait = backoff(restarts, ended);
         if wait.is_zero() {
-            return Err(run(pod, rules, now, restarts + 1, Some(ended)));
+            return Err(running_stage(pod, rules, now, restarts + 1, Some(ended)));
         }
         return Err(PodStage::Crashed {
             restarts,
@@ -158,11 +163,11 @@ fn go_on(pod: &Pod, rules: &Rules, since: Timestamp, now: Timestamp) -> Result<O
         });
     }
     let ready_at = match rule.ready {
-        Ready::Never => None,
-        Ready::After(delay) => Some(since + rules.length(delay, uid, "ready", restarts)),
+        ReadyRule::Never => None,
+        ReadyRule::After(delay) => Some(since + rules.length(delay, uid, "ready", restarts)),
     };
     let is_ready = ready_at.is_some_and(|ready_at| ready_at <= now);
-    let gates = gates_closed(pod);
+    let gates = unready_gates_message(pod);
     let is_said = pod.condition("ContainersReady") == is_ready.into()
         && pod.condition("Ready") == (is_ready && gates.is_none()).into()
         && (!is_ready || gates.unwrap_or_default() == *pod.status.conditions.gates);
@@ -179,11 +184,17 @@ fn go_on(pod: &Pod, rules: &Rules, since: Timestamp, now: Timestamp) -> Result<O
     Ok(due.into_iter().chain(ready_at).min())
 }
 
-/// Containers begin to run.
-fn run(pod: &Pod, rules: &Rules, now: Timestamp, restarts: u32, last: Option<Terminated>) -> PodStage {
+/// The stage of newly started containers.
+fn running_stage(
+    pod: &Pod,
+    rules: &Rules,
+    now: Timestamp,
+    restarts: u32,
+    last: Option<ContainerStateTerminated>,
+) -> PodStage {
     let ready = match rules.pod(pod.rule).ready {
-        Ready::Never => false,
-        Ready::After(delay) => rules
+        ReadyRule::Never => false,
+        ReadyRule::After(delay) => rules
             .length(delay, &pod.metadata.uid, "ready", restarts)
             .is_zero(),
     };
@@ -195,40 +206,42 @@ fn run(pod: &Pod, rules: &Rules, now: Timestamp, restarts: u32, last: Option<Ter
     }
 }
 
-/// How containers end that run.
-fn end(pod: &Pod, now: Timestamp, code: i32) -> Terminated {
-    Terminated {
+/// The terminated state of running containers.
+fn terminated_state(pod: &Pod, now: Timestamp, code: i32) -> ContainerStateTerminated {
+    ContainerStateTerminated {
         exit_code: code,
         started_at: pod.status.container.running.unwrap_or(now),
         finished_at: now,
     }
 }
 
-/// How containers of a terminating pod end, whatever they do.
-fn end_of(pod: &Pod, now: Timestamp, code: i32) -> Terminated {
+/// The terminated state of the containers of a terminating pod, running or not.
+fn final_terminated_state(pod: &Pod, now: Timestamp, code: i32) -> ContainerStateTerminated {
     let container = &pod.status.container;
     match (container.running, container.last.as_deref()) {
         (None, Some(last)) => *last,
-        _ => end(pod, now, code),
+        _ => terminated_state(pod, now, code),
     }
 }
 
-/// How long containers that have just ended wait before they are started again: the first time not at all.
-fn backoff(restarts: u32, ended: Terminated) -> Duration {
+/// The back-off before a restart; zero for the first restart.
+fn backoff(restarts: u32, ended: ContainerStateTerminated) -> Duration {
     let ran = ended.finished_at.duration_since(ended.started_at);
-    if restarts == 0 || ran.unsigned_abs() > STEADY {
+    if restarts == 0 || ran.unsigned_abs() > BACKOFF_RESET {
         return Duration::ZERO;
     }
     let doubled = 2_u32.saturating_pow(restarts - 1);
-    BACKOFF.saturating_mul(doubled).min(LONGEST_BACKOFF)
+    BACKOFF.saturating_mul(doubled).min(MAX_BACKOFF)
 }
 
 // --- PodTime ---
 
 impl PodTime {
-    /// A time in a status, which has whole seconds, to more than that if it was written here.
+    /// A time of the status, which has whole seconds, with subsecond precision if this process wrote it.
     fn exact(self, time: Timestamp) -> Timestamp {
-        let wrote = self.wrote.filter(|wrote| wrote.as_second() == time.as_second());
-        wrote.unwrap_or(time)
+        let status_written_at = self
+            .status_written_at
+            .filter(|status_written_at| status_written_at.as_second() == time.as_second());
+        status_written_at.unwrap_or(time)
     }
 }

@@ -1,11 +1,11 @@
 //! Pods on simulated nodes.
 //!
 //! ```text
-//! object     what is kept of a pod
-//! lifecycle  what is next in its life
-//! status     its status after that step
-//! addresses  which addresses it gets
-//! controller does it
+//! object     the cached part of a pod
+//! lifecycle  decides the next step
+//! status     the status patch of a step
+//! addresses  assigns pod addresses
+//! controller performs the step
 //! ```
 
 mod addresses;
@@ -15,6 +15,6 @@ mod object;
 mod status;
 
 pub(crate) use self::{
-    controller::{PodController, by_node},
+    controller::{PodController, pods_by_node},
     object::Pod,
 };

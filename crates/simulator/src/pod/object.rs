@@ -1,4 +1,4 @@
-//! Pods, as far as a simulated node has to know them.
+//! The cached part of a pod.
 
 use std::net::IpAddr;
 
@@ -13,14 +13,14 @@ use crate::{
     rules::Rules,
 };
 
-/// A pod. Its containers all do the same at the same time, so that what the first one does is enough.
+/// The cached part of a pod. All containers behave alike, so the status of the first container stands for all.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Pod {
     pub(crate) metadata: ObjectMeta,
-    pub(crate) spec: Spec,
-    pub(crate) status: Status,
-    /// The rule it lives by.
+    pub(crate) spec: PodSpec,
+    pub(crate) status: PodStatus,
+    /// The index of its rule.
     #[serde(skip)]
     pub(crate) rule: u16,
 }
@@ -35,16 +35,16 @@ impl Object for Pod {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Spec {
-    /// The number of its node, if that is a simulated one.
-    #[serde(rename = "nodeName", deserialize_with = "node")]
+pub(crate) struct PodSpec {
+    /// The number of the node if it is a simulated one.
+    #[serde(rename = "nodeName", deserialize_with = "simulated_node")]
     pub(crate) node: Option<u32>,
     pub(crate) restart_policy: RestartPolicy,
     pub(crate) host_network: bool,
     pub(crate) active_deadline_seconds: Option<u32>,
     pub(crate) containers: Box<[Container]>,
     pub(crate) init_containers: Box<[Container]>,
-    #[serde(deserialize_with = "gates")]
+    #[serde(deserialize_with = "readiness_gates")]
     pub(crate) readiness_gates: Box<[Box<str>]>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Spec {
 pub(crate) struct Container {
     pub(crate) name: Box<str>,
     pub(crate) image: Box<str>,
-    /// Whether it runs as long as the pod does, though it is an init container.
+    /// Whether this is an init container with restart policy `Always`.
     #[serde(rename = "restartPolicy", deserialize_with = "is_always")]
     pub(crate) is_sidecar: bool,
 }
@@ -68,18 +68,18 @@ pub(crate) enum RestartPolicy {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Status {
-    pub(crate) phase: Phase,
+pub(crate) struct PodStatus {
+    pub(crate) phase: PodPhase,
     pub(crate) start_time: Option<Timestamp>,
-    #[serde(rename = "podIP", deserialize_with = "address")]
+    #[serde(rename = "podIP", deserialize_with = "ip_address")]
     pub(crate) ip: Option<IpAddr>,
-    pub(crate) conditions: Conditions,
-    #[serde(rename = "containerStatuses", deserialize_with = "first")]
+    pub(crate) conditions: PodConditions,
+    #[serde(rename = "containerStatuses", deserialize_with = "first_container_status")]
     pub(crate) container: ContainerStatus,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub(crate) enum Phase {
+pub(crate) enum PodPhase {
     #[default]
     Pending,
     Running,
@@ -91,17 +91,17 @@ pub(crate) enum Phase {
 
 /// The conditions of a pod.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Conditions {
-    /// Those that a node writes.
-    pub(crate) own: ConditionStates,
-    /// Type and status of those that others write: gates may wait for them.
+pub(crate) struct PodConditions {
+    /// The conditions that the kubelet writes.
+    pub(crate) reported: ConditionStates,
+    /// Type and status of other conditions, which readiness gates may name.
     pub(crate) others: Box<[(Box<str>, Box<str>)]>,
-    /// What is said of gates that are not open.
+    /// The reported message about readiness gates that are not true.
     pub(crate) gates: Box<str>,
 }
 
-/// The conditions that a node writes.
-pub(crate) const OWN: [&str; 5] = [
+/// The conditions that the kubelet writes.
+pub(crate) const REPORTED_CONDITIONS: [&str; 5] = [
     "PodReadyToStartContainers",
     "Initialized",
     "Ready",
@@ -109,22 +109,22 @@ pub(crate) const OWN: [&str; 5] = [
     "PodScheduled",
 ];
 
-/// Why a pod is not ready though its containers are.
+/// The reason of a pod that is not ready although its containers are.
 pub(crate) const GATES_NOT_READY: &str = "ReadinessGatesNotReady";
 
-/// What the first container does.
+/// The status of the first container.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ContainerStatus {
     pub(crate) restart_count: u32,
-    /// Since when it runs; if it does not, it waits.
+    /// The start time of a running container; `None` while it waits.
     pub(crate) running: Option<Timestamp>,
-    /// How it ended the last time.
-    pub(crate) last: Option<Box<Terminated>>,
+    /// The last termination.
+    pub(crate) last: Option<Box<ContainerStateTerminated>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Terminated {
+pub(crate) struct ContainerStateTerminated {
     pub(crate) exit_code: i32,
     pub(crate) started_at: Timestamp,
     pub(crate) finished_at: Timestamp,
@@ -133,41 +133,41 @@ pub(crate) struct Terminated {
 // --- Pod ---
 
 impl Pod {
-    /// Finds the rule of a pod that was just read, and forgets what is not needed any more.
-    pub(crate) fn settle(&mut self, rules: &Rules) {
+    /// Selects the rule of a decoded pod, then drops the fields that only the selection needs.
+    pub(crate) fn assign_rule(&mut self, rules: &Rules) {
         if self.spec.node.is_none() {
-            (self.spec, self.status) = (Spec::default(), Status::default());
+            (self.spec, self.status) = (PodSpec::default(), PodStatus::default());
         } else {
             self.rule = rules.choose(self);
         }
-        self.metadata.origin = None;
+        self.metadata.rule_inputs = None;
     }
 
-    /// Whether all of it has ended.
+    /// Whether the phase is final.
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.status.phase, Phase::Succeeded | Phase::Failed)
+        matches!(self.status.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
-    /// A condition that a node writes.
+    /// The state of a condition that the kubelet writes.
     pub(crate) fn condition(&self, kind: &str) -> ConditionState {
-        self.status.conditions.own.get(&OWN, kind)
+        self.status.conditions.reported.get(&REPORTED_CONDITIONS, kind)
     }
 }
 
 // --- fields ---
 
-fn node<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+fn simulated_node<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     let name = Option::<Box<str>>::deserialize(from)?;
     Ok(name.and_then(|name| number(&name)))
 }
 
-fn gates<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[Box<str>]>, D::Error> {
+fn readiness_gates<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
-    struct SchedulingGateFields {
+    struct ReadinessGateFields {
         condition_type: Box<str>,
     }
-    let gates = Option::<Vec<SchedulingGateFields>>::deserialize(from)?.unwrap_or_default();
+    let gates = Option::<Vec<ReadinessGateFields>>::deserialize(from)?.unwrap_or_default();
     Ok(gates.into_iter().map(|gate| gate.condition_type).collect())
 }
 
@@ -176,15 +176,15 @@ fn is_always<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     Ok(policy.as_deref() == Some("Always"))
 }
 
-fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<IpAddr>, D::Error> {
+fn ip_address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<IpAddr>, D::Error> {
     let text = Option::<Box<str>>::deserialize(from)?;
     Ok(text.and_then(|text| text.parse().ok()))
 }
 
-fn first<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerStatus, D::Error> {
+fn first_container_status<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerStatus, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
-    struct PodFields {
+    struct ContainerStatusFields {
         restart_count: u32,
         state: ContainerStateFields,
         last_state: ContainerStateFields,
@@ -193,14 +193,14 @@ fn first<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerStatus, D::Error
     #[serde(default)]
     struct ContainerStateFields {
         running: Option<RunningFields>,
-        terminated: Option<Box<Terminated>>,
+        terminated: Option<Box<ContainerStateTerminated>>,
     }
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase", default)]
     struct RunningFields {
         started_at: Timestamp,
     }
-    let all = Option::<Vec<PodFields>>::deserialize(from)?.unwrap_or_default();
+    let all = Option::<Vec<ContainerStatusFields>>::deserialize(from)?.unwrap_or_default();
     let first = all.into_iter().next().unwrap_or_default();
     Ok(ContainerStatus {
         restart_count: first.restart_count,
@@ -209,12 +209,12 @@ fn first<'de, D: Deserializer<'de>>(from: D) -> Result<ContainerStatus, D::Error
     })
 }
 
-impl<'de> Deserialize<'de> for Conditions {
+impl<'de> Deserialize<'de> for PodConditions {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let mut conditions = Conditions::default();
+        let mut conditions = PodConditions::default();
         let mut others = Vec::new();
         for read in Option::<Vec<ConditionFields>>::deserialize(from)?.unwrap_or_default() {
-            if !conditions.own.learn(&OWN, &read) {
+            if !conditions.reported.record(&REPORTED_CONDITIONS, &read) {
                 others.push((read.kind, read.status));
             } else if &*read.reason == GATES_NOT_READY {
                 conditions.gates = read.message;
@@ -230,26 +230,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_is_kept_of_a_pod() {
+    fn cached_pods_are_small() {
         let mut pod: Pod = serde_json::from_str(
             r#"{"metadata": {"name": "web", "labels": {"app": "web"}, "managedFields": [{}]},
                 "spec": {"nodeName": "simulated-3", "containers": [{"name": "web", "env": [{}]}], "volumes": [{}]}}"#,
         )
         .unwrap();
-        pod.settle(&Rules::default());
+        pod.assign_rule(&Rules::default());
         assert_eq!(pod.spec.node, Some(3));
-        assert!(pod.metadata.origin.is_none());
-        // There may be 150,000 of them.
+        assert!(pod.metadata.rule_inputs.is_none());
+        // A large cluster has 150,000 pods.
         assert!(size_of::<Pod>() <= 320, "{}", size_of::<Pod>());
     }
 
     #[test]
-    fn of_pods_elsewhere_nothing_is_kept_but_their_names() {
+    fn keeps_only_metadata_of_pods_on_other_nodes() {
         let mut pod: Pod = serde_json::from_str(
             r#"{"metadata": {"name": "web"}, "spec": {"nodeName": "n1", "containers": [{"name": "web"}]}}"#,
         )
         .unwrap();
-        pod.settle(&Rules::default());
+        pod.assign_rule(&Rules::default());
         assert!(pod.spec.containers.is_empty());
         assert_eq!(&*pod.metadata.name, "web");
     }

@@ -1,52 +1,52 @@
-//! The status of a pod, as a kubelet would write it.
+//! The status of a pod as a kubelet writes it.
 
 use std::{net::IpAddr, time::Duration};
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::object::{Container, GATES_NOT_READY, Pod, Terminated};
+use super::object::{Container, ContainerStateTerminated, GATES_NOT_READY, Pod};
 use crate::condition::DesiredCondition;
 
-/// What is to be seen of a pod.
+/// A stage in the lifecycle of a pod that its status shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PodStage {
-    /// Its node knows it, and makes its containers.
+    /// The node creates the containers.
     Creating,
-    /// Its containers run.
+    /// The containers run.
     Running {
         since: Timestamp,
         restarts: u32,
         ready: bool,
-        last: Option<Terminated>,
+        last: Option<ContainerStateTerminated>,
     },
-    /// Its containers have ended too often, and wait.
+    /// The containers exited and wait for the restart back-off.
     Crashed {
         restarts: u32,
-        last: Terminated,
+        last: ContainerStateTerminated,
         wait: Duration,
     },
-    /// Its containers have ended, and that was it.
-    Over { ended: Terminated },
-    /// It was there for longer than it may be.
-    Overdue { ended: Terminated },
+    /// The containers exited and are not restarted.
+    Finished { ended: ContainerStateTerminated },
+    /// The pod exceeded `activeDeadlineSeconds`.
+    DeadlineExceeded { ended: ContainerStateTerminated },
 }
 
-/// Where a pod is.
+/// New addresses of a pod.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PodAddresses {
-    /// The address of its node.
+    /// The address of the node, if it is not reported yet.
     pub(super) host: Option<IpAddr>,
-    /// Its own addresses, if they are new.
+    /// The pod addresses, if they are not reported yet.
     pub(super) own: Vec<IpAddr>,
 }
 
 const NOT_READY: &str = "ContainersNotReady";
 const NO_SANDBOX: &str = "PodSandboxNotReady";
-const OVERDUE: &str = "Pod was active on the node longer than the specified deadline";
+const DEADLINE_EXCEEDED_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
-/// Why a pod is not ready though its containers are; `None` if nothing keeps it.
-pub(super) fn gates_closed(pod: &Pod) -> Option<String> {
+/// Describes the readiness gates that are not true; `None` if all are.
+pub(super) fn unready_gates_message(pod: &Pod) -> Option<String> {
     let mut messages = Vec::new();
     for gate in &pod.spec.readiness_gates {
         let others = &pod.status.conditions.others;
@@ -66,43 +66,43 @@ pub(super) fn gates_closed(pod: &Pod) -> Option<String> {
 // --- PodStage ---
 
 impl PodStage {
-    /// The change of the status that leads here. It holds only for the pod as it is known.
+    /// The status patch that leads to this stage. It contains the resource version, so it applies only to the observed object.
     pub(super) fn patch(self, pod: &Pod, addresses: &PodAddresses, now: Timestamp) -> Value {
-        let began = pod.status.start_time.unwrap_or(now);
+        let start_time = pod.status.start_time.unwrap_or(now);
         let mut status = Map::new();
-        let mut say = |name: &str, value: Value| status.insert(name.to_owned(), value);
-        say("phase", self.phase().into());
-        say("observedGeneration", pod.metadata.generation.into());
-        say("conditions", self.conditions(pod, now).into());
+        let mut set = |name: &str, value: Value| status.insert(name.to_owned(), value);
+        set("phase", self.phase().into());
+        set("observedGeneration", pod.metadata.generation.into());
+        set("conditions", self.conditions(pod, now).into());
         if pod.status.start_time.is_none() {
-            say("startTime", json!(Time(began)));
+            set("startTime", json!(Time(start_time)));
         }
         if let Some(host) = addresses.host {
-            say("hostIP", json!(host));
-            say("hostIPs", json!([{"ip": host}]));
+            set("hostIP", json!(host));
+            set("hostIPs", json!([{"ip": host}]));
         }
         if let Some(first) = addresses.own.first() {
-            say("podIP", json!(first));
+            set("podIP", json!(first));
             let all = addresses.own.iter().map(|ip| json!({"ip": ip}));
-            say("podIPs", all.collect());
+            set("podIPs", all.collect());
         }
         let spec = &pod.spec;
         let containers = spec
             .containers
             .iter()
             .map(|container| self.container(pod, container));
-        say("containerStatuses", containers.collect());
+        set("containerStatuses", containers.collect());
         if !spec.init_containers.is_empty() {
             let init = spec.init_containers.iter();
-            say(
+            set(
                 "initContainerStatuses",
-                init.map(|container| self.init_container(pod, container, began))
+                init.map(|container| self.init_container(pod, container, start_time))
                     .collect(),
             );
         }
-        if let PodStage::Overdue { .. } = self {
-            say("reason", "DeadlineExceeded".into());
-            say("message", OVERDUE.into());
+        if let PodStage::DeadlineExceeded { .. } = self {
+            set("reason", "DeadlineExceeded".into());
+            set("message", DEADLINE_EXCEEDED_MESSAGE.into());
         }
         let metadata = &pod.metadata;
         json!({"metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version}, "status": status})
@@ -112,8 +112,8 @@ impl PodStage {
         match self {
             PodStage::Creating => "Pending",
             PodStage::Running { .. } | PodStage::Crashed { .. } => "Running",
-            PodStage::Over { ended } if ended.exit_code == 0 => "Succeeded",
-            PodStage::Over { .. } | PodStage::Overdue { .. } => "Failed",
+            PodStage::Finished { ended } if ended.exit_code == 0 => "Succeeded",
+            PodStage::Finished { .. } | PodStage::DeadlineExceeded { .. } => "Failed",
         }
     }
 
@@ -131,32 +131,32 @@ impl PodStage {
         let initialized = "Initialized";
         let sandbox = match self {
             PodStage::Creating => {
-                DesiredCondition::fails(sandbox).because(NO_SANDBOX, "no pod sandbox exists")
+                DesiredCondition::new_false(sandbox).with_reason(NO_SANDBOX, "no pod sandbox exists")
             }
             _ if over.is_some() => {
-                DesiredCondition::fails(sandbox).because(NO_SANDBOX, "pod sandbox is not ready")
+                DesiredCondition::new_false(sandbox).with_reason(NO_SANDBOX, "pod sandbox is not ready")
             }
-            _ => DesiredCondition::holds(sandbox),
+            _ => DesiredCondition::new_true(sandbox),
         };
         let incomplete = format!(
             "containers with incomplete status: {}",
-            names(pod.spec.init_containers.iter())
+            format_go_list(pod.spec.init_containers.iter())
         );
         let initialized = match self {
             PodStage::Creating if !pod.spec.init_containers.is_empty() => {
-                DesiredCondition::fails(initialized).because("ContainersNotInitialized", &incomplete)
+                DesiredCondition::new_false(initialized).with_reason("ContainersNotInitialized", &incomplete)
             }
             _ if over == Some("PodCompleted") => {
-                DesiredCondition::holds(initialized).because("PodCompleted", "")
+                DesiredCondition::new_true(initialized).with_reason("PodCompleted", "")
             }
-            _ => DesiredCondition::holds(initialized),
+            _ => DesiredCondition::new_true(initialized),
         };
         let sidecars = pod.spec.init_containers.iter().filter(|one| one.is_sidecar);
-        // Those of a pod that crashes run on.
+        // Sidecars keep running while the other containers crash.
         let sidecars = sidecars.filter(|_| self == PodStage::Creating);
         let unready = format!(
             "containers with unready status: {}",
-            names(sidecars.chain(&pod.spec.containers))
+            format_go_list(sidecars.chain(&pod.spec.containers))
         );
         let (reason, message) = match over {
             Some(over) => (over, ""),
@@ -164,22 +164,22 @@ impl PodStage {
         };
         let containers = "ContainersReady";
         let ready = "Ready";
-        let gates = gates_closed(pod);
+        let gates = unready_gates_message(pod);
         let (containers, ready) = match (self.is_ready(), &gates) {
             (false, _) => (
-                DesiredCondition::fails(containers).because(reason, message),
-                DesiredCondition::fails(ready).because(reason, message),
+                DesiredCondition::new_false(containers).with_reason(reason, message),
+                DesiredCondition::new_false(ready).with_reason(reason, message),
             ),
             (true, Some(gates)) => (
-                DesiredCondition::holds(containers),
-                DesiredCondition::fails(ready).because(GATES_NOT_READY, gates),
+                DesiredCondition::new_true(containers),
+                DesiredCondition::new_false(ready).with_reason(GATES_NOT_READY, gates),
             ),
             (true, None) => (
-                DesiredCondition::holds(containers),
-                DesiredCondition::holds(ready),
+                DesiredCondition::new_true(containers),
+                DesiredCondition::new_true(ready),
             ),
         };
-        let scheduled = DesiredCondition::holds("PodScheduled");
+        let scheduled = DesiredCondition::new_true("PodScheduled");
         let all = [sandbox, initialized, ready, containers, scheduled];
         let patches = all.into_iter().map(|wanted| {
             let mut patch = wanted.patch(pod.condition(wanted.kind), now);
@@ -194,7 +194,7 @@ impl PodStage {
             PodStage::Running { restarts, last, .. } => (restarts, last),
             PodStage::Crashed { restarts, last, .. } => (restarts, Some(last)),
             PodStage::Creating => (0, None),
-            PodStage::Over { .. } | PodStage::Overdue { .. } => {
+            PodStage::Finished { .. } | PodStage::DeadlineExceeded { .. } => {
                 let container = &pod.status.container;
                 (container.restart_count, container.last.as_deref().copied())
             }
@@ -207,7 +207,7 @@ impl PodStage {
                 let Pod { metadata, .. } = pod;
                 let message = format!(
                     "back-off {} restarting failed container={} pod={}_{}({})",
-                    length(wait),
+                    format_go_duration(wait),
                     container.name,
                     metadata.name,
                     metadata.namespace,
@@ -215,18 +215,20 @@ impl PodStage {
                 );
                 waiting("CrashLoopBackOff", Some(&message))
             }
-            PodStage::Over { ended } | PodStage::Overdue { ended } => {
-                terminated(ended, &id(pod, container, restarts))
+            PodStage::Finished { ended } | PodStage::DeadlineExceeded { ended } => {
+                terminated(ended, &container_id(pod, container, restarts))
             }
         };
         let last = last.filter(|_| restarts > 0 || matches!(self, PodStage::Crashed { .. }));
-        // What ended is the run before this one, unless it waits for the next one.
+        // `lastState` describes the previous run; a container in back-off has not started its next run yet.
         let before = match self {
             PodStage::Crashed { .. } => restarts,
             _ => restarts.saturating_sub(1),
         };
-        let last = last.map_or(json!({}), |last| terminated(last, &id(pod, container, before)));
-        let mut status = self.described(pod, container, restarts);
+        let last = last.map_or(json!({}), |last| {
+            terminated(last, &container_id(pod, container, before))
+        });
+        let mut status = self.base_status(pod, container, restarts);
         status["ready"] = self.is_ready().into();
         status["started"] = matches!(self, PodStage::Running { .. }).into();
         status["state"] = state;
@@ -234,28 +236,31 @@ impl PodStage {
         status
     }
 
-    /// Init containers have done their work when the others run; those that run on do until the end.
-    fn init_container(self, pod: &Pod, container: &Container, began: Timestamp) -> Value {
-        let is_over = matches!(self, PodStage::Over { .. } | PodStage::Overdue { .. });
-        let mut status = self.described(pod, container, 0);
+    /// Init containers have completed when the others run; sidecars run until the pod finishes.
+    fn init_container(self, pod: &Pod, container: &Container, start_time: Timestamp) -> Value {
+        let is_over = matches!(
+            self,
+            PodStage::Finished { .. } | PodStage::DeadlineExceeded { .. }
+        );
+        let mut status = self.base_status(pod, container, 0);
         let finished_at = match self {
-            PodStage::Over { ended } | PodStage::Overdue { ended } if container.is_sidecar => {
+            PodStage::Finished { ended } | PodStage::DeadlineExceeded { ended } if container.is_sidecar => {
                 ended.finished_at
             }
-            _ => began,
+            _ => start_time,
         };
-        let done = Terminated {
+        let done = ContainerStateTerminated {
             exit_code: 0,
-            started_at: began,
+            started_at: start_time,
             finished_at,
         };
         let (state, ready, started) = match self {
             PodStage::Creating => (waiting("PodInitializing", None), false, false),
             _ if container.is_sidecar && !is_over => {
-                (json!({"running": {"startedAt": Time(began)}}), true, true)
+                (json!({"running": {"startedAt": Time(start_time)}}), true, true)
             }
             _ => (
-                terminated(done, &id(pod, container, 0)),
+                terminated(done, &container_id(pod, container, 0)),
                 !container.is_sidecar,
                 false,
             ),
@@ -267,12 +272,15 @@ impl PodStage {
         status
     }
 
-    fn described(self, pod: &Pod, container: &Container, restarts: u32) -> Value {
+    fn base_status(self, pod: &Pod, container: &Container, restarts: u32) -> Value {
         let Container { name, image, .. } = container;
         let (image_id, id) = if self == PodStage::Creating {
             (String::new(), String::new())
         } else {
-            (format!("simulated://{image}"), id(pod, container, restarts))
+            (
+                format!("simulated://{image}"),
+                container_id(pod, container, restarts),
+            )
         };
         let mut status = json!({"name": name, "image": image, "imageID": image_id, "restartCount": restarts});
         if !id.is_empty() {
@@ -290,7 +298,7 @@ fn waiting(reason: &str, message: Option<&str>) -> Value {
     json!({"waiting": waiting})
 }
 
-fn terminated(ended: Terminated, id: &str) -> Value {
+fn terminated(ended: ContainerStateTerminated, id: &str) -> Value {
     let reason = if ended.exit_code == 0 {
         "Completed"
     } else {
@@ -305,19 +313,19 @@ fn terminated(ended: Terminated, id: &str) -> Value {
     }})
 }
 
-/// What a run of a container is called.
-fn id(pod: &Pod, container: &Container, run: u32) -> String {
+/// The ID of one run of a container.
+fn container_id(pod: &Pod, container: &Container, run: u32) -> String {
     format!("simulated://{}/{}/{run}", pod.metadata.uid, container.name)
 }
 
-/// Names as Go prints a list of them.
-fn names<'a>(containers: impl Iterator<Item = &'a Container>) -> String {
+/// Formats container names as Go prints a slice.
+fn format_go_list<'a>(containers: impl Iterator<Item = &'a Container>) -> String {
     let names: Vec<_> = containers.map(|container| &*container.name).collect();
     format!("[{}]", names.join(" "))
 }
 
-/// A length of time as Go prints it.
-fn length(time: Duration) -> String {
+/// Formats a duration as Go prints it.
+fn format_go_duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match (seconds / 60, seconds % 60) {
         (0, seconds) => format!("{seconds}s"),

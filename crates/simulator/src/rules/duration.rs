@@ -1,4 +1,4 @@
-//! Lengths of time as people write them: `500ms`, `2s`, `1m30s`.
+//! Durations in Go's format: `500ms`, `2s`, `1m30s`.
 
 use std::{fmt, time::Duration};
 
@@ -7,9 +7,9 @@ use serde::{
     de::{Error, Visitor},
 };
 
-/// Reads a length of time. Zero needs no unit.
+/// Parses a duration. Zero needs no unit.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a length of time: want one such as 500ms, 2s or 1m30s");
+    let wrong = || format!("{text:?} is not a duration such as 500ms, 2s or 1m30s");
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -38,12 +38,12 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     if text.is_empty() { Err(wrong()) } else { Ok(total) }
 }
 
-/// For a field of that sort.
+/// Deserializes a duration field.
 pub(super) fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     from.deserialize_any(DurationVisitor)
 }
 
-/// For a field of that sort that may be left out.
+/// Deserializes an optional duration field.
 pub(super) fn read_some<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     read(from).map(Some)
 }
@@ -54,7 +54,7 @@ impl Visitor<'_> for DurationVisitor {
     type Value = Duration;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a length of time such as 500ms, 2s or 1m30s")
+        f.write_str("a duration such as 500ms, 2s or 1m30s")
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_of_time_has_units() {
+    fn parses_durations_with_units() {
         for (text, millis) in [
             ("0", 0),
             ("500ms", 500),

@@ -1,4 +1,4 @@
-//! The rules as they are written.
+//! The format of rules files.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -11,35 +11,35 @@ use serde::{
 
 use super::duration;
 
-/// A file.
+/// The content of a rules file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct File {
+pub(super) struct RulesFile {
     pub(super) seed: u64,
     pub(super) nodes: Vec<NodeRule>,
     pub(super) pods: Vec<PodRule>,
 }
 
-/// What some nodes are and do.
+/// The rule of some nodes.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct NodeRule {
     #[serde(rename = "match")]
     pub(super) matches: NodeMatch,
-    /// Where they are, in turn.
+    /// Topology zones, assigned to the nodes in turn.
     pub(super) zones: Vec<String>,
-    /// Where the zones are.
+    /// The topology region.
     pub(crate) region: Option<String>,
-    /// More labels.
+    /// Additional labels.
     pub(crate) labels: BTreeMap<String, String>,
-    /// What they have of what; what is not named is as usual.
-    #[serde(deserialize_with = "amounts")]
+    /// Capacity by resource; other resources keep their defaults.
+    #[serde(deserialize_with = "quantities")]
     pub(crate) capacity: BTreeMap<String, String>,
-    /// When they stop to be heard of.
+    /// When the nodes stop reporting.
     pub(crate) vanish: Option<VanishRule>,
 }
 
-/// Which nodes, by number.
+/// Selects nodes by number.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct NodeMatch {
@@ -47,37 +47,37 @@ pub(super) struct NodeMatch {
     pub(super) last: Option<u32>,
 }
 
-/// A node is not heard of any more.
+/// A node stops renewing its lease and reporting its status.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct VanishRule {
-    /// From when it was made.
+    /// The delay from the creation of the node.
     #[serde(deserialize_with = "duration::read")]
     pub(crate) after: Duration,
     #[serde(deserialize_with = "duration::read")]
     pub(crate) jitter: Duration,
-    /// Until it is heard of again; otherwise for good.
+    /// How long the node is down; forever if unset.
     #[serde(rename = "for", deserialize_with = "duration::read_some")]
     pub(crate) length: Option<Duration>,
 }
 
-/// What some pods do.
+/// The rule of some pods.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PodRule {
     #[serde(rename = "match")]
     pub(super) matches: PodMatch,
-    /// Until containers run.
+    /// From binding to running containers.
     pub(crate) run: Delay,
-    /// From when they run until they are ready.
-    pub(crate) ready: Ready,
-    /// From when they run until they end.
+    /// From running to ready.
+    pub(crate) ready: ReadyRule,
+    /// From running to exit.
     pub(crate) exit: Option<ExitRule>,
-    /// How long termination takes.
+    /// Duration of termination.
     pub(crate) stop: Delay,
 }
 
-/// Which pods: all for which all that is named holds.
+/// Selects pods that meet all the given criteria.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PodMatch {
@@ -86,27 +86,27 @@ pub(super) struct PodMatch {
     pub(super) labels: Selector,
     #[serde(deserialize_with = "selector")]
     pub(super) annotations: Selector,
-    /// The kind of the owner that controls it.
+    /// The kind of the controller owner.
     pub(super) owner: Option<String>,
 }
 
-/// How long something takes.
+/// A delay with jitter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delay {
-    /// At least.
+    /// The minimum.
     pub(crate) after: Duration,
-    /// At most so much more.
+    /// The maximum that is added to the minimum.
     pub(crate) jitter: Duration,
 }
 
-/// When containers are ready.
+/// When containers become ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ready {
+pub(crate) enum ReadyRule {
     After(Delay),
     Never,
 }
 
-/// How and when containers end.
+/// How and when containers exit.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ExitRule {
@@ -114,16 +114,16 @@ pub(crate) struct ExitRule {
     pub(crate) after: Duration,
     #[serde(deserialize_with = "duration::read")]
     pub(crate) jitter: Duration,
-    /// With which code.
+    /// The exit code.
     pub(crate) code: u8,
-    /// How often: after that they run on.
+    /// Maximum number of exits; afterwards the containers keep running. Unlimited if unset.
     pub(crate) times: Option<u32>,
 }
 
-/// Reads a file; the error has line and reason.
-pub(super) fn read(text: &str) -> Result<File, String> {
-    let file: Option<File> = serde_saphyr::from_str(text).map_err(|error| {
-        // The message is shown with a picture of the place; its first line says it all.
+/// Parses a rules file. The error contains line and reason.
+pub(super) fn read(text: &str) -> Result<RulesFile, String> {
+    let file: Option<RulesFile> = serde_saphyr::from_str(text).map_err(|error| {
+        // The other lines of the message quote the document.
         let why = error.to_string();
         let why = why.lines().next().unwrap_or_default();
         match error.location() {
@@ -155,32 +155,32 @@ fn selector<'de, D: Deserializer<'de>>(from: D) -> Result<Selector, D::Error> {
     text.parse().map_err(D::Error::custom)
 }
 
-fn amounts<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
-    let amounts = BTreeMap::<String, String>::deserialize(from)?;
-    for (name, amount) in &amounts {
+fn quantities<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let quantities = BTreeMap::<String, String>::deserialize(from)?;
+    for (name, amount) in &quantities {
         if let Err(wrong) = amount.parse::<Quantity>() {
             return Err(D::Error::custom(format!(
-                "{name}: {amount:?} is not an amount: {wrong}"
+                "{name}: {amount:?} is not a quantity: {wrong}"
             )));
         }
     }
-    Ok(amounts)
+    Ok(quantities)
 }
 
 // --- Delay ---
 
-/// A delay with its parts.
+/// A delay in its map form.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct RuleParts {
+struct DelayFields {
     #[serde(deserialize_with = "duration::read")]
     after: Duration,
     #[serde(deserialize_with = "duration::read")]
     jitter: Duration,
 }
 
-impl From<RuleParts> for Delay {
-    fn from(RuleParts { after, jitter }: RuleParts) -> Self {
+impl From<DelayFields> for Delay {
+    fn from(DelayFields { after, jitter }: DelayFields) -> Self {
         Delay { after, jitter }
     }
 }
@@ -211,7 +211,7 @@ impl<'de> Visitor<'de> for DelayVisitor {
     type Value = Delay;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a length of time such as 2s, or one with jitter such as {after: 2s, jitter: 1s}")
+        f.write_str("a duration such as 2s, or one with jitter such as {after: 2s, jitter: 1s}")
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Delay, E> {
@@ -231,19 +231,19 @@ impl<'de> Visitor<'de> for DelayVisitor {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Delay, M::Error> {
-        RuleParts::deserialize(MapAccessDeserializer::new(map)).map(Delay::from)
+        DelayFields::deserialize(MapAccessDeserializer::new(map)).map(Delay::from)
     }
 }
 
-// --- Ready ---
+// --- ReadyRule ---
 
-impl Default for Ready {
+impl Default for ReadyRule {
     fn default() -> Self {
-        Ready::After(Delay::default())
+        ReadyRule::After(Delay::default())
     }
 }
 
-impl<'de> Deserialize<'de> for Ready {
+impl<'de> Deserialize<'de> for ReadyRule {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(ReadyVisitor)
     }
@@ -252,29 +252,29 @@ impl<'de> Deserialize<'de> for Ready {
 struct ReadyVisitor;
 
 impl<'de> Visitor<'de> for ReadyVisitor {
-    type Value = Ready;
+    type Value = ReadyRule;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("never, or ")?;
         DelayVisitor.expecting(f)
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Ready, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<ReadyRule, E> {
         if text == "never" {
-            return Ok(Ready::Never);
+            return Ok(ReadyRule::Never);
         }
-        DelayVisitor.visit_str(text).map(Ready::After)
+        DelayVisitor.visit_str(text).map(ReadyRule::After)
     }
 
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Ready, E> {
-        DelayVisitor.visit_u64(number).map(Ready::After)
+    fn visit_u64<E: Error>(self, number: u64) -> Result<ReadyRule, E> {
+        DelayVisitor.visit_u64(number).map(ReadyRule::After)
     }
 
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Ready, E> {
-        DelayVisitor.visit_i64(number).map(Ready::After)
+    fn visit_i64<E: Error>(self, number: i64) -> Result<ReadyRule, E> {
+        DelayVisitor.visit_i64(number).map(ReadyRule::After)
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Ready, M::Error> {
-        DelayVisitor.visit_map(map).map(Ready::After)
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<ReadyRule, M::Error> {
+        DelayVisitor.visit_map(map).map(ReadyRule::After)
     }
 }

@@ -1,10 +1,10 @@
-//! Chance, from a seed.
+//! Deterministic jitter from a seed.
 
 use std::time::Duration;
 
-/// A part of a length of time that looks like chance. The same seed and words give the same part, in whatever process: a
-/// restarted simulator, and a second one beside it, compute the same delays.
-pub(super) fn part(of: Duration, seed: u64, text: &str, turn: u32) -> Duration {
+/// Returns a pseudo-random fraction of a duration. It depends only on the arguments: a restarted simulator and a concurrent one
+/// compute the same delays.
+pub(super) fn jitter(of: Duration, seed: u64, text: &str, turn: u32) -> Duration {
     if of.is_zero() {
         return of;
     }
@@ -13,9 +13,9 @@ pub(super) fn part(of: Duration, seed: u64, text: &str, turn: u32) -> Duration {
     of.mul_f64(f64::from(upper) / f64::from(u32::MAX))
 }
 
-/// A number that looks like chance.
+/// Returns a pseudo-random number.
 pub(crate) fn hash(seed: u64, text: &str) -> u64 {
-    // FNV-1a, and then the last steps of SplitMix64, for the upper bits of FNV are poor.
+    // FNV-1a, then the finalizer of SplitMix64, because the upper bits of FNV-1a are badly distributed.
     let mut mixed = 0xcbf2_9ce4_8422_2325 ^ seed;
     for byte in text.bytes() {
         mixed = (mixed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -30,12 +30,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chance_comes_from_the_seed_and_is_spread() {
+    fn jitter_depends_on_the_seed_and_is_spread() {
         let second = Duration::from_secs(1);
-        assert_eq!(part(second, 1, "a", 0), part(second, 1, "a", 0));
-        assert_ne!(part(second, 1, "a", 0), part(second, 2, "a", 0));
-        assert_ne!(part(second, 1, "a", 0), part(second, 1, "a", 1));
-        let early = (0..1000).filter(|turn| part(second, 7, "pod", *turn) < second / 4);
+        assert_eq!(jitter(second, 1, "a", 0), jitter(second, 1, "a", 0));
+        assert_ne!(jitter(second, 1, "a", 0), jitter(second, 2, "a", 0));
+        assert_ne!(jitter(second, 1, "a", 0), jitter(second, 1, "a", 1));
+        let early = (0..1000).filter(|turn| jitter(second, 7, "pod", *turn) < second / 4);
         let early = early.count();
         assert!((200..300).contains(&early), "{early}");
     }

@@ -1,25 +1,25 @@
 //! The behaviour of simulated nodes and pods, from a file.
 //!
 //! ```yaml
-//! seed: 7                      # of all jitter
+//! seed: 7                      # seed of all jitter
 //! nodes:                       # the first rule that matches a node is its rule
 //! - match: {first: 0, last: 99}
-//!   zones: [zone-a, zone-b]    # one node here, the next one there
+//!   zones: [zone-a, zone-b]    # assigned in turn
 //!   region: north
 //!   labels: {disk: ssd}
 //!   capacity: {cpu: "64", memory: 512Gi, pods: "250"}
 //!   vanish: {after: 10m, jitter: 1m, for: 5m}
 //! pods:                        # the first rule that matches a pod is its rule
 //! - match: {namespace: batch, labels: "app=worker,tier!=db", annotations: crash=true, owner: ReplicaSet}
-//!   run: {after: 1s, jitter: 2s}              # from when its node knows it to when its containers run
-//!   ready: {after: 5s}                        # from when they run to when they are ready; or `never`
-//!   exit: {after: 20s, jitter: 5s, code: 3, times: 10} # from when they run to when they end, each time
-//!   stop: 2s                                  # how long it takes to go, at most the grace it has
+//!   run: {after: 1s, jitter: 2s}              # from binding to running containers
+//!   ready: {after: 5s}                        # from running to ready; or `never`
+//!   exit: {after: 20s, jitter: 5s, code: 3, times: 10} # from running to exit, each time
+//!   stop: 2s                                  # duration of termination, at most the grace period
 //! ```
 //!
-//! Everything may be left out. A pod runs at once, is ready at once, does not end, and terminates at once. What becomes of a pod
-//! whose containers have ended is its restart policy's to say: it succeeds, it fails, or its containers are started again,
-//! later each time. Pods of jobs that no rule matches end well after a second.
+//! Every field is optional. By default a pod runs at once, is ready at once, does not exit, and terminates at once. When the
+//! containers exit, the restart policy decides: the pod succeeds, fails, or its containers are restarted with exponential
+//! back-off. Pods of Jobs that no rule matches exit with code 0 after a second.
 
 mod duration;
 mod file;
@@ -32,56 +32,56 @@ use std::{fs, path::Path, time::Duration};
 use kubecontroller::object::Object;
 
 pub(crate) use self::{
-    file::{Delay, ExitRule, NodeRule, PodRule, Ready},
+    file::{Delay, ExitRule, NodeRule, PodRule, ReadyRule},
     jitter::hash,
 };
 
-/// What simulated nodes and pods do.
+/// The behaviour of simulated nodes and pods.
 #[derive(Clone, Debug)]
 pub struct Rules {
     seed: u64,
     nodes: Vec<NodeRule>,
-    /// The last one matches everything.
+    /// The last rule matches every pod.
     pods: Vec<PodRule>,
 }
 
-/// What is wrong with a file of rules, and where.
+/// An invalid rules file: location and reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct BadRules(String);
+pub struct RulesError(String);
 
 /// How long a pod of a Job runs by default.
-const JOB: Duration = Duration::from_secs(1);
+const JOB_DURATION: Duration = Duration::from_secs(1);
 
 // --- Rules ---
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules::new(file::File::default())
+        Rules::new(file::RulesFile::default())
     }
 }
 
 impl Rules {
-    /// Reads rules.
-    pub fn parse(text: &str) -> Result<Self, BadRules> {
-        file::read(text).map(Rules::new).map_err(BadRules)
+    /// Parses rules from YAML.
+    pub fn parse(text: &str) -> Result<Self, RulesError> {
+        file::read(text).map(Rules::new).map_err(RulesError)
     }
 
-    /// Reads the rules in a file.
-    pub fn load(path: &Path) -> Result<Self, BadRules> {
+    /// Reads a rules file.
+    pub fn load(path: &Path) -> Result<Self, RulesError> {
         let name = path.display();
-        let text = fs::read_to_string(path).map_err(|error| BadRules(format!("{name}: {error}")))?;
-        Rules::parse(&text).map_err(|BadRules(why)| BadRules(format!("{name}: {why}")))
+        let text = fs::read_to_string(path).map_err(|error| RulesError(format!("{name}: {error}")))?;
+        Rules::parse(&text).map_err(|RulesError(why)| RulesError(format!("{name}: {why}")))
     }
 
-    fn new(file: file::File) -> Self {
+    fn new(file: file::RulesFile) -> Self {
         let jobs = PodRule {
             matches: file::PodMatch {
                 owner: Some("Job".to_owned()),
                 ..file::PodMatch::default()
             },
             exit: Some(ExitRule {
-                after: JOB,
+                after: JOB_DURATION,
                 ..ExitRule::default()
             }),
             ..PodRule::default()
@@ -100,22 +100,22 @@ impl Rules {
         self.nodes.iter().find(|rule| rule.matches.holds(number))
     }
 
-    /// Which rule is that of a pod.
+    /// Returns the index of the first rule that matches a pod.
     pub(crate) fn choose(&self, pod: &impl Object) -> u16 {
         let chosen = self.pods.iter().position(|rule| rule.matches.holds(pod));
         u16::try_from(chosen.unwrap_or(self.pods.len() - 1)).unwrap_or(u16::MAX)
     }
 
-    /// A rule that was chosen.
+    /// Returns the rule with an index from [`Rules::choose`].
     pub(crate) fn pod(&self, chosen: u16) -> &PodRule {
         let chosen = usize::from(chosen).min(self.pods.len() - 1);
         &self.pods[chosen]
     }
 
-    /// How long a delay is, for whom, and in which turn.
+    /// Returns a delay with its jitter, which depends on the object, the kind of delay and the attempt.
     pub(crate) fn length(&self, delay: Delay, whose: &str, what: &str, turn: u32) -> Duration {
         let seed = self.seed ^ hash(0, what);
-        delay.after + jitter::part(delay.jitter, seed, whose, turn)
+        delay.after + jitter::jitter(delay.jitter, seed, whose, turn)
     }
 }
 
@@ -144,7 +144,7 @@ impl file::NodeMatch {
 // --- NodeRule ---
 
 impl NodeRule {
-    /// Where a node is.
+    /// The topology zone of a node.
     pub(crate) fn zone(&self, number: u32) -> Option<&str> {
         let at = usize::try_from(number).ok()?.checked_rem(self.zones.len())?;
         self.zones.get(at).map(String::as_str)

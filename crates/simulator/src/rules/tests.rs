@@ -1,6 +1,6 @@
-//! What files of rules say, and what is wrong with them.
+//! Parsing of rules files.
 
-use super::{Delay, Ready, Rules};
+use super::{Delay, ReadyRule, Rules};
 use crate::pod::Pod;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ fn pod(json: &str) -> Pod {
 }
 
 #[test]
-fn the_first_rule_that_matches_is_the_one() {
+fn applies_the_first_matching_rule() {
     let rules = Rules::parse(
         "
 pods:
@@ -36,7 +36,7 @@ pods:
         assert_eq!(rule.run.after, Duration::from_secs(seconds), "{pod_json}");
     }
     let rule = rules.pod(1);
-    assert_eq!(rule.ready, Ready::Never);
+    assert_eq!(rule.ready, ReadyRule::Never);
     assert_eq!(rule.run.jitter, Duration::from_secs(1));
     let stop = Delay {
         after: Duration::from_secs(5),
@@ -66,9 +66,9 @@ fn reports_errors_with_line_and_column() {
         (
             "pods:\n- match: {}\n  run: soon\n",
             "line 3",
-            "\"soon\" is not a length of time",
+            "\"soon\" is not a duration",
         ),
-        ("pods:\n- run: {after: 1}\n", "line 2", "not a length of time"),
+        ("pods:\n- run: {after: 1}\n", "line 2", "not a duration"),
         (
             "pods:\n- match:\n    labels: 'a in'\n",
             "line 3",
@@ -78,7 +78,7 @@ fn reports_errors_with_line_and_column() {
         (
             "nodes:\n- capacity:\n    cpu: many\n",
             "line ",
-            "cpu: \"many\" is not an amount",
+            "cpu: \"many\" is not a quantity",
         ),
         (
             "nodes:\n- match: {first: 3, last: 1}\n",
@@ -102,7 +102,7 @@ fn reports_errors_with_line_and_column() {
 }
 
 #[test]
-fn what_the_documentation_shows_is_read() {
+fn parses_the_example_of_the_documentation() {
     let page = include_str!("../../../../docs/simulation.md");
     let (_, shown) = page.split_once("```yaml\n").unwrap();
     let (shown, _) = shown.split_once("```").unwrap();

@@ -1,6 +1,6 @@
-//! The simulator against an API in memory.
+//! Tests of the simulator against an in-memory API.
 
+mod cluster;
 mod nodes;
 mod null;
 mod pods;
-mod stage;

@@ -7,14 +7,14 @@ use kubecontroller::manager::{Runnable, Stop};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::stage::TestCluster;
+use super::cluster::TestCluster;
 
 #[tokio::test(start_paused = true)]
-async fn a_node_registers_as_a_kubelet_does() {
-    let stage = TestCluster::new();
-    let _running = stage.start("one", 2, "nodes: [{zones: [a, b], region: north}]");
-    stage.until_nodes(2).await;
-    let node = stage.node("simulated-1").unwrap();
+async fn registers_nodes_as_the_kubelet_does() {
+    let cluster = TestCluster::new();
+    let _running = cluster.start("one", 2, "nodes: [{zones: [a, b], region: north}]");
+    cluster.wait_until_nodes_ready(2).await;
+    let node = cluster.node("simulated-1").unwrap();
     assert_eq!(
         node["metadata"]["labels"],
         json!({
@@ -38,7 +38,10 @@ async fn a_node_registers_as_a_kubelet_does() {
         (&ready["type"], &ready["status"], &ready["reason"]),
         (&json!("Ready"), &json!("True"), &json!("KubeletReady"))
     );
-    let lease = stage.api.get::<Lease>("kube-node-lease", "simulated-1").unwrap();
+    let lease = cluster
+        .api
+        .get::<Lease>("kube-node-lease", "simulated-1")
+        .unwrap();
     let lease = serde_json::to_value(lease).unwrap();
     assert_eq!(lease["spec"]["holderIdentity"], "simulated-1");
     assert_eq!(lease["spec"]["leaseDurationSeconds"], 40);
@@ -49,38 +52,38 @@ async fn a_node_registers_as_a_kubelet_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn addresses_of_older_versions_are_replaced() {
-    let stage = TestCluster::new();
-    let _running = stage.start("one", 1, "");
-    stage.until_nodes(1).await;
+async fn replaces_addresses_of_older_versions() {
+    let cluster = TestCluster::new();
+    let _running = cluster.start("one", 1, "");
+    cluster.wait_until_nodes_ready(1).await;
     let older = json!([{"type": "InternalIP", "address": "172.16.0.1"}, {"type": "Hostname", "address": "simulated-0"}]);
-    stage
+    cluster
         .api
         .edit::<k8s_openapi::api::core::v1::Node>("", "simulated-0", |node| {
             node.status.get_or_insert_default().addresses = serde_json::from_value(older.clone()).unwrap();
         });
     kubecontroller::testing::eventually(async || {
-        stage.node("simulated-0").unwrap()["status"]["addresses"][0]["address"] == "198.18.0.1"
+        cluster.node("simulated-0").unwrap()["status"]["addresses"][0]["address"] == "198.18.0.1"
     })
     .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_leases_are_renewed_evenly_and_nothing_else_is_written() {
-    let stage = TestCluster::new();
-    let _running = stage.start("one", 1000, "");
-    stage.until_nodes(1000).await;
+async fn renews_a_thousand_leases_evenly_and_writes_nothing_else() {
+    let cluster = TestCluster::new();
+    let _running = cluster.start("one", 1000, "");
+    cluster.wait_until_nodes_ready(1000).await;
     sleep(Duration::from_secs(20)).await;
-    stage.api.clear_requests();
+    cluster.api.clear_requests();
     for second in 0..20 {
-        let before = stage.api.writes().len();
+        let before = cluster.api.writes().len();
         sleep(Duration::from_secs(1)).await;
-        let writes = stage.api.writes().len() - before;
-        // Nodes say every five minutes how they are.
+        let writes = cluster.api.writes().len() - before;
+        // The surplus is the status reports every five minutes.
         assert!((90..=115).contains(&writes), "{writes} in second {second}");
     }
     let mut renewals = BTreeMap::<String, usize>::new();
-    for write in stage.api.writes() {
+    for write in cluster.api.writes() {
         if write.is_for("leases.coordination.k8s.io") {
             *renewals.entry(write.name.clone()).or_default() += 1;
         }
@@ -90,91 +93,99 @@ async fn a_thousand_leases_are_renewed_evenly_and_nothing_else_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_heard_of_every_five_minutes() {
-    let stage = TestCluster::new();
-    let _running = stage.start("one", 1, "");
-    stage.until_nodes(1).await;
+async fn reports_node_status_every_five_minutes() {
+    let cluster = TestCluster::new();
+    let _running = cluster.start("one", 1, "");
+    cluster.wait_until_nodes_ready(1).await;
     sleep(Duration::from_mins(6)).await;
-    stage.api.clear_requests();
+    cluster.api.clear_requests();
     let heartbeat =
-        |stage: &TestCluster| stage.node("simulated-0").unwrap()["status"]["conditions"][3].clone();
-    let before = heartbeat(&stage);
+        |cluster: &TestCluster| cluster.node("simulated-0").unwrap()["status"]["conditions"][3].clone();
+    let before = heartbeat(&cluster);
     sleep(Duration::from_mins(5)).await;
-    let after = heartbeat(&stage);
+    let after = heartbeat(&cluster);
     assert_ne!(before["lastHeartbeatTime"], after["lastHeartbeatTime"]);
     assert_eq!(before["lastTransitionTime"], after["lastTransitionTime"]);
-    let writes = stage.api.writes();
+    let writes = cluster.api.writes();
     let heartbeats = writes.iter().filter(|write| write.is_for("nodes/status")).count();
     assert_eq!(heartbeats, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreachable_node_becomes_ready_again() {
-    let stage = TestCluster::new();
-    let _running = stage.start("one", 1, "");
-    stage.until_nodes(1).await;
-    stage.api.edit::<Node>("", "simulated-0", |node| {
+async fn reports_ready_after_the_conditions_became_unknown() {
+    let cluster = TestCluster::new();
+    let _running = cluster.start("one", 1, "");
+    cluster.wait_until_nodes_ready(1).await;
+    cluster.api.edit::<Node>("", "simulated-0", |node| {
         let conditions = node.status.as_mut().unwrap().conditions.as_mut().unwrap();
         for condition in conditions {
             condition.status = "Unknown".to_owned();
         }
     });
-    stage.until_nodes(1).await;
+    cluster.wait_until_nodes_ready(1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_deleted_stays_away_until_the_next_start() {
-    let stage = TestCluster::new();
-    let running = stage.start("one", 2, "");
-    stage.until_nodes(2).await;
-    stage.api.remove::<Node>("", "simulated-1");
-    stage.api.remove::<Lease>("kube-node-lease", "simulated-1");
+async fn registers_a_deleted_node_only_after_a_restart() {
+    let cluster = TestCluster::new();
+    let running = cluster.start("one", 2, "");
+    cluster.wait_until_nodes_ready(2).await;
+    cluster.api.remove::<Node>("", "simulated-1");
+    cluster.api.remove::<Lease>("kube-node-lease", "simulated-1");
     sleep(Duration::from_mins(20)).await;
-    stage.until_nodes(1).await;
+    cluster.wait_until_nodes_ready(1).await;
     drop(running);
-    let _running = stage.start("two", 2, "");
-    stage.until_nodes(2).await;
+    let _running = cluster.start("two", 2, "");
+    cluster.wait_until_nodes_ready(2).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_vanishes_with_its_pods_and_returns() {
-    let stage = TestCluster::new();
-    let _running = stage.start("one", 1, "nodes: [{vanish: {after: 1m, for: 2m}}]");
-    stage.until_nodes(1).await;
-    let renewed = |stage: &TestCluster| -> Value {
-        let lease = stage.api.get::<Lease>("kube-node-lease", "simulated-0").unwrap();
+async fn a_node_that_is_down_renews_no_lease_and_runs_no_pods() {
+    let cluster = TestCluster::new();
+    let _running = cluster.start("one", 1, "nodes: [{vanish: {after: 1m, for: 2m}}]");
+    cluster.wait_until_nodes_ready(1).await;
+    let renewed = |cluster: &TestCluster| -> Value {
+        let lease = cluster
+            .api
+            .get::<Lease>("kube-node-lease", "simulated-0")
+            .unwrap();
         serde_json::to_value(lease).unwrap()["spec"]["renewTime"].clone()
     };
     sleep(Duration::from_secs(61)).await;
-    let before = renewed(&stage);
-    stage.put("late", json!({}));
+    let before = renewed(&cluster);
+    cluster.create_pod("late", json!({}));
     sleep(Duration::from_secs(100)).await;
-    assert_eq!(before, renewed(&stage));
-    assert_eq!(stage.pod("late").unwrap()["status"], json!({"phase": "Pending"}));
-    stage
-        .until("late", |pod| pod["status"]["phase"] == "Running")
+    assert_eq!(before, renewed(&cluster));
+    assert_eq!(
+        cluster.pod("late").unwrap()["status"],
+        json!({"phase": "Pending"})
+    );
+    cluster
+        .wait_until("late", |pod| pod["status"]["phase"] == "Running")
         .await;
-    assert!(stage.now() >= "2026-01-01T00:03:00Z".parse().unwrap());
+    assert!(cluster.now() >= "2026-01-01T00:03:00Z".parse().unwrap());
     sleep(Duration::from_secs(1)).await;
-    assert_ne!(before, renewed(&stage));
+    assert_ne!(before, renewed(&cluster));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_simulator_that_was_stopped_runs_again() {
-    let stage = TestCluster::new();
-    let (simulator, _informers) = stage.simulator("one", 2, "");
+async fn a_stopped_simulator_can_run_again() {
+    let cluster = TestCluster::new();
+    let (simulator, _informers) = cluster.simulator("one", 2, "");
     for pod in ["first", "second", "third"] {
         let stop = Stop::new();
         let user = async {
-            stage.until_nodes(2).await;
-            stage.put(pod, json!({}));
-            stage.until(pod, |pod| pod["status"]["phase"] == "Running").await;
+            cluster.wait_until_nodes_ready(2).await;
+            cluster.create_pod(pod, json!({}));
+            cluster
+                .wait_until(pod, |pod| pod["status"]["phase"] == "Running")
+                .await;
             stop.stop(Duration::from_secs(5));
         };
         let (ended, ()) = tokio::join!(simulator.run(stop.clone()), user);
         ended.unwrap();
     }
-    stage.api.clear_requests();
+    cluster.api.clear_requests();
     sleep(Duration::from_mins(5)).await;
-    assert!(stage.api.writes().is_empty());
+    assert!(cluster.api.writes().is_empty());
 }

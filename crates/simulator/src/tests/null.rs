@@ -1,4 +1,4 @@
-//! Every field may be `null`.
+//! Decoding of `null` in every field.
 
 use k3_api::kinds::builtin;
 use k3_test_objects::null_objects;
@@ -7,7 +7,7 @@ use kubecontroller::decode;
 use crate::{node::Node, pod::Pod};
 
 #[test]
-fn nodes_and_pods_are_read_with_null_in_every_field() {
+fn decodes_null_in_every_field() {
     let kind = |name: &str| builtin().kind("", "v1", name).expect("the kind is built in");
     for object in null_objects(kind("Pod")) {
         assert!(decode::from_value::<Pod>(&object).is_ok(), "{object}");

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::stage::{FinalState, TestCluster};
+use super::cluster::{CrashScenario, TestCluster};
 
 /// Type, status, reason and message of each condition.
 fn conditions(pod: &Value) -> Vec<[String; 4]> {
@@ -17,22 +17,22 @@ fn conditions(pod: &Value) -> Vec<[String; 4]> {
     conditions.map(fields).collect()
 }
 
-fn is(phase: &str) -> impl Fn(&Value) -> bool {
+fn has_phase(phase: &str) -> impl Fn(&Value) -> bool {
     move |pod| pod["status"]["phase"] == phase
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_has_the_status_that_a_kubelet_writes() {
-    let stage = TestCluster::new();
-    stage.put(
+async fn writes_pod_status_as_the_kubelet_does() {
+    let cluster = TestCluster::new();
+    cluster.create_pod(
         "web",
         json!({"initContainers": [
             {"name": "prepare", "image": "prepare:1"},
             {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"},
         ]}),
     );
-    let _running = stage.start("one", 1, "");
-    let pod = stage.until("web", is("Running")).await;
+    let _running = cluster.start("one", 1, "");
+    let pod = cluster.wait_until("web", has_phase("Running")).await;
     let status = &pod["status"];
     let uid = pod["metadata"]["uid"].as_str().unwrap();
     let began = &status["startTime"];
@@ -77,37 +77,39 @@ async fn a_pod_has_the_status_that_a_kubelet_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_node_have_addresses_that_route_nowhere_whatever_network_it_is_given() {
-    let stage = TestCluster::new();
-    let _running = stage.start("one", 1, "");
-    stage.until_nodes(1).await;
-    stage
+async fn pod_addresses_are_unrouted_whatever_the_pod_cidr() {
+    let cluster = TestCluster::new();
+    let _running = cluster.start("one", 1, "");
+    cluster.wait_until_nodes_ready(1).await;
+    cluster
         .api
         .edit::<k8s_openapi::api::core::v1::Node>("", "simulated-0", |node| {
             node.spec.get_or_insert_default().pod_cidrs = Some(vec!["10.244.7.0/24".to_owned()]);
         });
     for pod in 0..100 {
-        stage.put(&format!("pod-{pod}"), json!({}));
+        cluster.create_pod(&format!("pod-{pod}"), json!({}));
     }
-    stage.put("host", json!({"hostNetwork": true}));
+    cluster.create_pod("host", json!({"hostNetwork": true}));
     let mut seen = std::collections::HashSet::new();
     for pod in 0..100 {
-        let pod = stage.until(&format!("pod-{pod}"), is("Running")).await;
+        let pod = cluster
+            .wait_until(&format!("pod-{pod}"), has_phase("Running"))
+            .await;
         let ip = pod["status"]["podIP"].as_str().unwrap().to_owned();
         assert!(ip.starts_with("198.19.0."), "{ip}");
-        assert!(seen.insert(ip.clone()), "{ip} is there twice");
+        assert!(seen.insert(ip.clone()), "{ip} is assigned twice");
     }
-    let pod = stage.until("host", is("Running")).await;
+    let pod = cluster.wait_until("host", has_phase("Running")).await;
     assert_eq!(pod["status"]["podIP"], "198.18.0.1");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_takes_its_time_to_run_and_to_be_ready() {
-    let stage = TestCluster::new();
-    stage.put("web", json!({"initContainers": [{"name": "prepare"}]}));
-    let _running = stage.start("one", 1, "pods: [{run: 5s, ready: {after: 10s}}]");
-    let pod = stage
-        .until("web", |pod| pod["status"]["startTime"].is_string())
+async fn delays_running_and_ready() {
+    let cluster = TestCluster::new();
+    cluster.create_pod("web", json!({"initContainers": [{"name": "prepare"}]}));
+    let _running = cluster.start("one", 1, "pods: [{run: 5s, ready: {after: 10s}}]");
+    let pod = cluster
+        .wait_until("web", |pod| pod["status"]["startTime"].is_string())
         .await;
     assert_eq!(pod["status"]["phase"], "Pending");
     let unready = "containers with unready status: [web]";
@@ -133,7 +135,7 @@ async fn a_pod_takes_its_time_to_run_and_to_be_ready() {
     );
     let waiting = json!({"waiting": {"reason": "PodInitializing"}});
     assert_eq!(pod["status"]["containerStatuses"][0]["state"], waiting);
-    let pod = stage.until("web", is("Running")).await;
+    let pod = cluster.wait_until("web", has_phase("Running")).await;
     assert_eq!(
         pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"],
         "2026-01-01T00:00:05Z"
@@ -142,7 +144,9 @@ async fn a_pod_takes_its_time_to_run_and_to_be_ready() {
         conditions(&pod)[2],
         ["Ready", "False", "ContainersNotReady", unready]
     );
-    let pod = stage.until("web", |pod| conditions(pod)[2][1] == "True").await;
+    let pod = cluster
+        .wait_until("web", |pod| conditions(pod)[2][1] == "True")
+        .await;
     assert_eq!(
         pod["status"]["conditions"][2]["lastTransitionTime"],
         "2026-01-01T00:00:15Z"
@@ -150,21 +154,23 @@ async fn a_pod_takes_its_time_to_run_and_to_be_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn jitter_spreads_pods_and_is_the_same_again() {
+async fn jitter_is_reproducible() {
     let mut starts = Vec::new();
     for _ in 0..2 {
-        let stage = TestCluster::new();
+        let cluster = TestCluster::new();
         for pod in 0..20 {
-            stage.put_with(
+            cluster.create_pod_with_metadata(
                 &format!("pod-{pod}"),
                 json!({"uid": format!("uid-{pod}")}),
                 json!({}),
             );
         }
-        let _running = stage.start("one", 1, "{seed: 3, pods: [{run: {after: 10s, jitter: 1m}}]}");
+        let _running = cluster.start("one", 1, "{seed: 3, pods: [{run: {after: 10s, jitter: 1m}}]}");
         let mut times = Vec::new();
         for pod in 0..20 {
-            let pod = stage.until(&format!("pod-{pod}"), is("Running")).await;
+            let pod = cluster
+                .wait_until(&format!("pod-{pod}"), has_phase("Running"))
+                .await;
             let started = &pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"];
             times.push(started.as_str().unwrap().to_owned());
         }
@@ -178,18 +184,18 @@ async fn jitter_spreads_pods_and_is_the_same_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_containers_end_is_how_pods_end() {
-    let stage = TestCluster::new();
+async fn pod_phase_follows_exit_codes() {
+    let cluster = TestCluster::new();
     let spec = |policy: &str| json!({"restartPolicy": policy});
     let labelled = |code: u8| json!({"labels": {"code": code.to_string()}});
-    stage.put_with("well", labelled(0), spec("OnFailure"));
-    stage.put_with("badly", labelled(3), spec("Never"));
+    cluster.create_pod_with_metadata("well", labelled(0), spec("OnFailure"));
+    cluster.create_pod_with_metadata("badly", labelled(3), spec("Never"));
     let job =
         json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "1", "controller": true}]);
-    stage.put_with("of-a-job", json!({"ownerReferences": job}), spec("Never"));
+    cluster.create_pod_with_metadata("of-a-job", json!({"ownerReferences": job}), spec("Never"));
     let rules = "pods: [{match: {labels: code=0}, exit: {after: 5s}}, {match: {labels: code=3}, exit: {after: 5s, code: 3}}]";
-    let _running = stage.start("one", 1, rules);
-    let pod = stage.until("well", is("Succeeded")).await;
+    let _running = cluster.start("one", 1, rules);
+    let pod = cluster.wait_until("well", has_phase("Succeeded")).await;
     assert_eq!(
         conditions(&pod),
         [
@@ -205,7 +211,7 @@ async fn how_containers_end_is_how_pods_end() {
             ["PodScheduled", "True", "", ""],
         ]
     );
-    let pod = stage.until("badly", is("Failed")).await;
+    let pod = cluster.wait_until("badly", has_phase("Failed")).await;
     let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
     assert_eq!(
         (&ended["exitCode"], &ended["reason"]),
@@ -214,18 +220,18 @@ async fn how_containers_end_is_how_pods_end() {
     assert_eq!(ended["startedAt"], "2026-01-01T00:00:00Z");
     assert_eq!(ended["finishedAt"], "2026-01-01T00:00:05Z");
     assert_eq!(conditions(&pod)[2], ["Ready", "False", "PodFailed", ""]);
-    stage.until("of-a-job", is("Succeeded")).await;
-    // They have ended: they are not written any more.
+    cluster.wait_until("of-a-job", has_phase("Succeeded")).await;
+    // Finished pods are not written any more.
     sleep(Duration::from_mins(1)).await;
-    stage.delete("well").await;
-    stage.wait_until_deleted("well").await;
+    cluster.delete("well").await;
+    cluster.wait_until_deleted("well").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn containers_that_crash_wait_longer_each_time() {
-    let stage = TestCluster::new();
-    stage.put("web", json!({}));
-    let _running = stage.start("one", 1, "pods: [{exit: {after: 2s, code: 1, times: 7}}]");
+async fn crashing_containers_back_off() {
+    let cluster = TestCluster::new();
+    cluster.create_pod("web", json!({}));
+    let _running = cluster.start("one", 1, "pods: [{exit: {after: 2s, code: 1, times: 7}}]");
     let count = |pod: &Value| {
         pod["status"]["containerStatuses"][0]["restartCount"]
             .as_u64()
@@ -239,7 +245,7 @@ async fn containers_that_crash_wait_longer_each_time() {
                 pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff"
                     && count(pod) == restarts - 1
             };
-            let pod = stage.until("web", is_waiting).await;
+            let pod = cluster.wait_until("web", is_waiting).await;
             let uid = pod["metadata"]["uid"].as_str().unwrap();
             let wait = if wait < 60 {
                 format!("{wait}s")
@@ -258,76 +264,76 @@ async fn containers_that_crash_wait_longer_each_time() {
             );
         }
         at += wait;
-        let pod = stage.until("web", |pod| count(pod) == restarts).await;
-        let since = stage
+        let pod = cluster.wait_until("web", |pod| count(pod) == restarts).await;
+        let since = cluster
             .now()
             .duration_since("2026-01-01T00:00:00Z".parse().unwrap())
             .as_secs();
         assert!((at..=at + 1).contains(&since), "{since} is not {at}");
         assert_eq!(conditions(&pod)[2][1], "True");
     }
-    // Now it stays.
+    // The rule allows no more exits.
     sleep(Duration::from_mins(10)).await;
     assert_eq!(
-        stage.until("web", is("Running")).await["status"]["containerStatuses"][0]["restartCount"],
+        cluster.wait_until("web", has_phase("Running")).await["status"]["containerStatuses"][0]["restartCount"],
         7
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_terminates_within_its_grace_period() {
-    let stage = TestCluster::new();
-    stage.put("at-once", json!({}));
-    stage.put_with(
+    let cluster = TestCluster::new();
+    cluster.create_pod("at-once", json!({}));
+    cluster.create_pod_with_metadata(
         "slow",
         json!({"labels": {"slow": "yes"}}),
         json!({"terminationGracePeriodSeconds": 60}),
     );
-    stage.put_with(
+    cluster.create_pod_with_metadata(
         "slower",
         json!({"labels": {"slow": "yes"}}),
         json!({"terminationGracePeriodSeconds": 5}),
     );
-    stage.put_with("held", json!({"finalizers": ["shop/wait"]}), json!({}));
-    stage.put("elsewhere", json!({"nodeName": "simulated-9"}));
-    let _running = stage.start("one", 1, "pods: [{match: {labels: slow}, stop: 20s}]");
+    cluster.create_pod_with_metadata("held", json!({"finalizers": ["shop/wait"]}), json!({}));
+    cluster.create_pod("elsewhere", json!({"nodeName": "simulated-9"}));
+    let _running = cluster.start("one", 1, "pods: [{match: {labels: slow}, stop: 20s}]");
     for name in ["at-once", "slow", "slower", "held"] {
-        stage.until(name, is("Running")).await;
+        cluster.wait_until(name, has_phase("Running")).await;
     }
-    let start = stage.now();
-    let since = |stage: &TestCluster| stage.now().duration_since(start).as_secs();
+    let start = cluster.now();
+    let since = |cluster: &TestCluster| cluster.now().duration_since(start).as_secs();
     for name in ["at-once", "slow", "slower", "held", "elsewhere"] {
-        stage.delete(name).await;
+        cluster.delete(name).await;
     }
-    stage.wait_until_deleted("at-once").await;
-    assert_eq!(since(&stage), 0);
-    stage.wait_until_deleted("slower").await;
-    assert_eq!(since(&stage), 5);
-    stage.wait_until_deleted("slow").await;
-    assert_eq!(since(&stage), 20);
-    let held = stage
-        .until("held", |pod| pod["metadata"]["deletionGracePeriodSeconds"] == 0)
+    cluster.wait_until_deleted("at-once").await;
+    assert_eq!(since(&cluster), 0);
+    cluster.wait_until_deleted("slower").await;
+    assert_eq!(since(&cluster), 5);
+    cluster.wait_until_deleted("slow").await;
+    assert_eq!(since(&cluster), 20);
+    let held = cluster
+        .wait_until("held", |pod| pod["metadata"]["deletionGracePeriodSeconds"] == 0)
         .await;
     assert_eq!(held["status"]["phase"], "Failed");
     assert_eq!(
         held["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"],
         143
     );
-    stage
+    cluster
         .api
         .edit::<Pod>("shop", "held", |pod| pod.metadata.finalizers = None);
-    // What is left to do then is the server's business.
-    stage.api.remove::<Pod>("shop", "held");
+    // A server deletes the object when the last finalizer is removed.
+    cluster.api.remove::<Pod>("shop", "held");
     sleep(Duration::from_mins(10)).await;
-    assert!(stage.pod("elsewhere").is_some());
+    assert!(cluster.pod("elsewhere").is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_not_ready_before_its_gates_are_open() {
-    let stage = TestCluster::new();
-    stage.put("web", json!({"readinessGates": [{"conditionType": "shop/open"}]}));
-    let _running = stage.start("one", 1, "");
-    let pod = stage.until("web", is("Running")).await;
+async fn a_pod_is_not_ready_before_its_readiness_gates_are_true() {
+    let cluster = TestCluster::new();
+    cluster.create_pod("web", json!({"readinessGates": [{"conditionType": "shop/open"}]}));
+    let _running = cluster.start("one", 1, "");
+    let pod = cluster.wait_until("web", has_phase("Running")).await;
     let message = "corresponding condition of pod readiness gate \"shop/open\" does not exist.";
     assert_eq!(
         conditions(&pod)[2],
@@ -346,25 +352,25 @@ async fn a_pod_is_not_ready_before_its_gates_are_open() {
         ),
         ("True", ["Ready", "True", "", ""]),
     ] {
-        stage.api.edit::<Pod>("shop", "web", |pod| {
+        cluster.api.edit::<Pod>("shop", "web", |pod| {
             let conditions = pod.status.as_mut().unwrap().conditions.as_mut().unwrap();
             conditions.retain(|condition| condition.type_ != "shop/open");
             conditions.push(serde_json::from_value(json!({"type": "shop/open", "status": status})).unwrap());
         });
-        stage.until("web", |pod| conditions(pod)[2] == ready).await;
+        cluster.wait_until("web", |pod| conditions(pod)[2] == ready).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_there_for_too_long_fails() {
-    let stage = TestCluster::new();
-    stage.put("web", json!({"activeDeadlineSeconds": 30}));
-    let _running = stage.start("one", 1, "pods: [{ready: never}]");
-    let pod = stage.until("web", is("Running")).await;
+async fn a_pod_fails_after_its_active_deadline() {
+    let cluster = TestCluster::new();
+    cluster.create_pod("web", json!({"activeDeadlineSeconds": 30}));
+    let _running = cluster.start("one", 1, "pods: [{ready: never}]");
+    let pod = cluster.wait_until("web", has_phase("Running")).await;
     assert_eq!(conditions(&pod)[2][1], "False");
-    let pod = stage.until("web", is("Failed")).await;
+    let pod = cluster.wait_until("web", has_phase("Failed")).await;
     assert_eq!(pod["status"]["reason"], "DeadlineExceeded");
-    let since = stage
+    let since = cluster
         .now()
         .duration_since("2026-01-01T00:00:00Z".parse().unwrap())
         .as_secs();
@@ -372,21 +378,23 @@ async fn a_pod_that_is_there_for_too_long_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_written_of_pods_that_rest() {
-    let stage = TestCluster::new();
+async fn writes_nothing_for_idle_pods() {
+    let cluster = TestCluster::new();
     for pod in 0..50 {
-        stage.put(&format!("pod-{pod}"), json!({}));
+        cluster.create_pod(&format!("pod-{pod}"), json!({}));
     }
-    let _running = stage.start("one", 1, "");
+    let _running = cluster.start("one", 1, "");
     for pod in 0..50 {
-        stage.until(&format!("pod-{pod}"), is("Running")).await;
+        cluster
+            .wait_until(&format!("pod-{pod}"), has_phase("Running"))
+            .await;
     }
-    let writes = stage.api.writes();
+    let writes = cluster.api.writes();
     let writes = writes.iter().filter(|write| write.is_for("pods/status")).count();
     assert_eq!(writes, 50);
-    stage.api.clear_requests();
+    cluster.api.clear_requests();
     sleep(Duration::from_mins(10)).await;
-    let writes = stage.api.writes();
+    let writes = cluster.api.writes();
     assert!(
         writes
             .iter()
@@ -394,8 +402,8 @@ async fn nothing_is_written_of_pods_that_rest() {
     );
 }
 
-/// One runs, one is deleted, one fails, one crashes twice and then runs on.
-const STORY: FinalState = FinalState {
+/// One pod runs, one is deleted, one fails, one crashes twice and then keeps running.
+const LIFECYCLES: CrashScenario = CrashScenario {
     rules: "
 pods:
 - match: {labels: fate=fails}
@@ -404,31 +412,31 @@ pods:
 - match: {labels: fate=crashes}
   exit: {after: 5s, code: 1, times: 2}
 ",
-    setup: |stage| {
-        stage.put("runs", json!({}));
-        stage.put_with("deleted", json!({"finalizers": ["shop/wait"]}), json!({}));
-        stage.put_with(
+    setup: |cluster| {
+        cluster.create_pod("runs", json!({}));
+        cluster.create_pod_with_metadata("deleted", json!({"finalizers": ["shop/wait"]}), json!({}));
+        cluster.create_pod_with_metadata(
             "fails",
             json!({"labels": {"fate": "fails"}}),
             json!({"restartPolicy": "Never"}),
         );
-        stage.put_with("crashes", json!({"labels": {"fate": "crashes"}}), json!({}));
+        cluster.create_pod_with_metadata("crashes", json!({"labels": {"fate": "crashes"}}), json!({}));
     },
-    play: |stage| {
-        let Some(pod) = stage.pod("deleted") else { return };
+    act_as_other_clients: |cluster| {
+        let Some(pod) = cluster.pod("deleted") else { return };
         if pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null() {
-            stage.api.edit::<Pod>("shop", "deleted", |pod| {
-                let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(stage.now());
+            cluster.api.edit::<Pod>("shop", "deleted", |pod| {
+                let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(cluster.now());
                 pod.metadata.deletion_timestamp = Some(now);
                 pod.metadata.deletion_grace_period_seconds = Some(30);
             });
         } else if pod["metadata"]["deletionGracePeriodSeconds"] == 0 {
-            stage.api.remove::<Pod>("shop", "deleted");
+            cluster.api.remove::<Pod>("shop", "deleted");
         }
     },
-    end: |stage| {
+    end: |cluster| {
         let pods = ["runs", "deleted", "fails", "crashes"].map(|name| {
-            let pod = stage.pod(name)?;
+            let pod = cluster.pod(name)?;
             let container = &pod["status"]["containerStatuses"][0];
             let is_running = container["state"]["running"].is_object();
             Some(json!([
@@ -437,7 +445,7 @@ pods:
                 is_running
             ]))
         });
-        let nodes = stage.node("simulated-0")?["status"]["conditions"][3]["status"].clone();
+        let nodes = cluster.node("simulated-0")?["status"]["conditions"][3]["status"].clone();
         let end = json!({"pods": pods, "ready": nodes});
         let expected = json!({"pods": [["Running", 0, true], null, ["Failed", 0, false], ["Running", 2, true]], "ready": "True"});
         (end == expected).then_some(end)
@@ -445,6 +453,6 @@ pods:
 };
 
 #[tokio::test(start_paused = true)]
-async fn pods_reach_the_same_state_with_crashes_and_copies() {
-    STORY.survives().await;
+async fn pods_reach_the_same_state_despite_crashes_and_concurrent_simulators() {
+    LIFECYCLES.assert_survives_crashes().await;
 }

@@ -1,11 +1,11 @@
-//! How long to wait before the next attempt.
+//! Exponential back-off.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Waits that double, from 50 milliseconds to two seconds.
+/// Delays that double from 50 milliseconds to two seconds.
 pub(super) struct Backoff(Duration);
 
 // --- Backoff ---
@@ -15,7 +15,7 @@ impl Backoff {
         Self(FIRST)
     }
 
-    /// To be called after a success.
+    /// Resets the delay after a success.
     pub(super) fn reset(&mut self) {
         self.0 = FIRST;
     }

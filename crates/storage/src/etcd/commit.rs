@@ -30,7 +30,7 @@ pub(super) async fn commit(
     outcome
 }
 
-/// Takes the lease that the write needs; zero when it needs none.
+/// Grants the lease of a write; zero if it needs none.
 async fn grant(
     session: &EtcdSession,
     leases: &LeaseGrants,
@@ -44,7 +44,7 @@ async fn grant(
     leases
         .grant(&session.connection, Expiry::after(now, ttl), now, deadline)
         .await
-        // Whatever became of the lease, the write did not happen.
+        // Even if the lease was granted, the write was not applied.
         .map_err(|failure| session.store_error(failure).into())
 }
 
@@ -101,8 +101,8 @@ async fn apply(
     Err(CommitError::Conflict(current))
 }
 
-/// What became of a write that etcd refused for want of space. The write that fills it up it applies, and
-/// refuses all the same; those after it are refused before anything happens.
+/// Determines the outcome of a write that etcd rejected for lack of space. etcd applies the write that exceeds the quota and
+/// rejects it nevertheless; later writes are rejected without effect.
 async fn filled(session: &EtcdSession, write: &Write, failure: EtcdFailure) -> CommitError {
     let full = session.store_error(failure);
     let expected = match write.precondition {
@@ -111,7 +111,7 @@ async fn filled(session: &EtcdSession, write: &Write, failure: EtcdFailure) -> C
     };
     match read::get(session, &write.key).await {
         Ok(found) if found.as_ref().map(|entry| entry.revision) == expected => full.into(),
-        // It, or another's: from outside they look the same.
+        // The value may come from this write or an identical one of another process.
         Ok(_) | Err(_) => CommitError::Uncertain(full),
     }
 }

@@ -1,8 +1,7 @@
-//! Requests to whichever member of the cluster answers.
+//! Requests to the members of an etcd cluster, with failover.
 //!
-//! Promises: no request takes longer than its deadline; a member that fails is left for the next one,
-//! and requested again only when the others fail too; a request that must not happen twice is not sent
-//! again once it may have happened.
+//! Guarantees: no request exceeds its deadline; requests move from a failed member to the next one and return only when
+//! the others fail too; a non-idempotent request is not repeated once it may have been applied.
 
 use std::time::Duration;
 
@@ -30,48 +29,47 @@ use super::{
     options::EtcdOptions,
 };
 
-/// etcd sends as much as it was requested; pages are kept small by those who ask.
+/// Unlimited: callers request small pages.
 const MAX_ANSWER: usize = i32::MAX as usize;
 
-/// What a watch may send ahead of being read.
+/// Flow-control window of a watch stream.
 const WATCH_WINDOW: u32 = 1 << 20;
 
 /// The members of an etcd cluster.
 pub(super) struct EtcdConnection {
     /// Never empty.
     members: Vec<EtcdMember>,
-    /// The index of the member that is requested first and serves the watches: the next one after the last
-    /// that failed.
+    /// The index of the preferred member for requests and watches: the one after the last failed member.
     preferred: watch::Sender<usize>,
     credentials: Option<Credentials>,
     timeout: Duration,
-    /// How long a connection may take to open.
+    /// Dial timeout.
     dial_timeout: Duration,
 }
 
 struct EtcdMember {
     requests: Channel,
-    /// Apart from the requests: what slow watches have not read fills the window of their connection,
-    /// and must not hold up the answers to requests.
+    /// A separate connection for watches: unread events of slow watches fill the window of their connection and must not delay
+    /// responses to requests.
     watches: Channel,
 }
 
-/// Whether a request may be sent again when the answer to it is lost.
+/// Whether a request may be repeated when its response is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryPolicy {
-    /// Doing it twice is the same as doing it once.
+    /// The request is idempotent.
     Harmless,
-    /// It must not happen twice.
+    /// The request must not be applied twice.
     Never,
 }
 
-/// A watch that a member has accepted to look at.
+/// A watch stream that a member accepted.
 pub(super) struct WatchStream {
     pub(super) responses: Streaming<WatchResponse>,
     pub(super) origin: WatchOrigin,
 }
 
-/// Who serves a watch, and to whom.
+/// The member and the stream of a watch.
 #[derive(Clone)]
 pub(super) struct WatchOrigin {
     member: usize,
@@ -81,7 +79,7 @@ pub(super) struct WatchOrigin {
 // --- EtcdConnection ---
 
 impl EtcdConnection {
-    /// Connects when the first request is made. Must be called inside a Tokio runtime.
+    /// Connects lazily, with the first request. Must be called in a Tokio runtime.
     pub(super) fn new(endpoints: Vec<Endpoint>, options: &EtcdOptions) -> Self {
         let members = endpoints
             .into_iter()
@@ -89,7 +87,7 @@ impl EtcdConnection {
                 requests: endpoint.connect_lazy(),
                 watches: endpoint
                     .initial_stream_window_size(WATCH_WINDOW)
-                    // Only the windows of the streams are to hold a watch back, not its neighbours.
+                    // A watch must be throttled only by the window of its own stream.
                     .initial_connection_window_size(i32::MAX.cast_unsigned())
                     .connect_lazy(),
             })
@@ -103,12 +101,12 @@ impl EtcdConnection {
         }
     }
 
-    /// When a request that begins now must be over.
+    /// The deadline of a request that starts now.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.timeout
     }
 
-    /// Sends a request and waits for the answer.
+    /// Sends a request and waits for the response.
     pub(super) async fn call<Q, R>(
         &self,
         method: &'static str,
@@ -121,15 +119,14 @@ impl EtcdConnection {
         R: Message + Default + 'static,
     {
         let count = self.members.len();
-        // One member alone gets a second chance too: a connection that died a moment ago fails the
-        // request that finds out.
+        // A single member is tried twice too, because a broken connection is only detected by the next request.
         let attempts = count.max(2);
         let first = *self.preferred.borrow();
         let mut tried = 0;
         loop {
             let index = (first + tried) % count;
             let until = match repeat {
-                // A member that hangs must leave time for the others.
+                // Leave time for the other members if this one hangs.
                 RetryPolicy::Harmless => share(deadline, count.saturating_sub(tried)),
                 RetryPolicy::Never => deadline,
             };
@@ -145,7 +142,7 @@ impl EtcdConnection {
                 EtcdFailure::Unknown(_) => repeat == RetryPolicy::Harmless,
             };
             self.avoid(index);
-            // A second chance is for what fails at once: where no process answers a dial, no process answers the next one.
+            // Only immediate failures are retried: after a dial timeout the next dial would time out too.
             let is_timed_out = count == 1 && began.elapsed() >= self.dial_timeout;
             if !again || is_timed_out || tried == attempts || Instant::now() >= deadline {
                 return Err(failure);
@@ -153,7 +150,7 @@ impl EtcdConnection {
         }
     }
 
-    /// Opens a watch at some member.
+    /// Opens a watch at an available member.
     pub(super) async fn watch(&self, create: WatchCreateRequest) -> Result<WatchStream, EtcdFailure> {
         let deadline = self.deadline();
         let count = self.members.len();
@@ -174,20 +171,20 @@ impl EtcdConnection {
         }
     }
 
-    /// Asks another member first from now on, after this one failed.
+    /// Prefers the next member after this one failed.
     pub(super) fn leave(&self, origin: &WatchOrigin) {
         self.avoid(origin.member);
     }
 
-    /// Returns when requests have left the member that serves a watch, because it failed. A frozen
-    /// member shows that by not answering requests; of its watches only the pings report, and late.
+    /// Returns when requests have switched away from the member of a watch because it failed. A hanging member is detected by its
+    /// requests earlier than by the keep-alive pings of its watches.
     pub(super) async fn left(&self, origin: &WatchOrigin) {
         let mut preferred = self.preferred.subscribe();
         // The sender lives as long as this connection.
         let _ = preferred.wait_for(|preferred| *preferred != origin.member).await;
     }
 
-    /// Logs in again before the next request, after a token was refused.
+    /// Discards a rejected token, so that the next request authenticates again.
     pub(super) async fn discard(&self, origin: &WatchOrigin) {
         if let Some(credentials) = &self.credentials {
             credentials.discard(origin.token.as_ref()).await;
@@ -197,7 +194,7 @@ impl EtcdConnection {
     fn avoid(&self, index: usize) {
         let next = (index + 1) % self.members.len();
         self.preferred.send_if_modified(|preferred| {
-            // Another process else may have found out already.
+            // Another task may have replaced the token already.
             let ours = *preferred == index && next != index;
             if ours {
                 *preferred = next;
@@ -217,7 +214,7 @@ impl EtcdConnection {
         let create = WatchRequest {
             action: Some(WatchAction::Create(create)),
         };
-        // etcd ends a watch when its sender does.
+        // etcd ends a watch when the request stream ends.
         let requests = tokio_stream::once(create).chain(tokio_stream::pending());
         let origin = WatchOrigin {
             member: index,
@@ -242,7 +239,7 @@ impl EtcdConnection {
         }
     }
 
-    /// Asks one member, and logs in when it wants that.
+    /// Sends a request to one member, and authenticates if required.
     async fn ask<Q, R>(
         &self,
         member: &EtcdMember,
@@ -275,7 +272,7 @@ impl EtcdConnection {
                 send(member, method::AUTHENTICATE, request, None, until).await?;
             Ok(answer.token)
         };
-        // Whatever became of the log-in, the request itself was not sent.
+        // The request itself was not sent, whether the authentication succeeded or not.
         match timeout_at(until, credentials.token(authenticate)).await {
             Ok(Err(EtcdFailure::Unknown(status))) => Err(EtcdFailure::Unsent(status)),
             Ok(answer) => answer,
@@ -286,7 +283,7 @@ impl EtcdConnection {
     }
 }
 
-/// The end of the first of `parts` equal parts of the time left.
+/// The end of the first of `parts` equal parts of the remaining time.
 fn share(deadline: Instant, parts: usize) -> Instant {
     let left = deadline.saturating_duration_since(Instant::now());
     let parts = u32::try_from(parts.max(1)).expect("a cluster has few members");
@@ -324,12 +321,11 @@ async fn ready(channel: Channel) -> Result<Grpc<Channel>, Status> {
     Ok(grpc)
 }
 
-/// Adds what each request carries.
+/// Adds the metadata of every request.
 fn dress<T>(message: T, token: Option<Token>) -> Request<T> {
     let mut request = Request::new(message);
     let metadata = request.metadata_mut();
-    // A member cut off from its leader is to say so at once, rather than to let requests wait and
-    // watches fall silent.
+    // A member without a leader then fails immediately instead of delaying requests and watches.
     metadata.insert("hasleader", MetadataValue::from_static("true"));
     if let Some(token) = token {
         metadata.insert("token", token);

@@ -1,4 +1,4 @@
-//! The token that etcd gives for a name and a password.
+//! Authentication tokens of etcd.
 
 use tokio::sync::Mutex;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -9,21 +9,21 @@ use super::{
     options::Login,
 };
 
-/// What etcd hands out at a log-in, and wants to see with each request.
+/// An authentication token, sent with each request.
 pub(super) type Token = MetadataValue<Ascii>;
 
-/// A log-in and its newest token.
+/// A user name and password with the newest token.
 pub(super) struct Credentials {
     login: Login,
     slot: Mutex<TokenSlot>,
 }
 
 enum TokenSlot {
-    /// No process has logged in yet, or the last token was refused.
+    /// Not authenticated yet, or the last token was rejected.
     Empty,
     /// The newest token.
     Token(Token),
-    /// etcd has no users.
+    /// Authentication is not enabled in etcd.
     NotNeeded,
 }
 
@@ -37,8 +37,8 @@ impl Credentials {
         }
     }
 
-    /// The token to send. `authenticate` is called when there is none; others wait for its answer, so
-    /// that a hundred requests with an expired token make one log-in.
+    /// Returns the token. Calls `authenticate` if there is none; concurrent callers wait for its result, so that many requests
+    /// with an expired token cause a single authentication.
     pub(super) async fn token(
         &self,
         authenticate: impl AsyncFnOnce(AuthenticateRequest) -> Result<String, EtcdFailure>,
@@ -70,7 +70,7 @@ impl Credentials {
         }
     }
 
-    /// Forgets a token that etcd refused, unless another process has replaced it already.
+    /// Discards a rejected token, unless it was replaced already.
     pub(super) async fn discard(&self, refused: Option<&Token>) {
         let mut slot = self.slot.lock().await;
         let current = match &*slot {

@@ -1,8 +1,7 @@
-//! The one watch of etcd that feeds all watches of this process.
+//! Publishes the events of a single etcd watch to all watches of this process.
 //!
-//! Promises: events are published once each, in order, whole revisions at a time, across broken
-//! streams and dead members; when some were compacted before they arrived, every watch is sent back to
-//! the history and hears of it there.
+//! Guarantees: events are published exactly once, in order, in complete revisions, also after broken streams and failed
+//! members. If events were compacted before they arrived, every watch falls back to the history and fails there.
 
 use std::sync::Arc;
 
@@ -27,15 +26,15 @@ struct PublisherTask {
     session: Arc<EtcdSession>,
     watch_sender: Arc<WatchSender>,
     progress: Arc<WatchProgress>,
-    /// The state at `position`: not the newest, but the one by which the next events are to be read.
+    /// The state at `position`, not the newest one, because it determines how the next events are interpreted.
     state: EtcdStoreState,
-    /// Everything up to this revision of etcd has been handed out.
+    /// The etcd revision up to which all events were published.
     position: i64,
-    /// The highest wish of `progress` that all watches have been notified about.
+    /// The highest requested revision of `progress` for which all watches received a bookmark.
     announced: i64,
 }
 
-// --- Pump ---
+// --- EventPublisher ---
 
 impl EventPublisher {
     /// Starts to publish the events after `position`, a revision of etcd at which `state` was current.
@@ -72,7 +71,7 @@ impl Drop for EventPublisher {
     }
 }
 
-// --- Run ---
+// --- PublisherTask ---
 
 impl PublisherTask {
     async fn forever(mut self) {
@@ -97,7 +96,7 @@ impl PublisherTask {
         }
     }
 
-    /// Hands out events until the stream breaks.
+    /// Publishes events until the stream breaks.
     async fn follow(&mut self, backoff: &mut Backoff) -> EtcdWatchError {
         let opened = EtcdWatcher::open(&self.session, self.session.keys.all(), self.position).await;
         let mut watcher = match opened {

@@ -1,4 +1,4 @@
-//! Why a request failed, and above all whether it may have happened.
+//! Errors of requests, classified by whether the request may have been applied.
 
 use std::error::Error;
 
@@ -7,41 +7,41 @@ use tonic::{Code, ConnectError, Status};
 use super::BACKEND;
 use crate::{StoreError, plain_error};
 
-/// A request that got no good answer.
+/// The error of a request to etcd.
 #[derive(Debug)]
 pub(super) enum EtcdFailure {
-    /// No member took it: it did not happen.
+    /// No member received the request: it was not applied.
     Unsent(Status),
-    /// A member refused it: it did not happen.
+    /// A member rejected the request: it was not applied.
     Refused(Status),
-    /// It was sent, and then the answer did not arrive: it may have happened.
+    /// The request was sent without a response: it may have been applied.
     Unknown(Status),
-    /// It was not sent, for a reason of our own.
+    /// The request was not sent because of a local error.
     Ours(StoreError),
 }
 
-/// What a rejection means, where it matters.
+/// The kinds of rejections that callers distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EtcdRejection {
-    /// The revision requested is compacted.
+    /// The requested revision was compacted.
     Compacted,
-    /// The revision requested has not happened.
+    /// The requested revision is in the future.
     Future,
     /// The request is over etcd's size limit.
     TooLarge,
-    /// etcd has used up its space quota.
+    /// The space quota of etcd is exceeded.
     Full,
     /// A lease with this id exists.
     LeaseExists,
-    /// The log-in has expired, or none was sent.
+    /// The authentication token is missing or has expired.
     LoginNeeded,
-    /// The name or the password is wrong.
+    /// Wrong user name or password.
     LoginWrong,
-    /// There is nothing to log in to.
+    /// Authentication is not enabled.
     LoginDisabled,
-    /// The member found its data damaged.
+    /// The member's data is corrupt.
     Corrupt,
-    /// Something else.
+    /// Any other error.
     Other,
 }
 
@@ -52,7 +52,7 @@ impl EtcdFailure {
         if is_unsent(&status) {
             return Self::Unsent(status);
         }
-        // Of what the transport reports only that much is certain.
+        // The transport error does not tell more than whether the request was sent.
         if status.source().is_some() {
             return Self::Unknown(status);
         }
@@ -71,7 +71,7 @@ impl EtcdFailure {
         }
     }
 
-    /// The answer did not arrive in time.
+    /// The request timed out.
     pub(super) fn late() -> Self {
         Self::Unknown(Status::deadline_exceeded("no answer in time"))
     }
@@ -83,7 +83,7 @@ impl EtcdFailure {
         }
     }
 
-    /// The failure as one of the store at `location`.
+    /// Converts the error to a store error; `location` names the store.
     pub(super) fn into_store_error(self, location: &str) -> StoreError {
         let status = match self {
             Self::Ours(error) => return error,
@@ -104,7 +104,7 @@ impl EtcdFailure {
     }
 }
 
-/// etcd has reached its quota. It takes no writes until an operator has made space and disarmed it.
+/// The error of an exceeded quota. etcd rejects writes until an operator frees space and disarms the alarm.
 pub(super) fn full(location: &str) -> StoreError {
     StoreError::Full {
         location: location.to_owned(),
@@ -115,7 +115,7 @@ pub(super) fn full(location: &str) -> StoreError {
 
 fn describe(status: &Status) -> String {
     match status.source() {
-        // Of a transport error, the library's own message reports nothing; the cause reports it all.
+        // The message of a transport error is generic; its cause has the details.
         Some(cause) => plain_error::describe(cause),
         None if status.code() == Code::DeadlineExceeded => {
             "no answer in time; check that etcd is healthy and not overloaded".to_owned()
@@ -124,7 +124,7 @@ fn describe(status: &Status) -> String {
     }
 }
 
-/// Whether the request never reached a member that works on requests.
+/// Whether no member has processed the request.
 fn is_unsent(status: &Status) -> bool {
     let mut cause: Option<&(dyn Error + 'static)> = status.source();
     while let Some(error) = cause {
@@ -135,14 +135,14 @@ fn is_unsent(status: &Status) -> bool {
         }
         cause = error.source();
     }
-    // A member that knows no leader turns requests away at its door, because each reports that it needs one.
+    // Requests carry `hasleader`, so a member without a leader rejects them before it processes them.
     status.code() == Code::Unavailable && status.message().contains("etcdserver: no leader")
 }
 
-// --- Refusal ---
+// --- EtcdRejection ---
 
 impl EtcdRejection {
-    /// etcd reports most of its errors apart by their text only.
+    /// Classifies a rejection. Most of etcd's errors differ only in their text.
     fn of(status: &Status) -> Self {
         let message_contains = |text| status.message().contains(text);
         match status.code() {
@@ -157,7 +157,7 @@ impl EtcdRejection {
             }
             Code::Unauthenticated if message_contains("invalid auth token") => Self::LoginNeeded,
             Code::InvalidArgument if message_contains("user name is empty") => Self::LoginNeeded,
-            // Another process changed users or roles since the token was made.
+            // Users or roles changed after the token was issued.
             Code::InvalidArgument if message_contains("revision in auth store is old") => Self::LoginNeeded,
             Code::InvalidArgument if message_contains("authentication failed") => Self::LoginWrong,
             Code::DataLoss => Self::Corrupt,

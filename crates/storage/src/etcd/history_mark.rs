@@ -1,4 +1,4 @@
-//! The mark of compactors, in a key that all processes share.
+//! The history mark of compactors, in a key that all processes share.
 //!
 //! upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/compact.go compact; its key carries the revision, and the
 //! version of the key stands for the time. Here the time is in the value, so that a restart does not forget it.
@@ -13,12 +13,12 @@ use super::{
 };
 use crate::{HistoryMark, Revision, StoreError};
 
-/// The mark, if there is one.
+/// Returns the history mark.
 pub(super) async fn read(session: &EtcdSession) -> Result<Option<HistoryMark>, StoreError> {
     Ok(find(session).await?.map(|(mark, _)| mark))
 }
 
-/// Replaces the mark if it still is `expected`.
+/// Compare-and-swap of the history mark.
 pub(super) async fn replace(
     session: &EtcdSession,
     expected: Option<HistoryMark>,
@@ -48,8 +48,8 @@ pub(super) async fn replace(
     Ok(answer.held)
 }
 
-/// The mark and the revision of etcd at which it was written. What cannot be read counts as a mark of the first
-/// revision in 1970: compacting up to it changes nothing, and then it is replaced.
+/// The mark and the revision of etcd at which it was written. An unreadable mark counts as one of the first
+/// revision in 1970: compaction up to it has no effect, and then it is replaced.
 async fn find(session: &EtcdSession) -> Result<Option<(HistoryMark, i64)>, StoreError> {
     let explain = |failure: EtcdFailure| session.store_error(failure);
     let answer = session

@@ -1,24 +1,24 @@
-//! Which key of etcd holds what.
+//! The layout of the keys in etcd.
 
 use bytes::Bytes;
 
 use crate::{Key, Prefix};
 
-/// The part of etcd's keys that belongs to this store.
+/// The etcd keys of a store: all keys with its prefix.
 #[derive(Clone, Debug)]
 pub(super) struct Keyspace {
     /// Ends in `/`.
     prefix: String,
 }
 
-/// A span of keys, the end excluded; a single key when the end is empty.
+/// A range of keys without its end; a single key if the end is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeySpan {
     pub(super) start: Bytes,
     pub(super) end: Bytes,
 }
 
-/// What a key of ours is for.
+/// The meaning of a key of the store.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Role<'a> {
     /// An entry with this name.
@@ -51,7 +51,7 @@ impl Keyspace {
         &self.prefix
     }
 
-    /// Everything of ours.
+    /// All keys of the store.
     pub(super) fn all(&self) -> KeySpan {
         KeySpan::under(&self.prefix)
     }
@@ -76,7 +76,7 @@ impl Keyspace {
         format!("{}data/{key}", self.prefix).into()
     }
 
-    /// The entries under a prefix, behind a key.
+    /// The entries with a prefix, after a key.
     pub(super) fn entries(&self, prefix: &Prefix, after: Option<&Key>) -> KeySpan {
         let mut span = KeySpan::under(&format!("{}data/{prefix}", self.prefix));
         if let Some(after) = after {
@@ -113,7 +113,7 @@ impl KeySpan {
         }
     }
 
-    /// All keys that begin with a text that ends in `/`.
+    /// All keys with a prefix that ends in `/`.
     fn under(prefix: &str) -> Self {
         let stem = prefix.strip_suffix('/').expect("prefixes of keys end in a slash");
         // '0' follows '/' in ASCII.

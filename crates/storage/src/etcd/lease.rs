@@ -1,4 +1,4 @@
-//! Entries that expire hang on a lease of their own, whose id reports when.
+//! Each expiring entry has its own lease, whose ID encodes the deadline.
 //!
 //! An id is 63 bits: 32 of the deadline in seconds since 1970, 15 of the time to live (ten digits and
 //! an exponent, rounded up), and 16 that make it unique. So an entry's expiry is known from the entry
@@ -24,7 +24,7 @@ const EXPONENT_BITS: u32 = 5;
 const DIGIT_BITS: u32 = 10;
 const DEADLINE_BITS: u32 = 32;
 
-/// How many ids are tried before a grant is given up. With the unique bits taken one after the other,
+/// Maximum number of IDs to try for a grant. With the unique bits taken one after the other,
 /// a collision needs another process, or 65,536 entries that expire in the same second.
 const ATTEMPTS: usize = 16;
 
@@ -37,13 +37,13 @@ pub(super) struct LeaseGrants {
 
 impl LeaseGrants {
     pub(super) fn new() -> Self {
-        // Each process begins elsewhere.
+        // Processes start with different values.
         Self {
             next: AtomicU64::new(RandomState::new().build_hasher().finish()),
         }
     }
 
-    /// Takes a lease for an entry with this expiry.
+    /// Grants a lease for an entry with this expiry.
     pub(super) async fn grant(
         &self,
         connection: &EtcdConnection,
@@ -77,7 +77,7 @@ impl LeaseGrants {
     }
 }
 
-/// Gives back a lease that no entry hangs on. When that fails, it ends by itself.
+/// Revokes an unused lease. If that fails, the lease expires by itself.
 pub(super) async fn revoke(connection: &EtcdConnection, lease: i64, deadline: Instant) {
     let request = LeaseRevokeRequest { id: lease };
     let answer: Result<EmptyResponse, EtcdFailure> = connection
@@ -88,7 +88,7 @@ pub(super) async fn revoke(connection: &EtcdConnection, lease: i64, deadline: In
     }
 }
 
-/// The expiry that the id of a lease reports.
+/// Decodes the expiry from the ID of a lease.
 pub(super) fn expiry(lease: i64) -> Option<Expiry> {
     let id = u64::try_from(lease).ok().filter(|id| *id > 0)? >> UNIQUE_BITS;
     let exponent = id & mask(EXPONENT_BITS);

@@ -1,12 +1,12 @@
-//! etcd's messages, as far as this crate speaks them. Fields that are never read are left out: the
-//! wire format skips what it does not know.
+//! The protobuf messages of etcd's gRPC API that this crate uses. Fields that are never read are omitted, because protobuf
+//! skips unknown fields.
 
 use std::fmt;
 
 use bytes::Bytes;
 use prost::{Enumeration, Message, Oneof};
 
-/// Paths of the methods called here.
+/// gRPC method paths.
 pub(super) mod method {
     pub(in super::super) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
     pub(in super::super) const COMPACT: &str = "/etcdserverpb.KV/Compact";
@@ -20,7 +20,7 @@ pub(super) mod method {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Header {
-    /// Where the key space stood when the request was applied.
+    /// The revision of etcd when the request was applied.
     #[prost(int64, tag = "3")]
     pub(super) revision: i64,
 }
@@ -34,8 +34,7 @@ pub(super) struct KeyValue {
     /// Counts from 1 at the creation of the key.
     #[prost(int64, tag = "4")]
     pub(super) version: i64,
-    /// A copy of its own: a part of the answer would keep all of the answer in memory for as long as
-    /// anybody keeps one value of it.
+    /// Copied: a slice of the response buffer would keep the whole response in memory as long as one value is in use.
     #[prost(bytes = "vec", tag = "5")]
     pub(super) value: Vec<u8>,
     /// Zero for none.
@@ -92,7 +91,7 @@ pub(super) struct DeleteRangeRequest {
     pub(super) range_end: Bytes,
 }
 
-/// An answer of which only the arrival matters.
+/// A response without fields of interest.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct EmptyResponse {}
 
@@ -202,7 +201,7 @@ pub(super) struct StatusRequest {}
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StatusResponse {
-    /// Alarms that are raised, and what else is wrong, as text.
+    /// Raised alarms and other errors.
     #[prost(string, repeated, tag = "8")]
     pub(super) errors: Vec<String>,
 }
@@ -241,10 +240,10 @@ pub(super) struct WatchCreateRequest {
     pub(super) key: Bytes,
     #[prost(bytes = "bytes", tag = "2")]
     pub(super) range_end: Bytes,
-    /// The first revision of interest.
+    /// The first revision to watch.
     #[prost(int64, tag = "3")]
     pub(super) start_revision: i64,
-    /// Asks for an empty response now and then (every ten minutes) while nothing happens.
+    /// Requests an empty response every ten minutes while there are no events.
     #[prost(bool, tag = "4")]
     pub(super) progress_notify: bool,
     /// Allows a response to arrive in several parts.
@@ -260,7 +259,7 @@ pub(super) struct WatchResponse {
     pub(super) created: bool,
     #[prost(bool, tag = "4")]
     pub(super) canceled: bool,
-    /// Not zero when the watch was canceled because it lies behind this compaction.
+    /// Not zero if the watch was canceled because its start revision was compacted.
     #[prost(int64, tag = "5")]
     pub(super) compact_revision: i64,
     #[prost(string, tag = "6")]
@@ -343,7 +342,7 @@ impl RangeRequest {
 }
 
 impl Compare {
-    /// The key was written last at this revision; zero for a key that is not there.
+    /// The key has this mod revision; zero if it does not exist.
     pub(super) fn written_at(key: Bytes, revision: i64) -> Self {
         Self {
             target: Target::Mod.into(),
@@ -353,7 +352,7 @@ impl Compare {
         }
     }
 
-    /// No key is there, from this one up to the end.
+    /// The range contains no key.
     pub(super) fn nothing_in(key: Bytes, range_end: Bytes) -> Self {
         Self {
             target: Target::Create.into(),
@@ -371,7 +370,7 @@ impl TxnResponse {
 }
 
 impl ResponseOp {
-    /// What a range found.
+    /// The key-values of a range response.
     pub(super) fn into_range(self) -> RangeResponse {
         match self.response {
             Some(Response::Range(range)) => range,

@@ -1,4 +1,4 @@
-//! The store in an etcd (version 3.4 or newer) that other programs may use too.
+//! A store in an etcd (version 3.4 or newer), which other programs may use too.
 //!
 //! Layout, all under one prefix (default `/k3/`), readable with `etcdctl`:
 //!
@@ -8,7 +8,7 @@
 //! | `<prefix>meta/format` | the number of this layout |
 //! | `<prefix>meta/state` | whether the store is open or being imported, and the offset of its revisions |
 //! | `<prefix>meta/history-mark` | the revision and the time that compactors remember |
-//! | `<prefix>meta/beat` | nothing; it is written to see how far a watch has arrived |
+//! | `<prefix>meta/beat` | nothing; it is written to measure the progress of the watch |
 //!
 //! A revision of the store is etcd's own revision plus the offset, which is zero until an import from
 //! a store that was further ahead. Each request compares the state key in the same transaction, so two
@@ -16,9 +16,9 @@
 //!
 //! One watch of etcd, over the whole prefix, feeds all watches of this process.
 //!
-//! Layers, from the bottom: the wire (`messages`, `connection`, `failure`), what is where (`keyspace`,
-//! `state`, `lease`), transactions (`session`), and on these the operations (`commit`, `read`,
-//! `import`) and the watches (`tail`, `pump`, `replay`).
+//! Layers from the bottom: the protocol (`messages`, `connection`, `failure`), the layout (`keyspace`, `state`, `lease`),
+//! transactions (`session`), the operations (`commit`, `read`, `import`), and the watches (`watcher`,
+//! `event_publisher`, `replay`).
 
 mod backoff;
 mod commit;
@@ -46,5 +46,5 @@ pub use self::{
     store::EtcdStore,
 };
 
-/// The name of this backend in health answers and errors.
+/// The name of this backend in health reports and errors.
 const BACKEND: &str = "etcd";

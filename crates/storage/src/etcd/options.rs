@@ -1,4 +1,4 @@
-//! How to reach an etcd, and where in it to live.
+//! The options of an etcd store.
 
 use std::{fmt, fs, path::PathBuf, time::Duration};
 
@@ -24,20 +24,19 @@ pub struct EtcdOptions {
     pub endpoints: Vec<String>,
     /// How to trust the members; needed exactly when the endpoints begin with `https`. Default: none.
     pub tls: Option<Tls>,
-    /// Who to log in as. Default: none, for an etcd without authentication or one that takes the
-    /// name from the client certificate.
+    /// User name and password. Default: none, for an etcd without authentication or with authentication by client certificate.
     pub login: Option<Login>,
-    /// How long a connection may take to open. Default: 2 seconds.
+    /// Dial timeout. Default: 2 seconds.
     pub dial_timeout: Duration,
-    /// How long a request may take, with all its attempts. Default: 10 seconds. A write that takes
-    /// longer is reported as uncertain, so a short time makes an overloaded etcd look worse than it is.
+    /// Timeout of a request with all attempts. Default: 10 seconds. The outcome of a write that takes longer is unknown, so a
+    /// short timeout makes an overloaded etcd less usable.
     pub request_timeout: Duration,
-    /// Where the store lives: all its keys begin with this. Must end in `/`. Default: `/k3/`. Two
-    /// stores in one etcd need prefixes of which none begins with the other.
+    /// Key prefix of the store. Must end in `/`. Default: `/k3/`. Of two stores in one etcd, neither prefix may start with the
+    /// other.
     pub prefix: String,
 }
 
-/// Whom to trust, and who we are.
+/// Certificate authorities and client certificate.
 #[derive(Clone, Debug)]
 pub struct Tls {
     /// The certificate authorities that sign the members' certificates.
@@ -69,7 +68,7 @@ pub struct Login {
 pub enum Pem {
     /// In a file, read when the store is opened.
     File(PathBuf),
-    /// Right here.
+    /// The PEM text.
     Text(String),
 }
 
@@ -97,7 +96,7 @@ impl EtcdOptions {
         }
     }
 
-    /// Checks what can be checked without asking etcd, and reads the files.
+    /// Validates the options and reads the files, without a request to etcd.
     pub(super) fn check(&self) -> Result<(Vec<Endpoint>, Keyspace), OpenError> {
         if self.endpoints.is_empty() {
             return Err(refuse("endpoints", "at least one is needed"));
@@ -143,7 +142,7 @@ impl EtcdOptions {
                     format!("{text} asks for TLS, which needs the certificate authority of the members");
                 return Err(refuse("tls", reason));
             }
-            // Going on in clear text would show to the network what was meant to be hidden from it.
+            // Do not continue without TLS: secrets would be sent in clear text.
             (Some("http"), Some(_)) => {
                 return Err(refuse(
                     "endpoints",
@@ -168,7 +167,7 @@ fn refuse(setting: &'static str, reason: impl Into<String>) -> OpenError {
     }
 }
 
-/// The error and its causes: the outermost alone often reports only "transport error".
+/// Formats an error with its causes, because the outermost is often only "transport error".
 fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,7 +1,7 @@
 //! Progress of the watch, and a write that forces progress when it is unknown.
 //!
-//! A watch hears nothing of writes to keys it does not cover, so when another user of the same etcd
-//! has moved the revision on, it cannot know that it has missed nothing. etcd's answer to a progress
+//! A watch receives no events for keys outside its range, so when another client of the same etcd advances the
+//! revision, the watch cannot know that it is complete up to it. etcd's response to a progress
 //! request does not help: in the versions up to early 2023, Debian's 3.4.23 among them, it overtakes
 //! events that are still on their way (etcd's issue 15220), and for a year after that it might not arrive
 //! at all (17507). So a key that the watch covers is written: once its event arrives, in line with the
@@ -24,20 +24,20 @@ use super::{
     session::EtcdSession,
 };
 
-/// How long an event may be on its way before it is taken for one that concerns another process.
+/// How long to wait for an event before the revision is attributed to another client of etcd.
 const GRACE: Duration = Duration::from_millis(10);
-/// Two stores in one etcd can take turns moving each other's revision: not more often than this.
+/// Minimum interval of writes. Two stores in one etcd advance each other's revision and would otherwise write endlessly.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The race between what is requested and what has arrived.
+/// The requested and the reached revision of the watch.
 pub(super) struct WatchProgress {
-    /// The highest revision of etcd that another process wants the watches to reach.
+    /// The highest requested etcd revision.
     requested: watch::Sender<i64>,
-    /// Everything up to this revision of etcd has arrived, and has been handed out.
+    /// The etcd revision up to which all events were published.
     reached: watch::Sender<i64>,
 }
 
-/// Writes the key when it is needed. Dropping it stops it.
+/// The task that writes the key on demand. Stops when it is dropped.
 pub(super) struct ProgressNotifier(JoinHandle<()>);
 
 // --- WatchProgress ---
@@ -50,7 +50,7 @@ impl WatchProgress {
         }
     }
 
-    /// Asks for a revision of etcd to be reached soon.
+    /// Requests progress up to an etcd revision.
     pub(super) fn ask(&self, etcd: i64) {
         self.requested.send_if_modified(|requested| {
             let further = etcd > *requested;
@@ -72,7 +72,7 @@ impl WatchProgress {
     }
 }
 
-/// Writes the key that every watch sees.
+/// Writes the progress key, which every watch covers.
 pub(super) async fn write_progress_key(session: &EtcdSession) -> Result<(), EtcdFailure> {
     let request = PutRequest {
         key: session.keys.write_progress_key(),
@@ -85,7 +85,7 @@ pub(super) async fn write_progress_key(session: &EtcdSession) -> Result<(), Etcd
     Ok(())
 }
 
-// --- Heart ---
+// --- ProgressNotifier ---
 
 impl ProgressNotifier {
     #[expect(
@@ -117,7 +117,7 @@ impl Drop for ProgressNotifier {
     }
 }
 
-/// Whether a revision is reached within some time.
+/// Waits for a revision with a timeout; returns whether it was reached.
 async fn wait_until_reached(progress: &WatchProgress, target: i64, within: Duration) -> bool {
     let mut reached = progress.reached.subscribe();
     timeout(within, reached.wait_for(|reached| *reached >= target))

@@ -14,9 +14,9 @@ use super::{
 };
 use crate::{Entry, Key, Page, Prefix, Range, ReadError, Revision, StoreError};
 
-/// What is requested before the size of the entries is known.
+/// Number of entries of the first request, before their size is known.
 const FIRST_CHUNK: usize = 200;
-/// What one answer of etcd is to hold, more or less.
+/// Approximate size of a response.
 const CHUNK_BYTES: usize = 4 << 20;
 const MAX_CHUNK: usize = 10_000;
 
@@ -34,11 +34,11 @@ pub(super) async fn get(session: &EtcdSession, key: &Key) -> Result<Option<Entry
     Ok(found.map(|kv| entry(session, &state, kv)).transpose()?)
 }
 
-/// A page, read in chunks that suit etcd, all at the revision of the first.
+/// Lists a page in chunks of bounded size, all at the revision of the first.
 pub(super) async fn range(session: &EtcdSession, prefix: &Prefix, page: Page) -> Result<Range, ReadError> {
     match in_chunks(session, prefix, &page).await {
-        // The first chunk was the newest state, and another process compacted it before the last was read.
-        // A caller that asks for the newest is not to hear of that: now it arrives in one piece.
+        // Another process compacted the revision of the first chunk before the last was read. A list at the newest revision must
+        // not fail because of that: read all of it in one request.
         Err(ReadError::Compacted { .. }) if page.at.is_none() => {
             let span = session.keys.entries(prefix, page.after.as_ref());
             let (state, revision, found) = chunk(session, span, None, page.limit).await?;
@@ -84,7 +84,7 @@ async fn in_chunks(session: &EtcdSession, prefix: &Prefix, page: &Page) -> Resul
     }
 }
 
-/// Checks that the store can be read at `at`: that it has arrived so far, and has not forgotten it.
+/// Checks that revision `at` is neither in the future nor compacted.
 pub(super) async fn prove(session: &EtcdSession, at: Revision) -> Result<EtcdStoreState, ReadError> {
     let span = KeySpan::single(session.keys.state());
     let (state, _, _) = chunk(session, span, Some(at), 1).await?;
@@ -142,15 +142,15 @@ fn reading(range: RangeRequest) -> TxnRequest {
     }
 }
 
-/// As many entries as fill a chunk, if they are like the last ones.
+/// The number of entries that fill a chunk, estimated from the previous chunk.
 fn next_size(found: &RangeResponse) -> usize {
     let bytes: usize = found.kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
     let each = (bytes / found.kvs.len().max(1)).max(1);
     (CHUNK_BYTES / each).clamp(1, MAX_CHUNK)
 }
 
-/// The error that reports what is still kept. etcd does not say it with its rejection, but when a watch is
-/// asked to begin at the beginning.
+/// The error with the oldest readable revision. etcd does not report it in its rejection, but to a watch that starts at
+/// revision 1.
 async fn compacted(
     session: &EtcdSession,
     state: &EtcdStoreState,
@@ -180,7 +180,7 @@ async fn future(session: &EtcdSession, requested: Revision) -> Result<ReadError,
     })
 }
 
-/// The entry that a key of etcd holds.
+/// Converts an etcd key-value to an entry.
 pub(super) fn entry(
     session: &EtcdSession,
     state: &EtcdStoreState,

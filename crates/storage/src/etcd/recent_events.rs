@@ -1,5 +1,5 @@
-//! The newest events, in memory: a watch that begins a little behind, or fell a little behind, need
-//! not ask etcd, which takes a tenth of a second to look into its history.
+//! A buffer of recent events, so that a watch that is only slightly behind does not read etcd's history, which takes about a
+//! tenth of a second.
 
 use std::collections::VecDeque;
 
@@ -13,11 +13,11 @@ pub(super) struct RecentEvents {
     /// In the order of their revisions, all above `since`, none left out.
     events: VecDeque<Event>,
     since: Revision,
-    /// What the events weigh.
+    /// The size of the events in bytes.
     bytes: usize,
 }
 
-// --- Recent ---
+// --- RecentEvents ---
 
 impl RecentEvents {
     pub(super) fn new(since: Revision) -> Self {
@@ -28,7 +28,7 @@ impl RecentEvents {
         }
     }
 
-    /// Adds events, which must follow on those added before.
+    /// Adds events, which must directly follow the previous ones.
     pub(super) fn extend(&mut self, events: &[Event]) {
         self.events.extend(events.iter().cloned());
         self.bytes += events.iter().map(weight).sum::<usize>();

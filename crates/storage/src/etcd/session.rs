@@ -1,5 +1,4 @@
-//! Transactions that hold only while the store is open, and agree with every process on what
-//! revisions mean.
+//! Transactions that check the state key, so that they fail during an import and all processes agree on the revision offset.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -14,27 +13,27 @@ use super::{
 };
 use crate::{Revision, StoreError};
 
-/// A connection, and what is known of the store behind it.
+/// A connection and the cached state of the store.
 pub(super) struct EtcdSession {
     pub(super) connection: EtcdConnection,
     pub(super) keys: Keyspace,
-    /// Where the store is, for messages.
+    /// The location of the store, for messages.
     pub(super) location: String,
-    /// The newest state seen. Each transaction checks that it still holds.
+    /// The newest known state. Each transaction checks that it is still current.
     state: Mutex<EtcdStoreState>,
     /// Set once, when the owner closes the store.
     closed: watch::Sender<bool>,
 }
 
-/// The answer to a transaction.
+/// The response to a transaction.
 pub(super) struct EtcdResponse {
-    /// The state that held.
+    /// The state of the store during the transaction.
     pub(super) state: EtcdStoreState,
     /// The revision of etcd after it.
     pub(super) etcd: i64,
-    /// Whether the conditions held.
+    /// Whether the comparisons succeeded.
     pub(super) held: bool,
-    /// The answers to the operations of the branch that was taken.
+    /// The responses of the executed operations.
     pub(super) responses: Vec<ResponseOp>,
 }
 
@@ -60,8 +59,8 @@ impl EtcdSession {
         self.connection.deadline()
     }
 
-    /// Runs a transaction on an open store. `build` may be called again when another process has
-    /// imported meanwhile: then nothing of the first has happened.
+    /// Runs a transaction on an open store. `build` is called again if another process imported in the meantime; the first attempt
+    /// then had no effect.
     pub(super) async fn transact(
         &self,
         deadline: Instant,
@@ -106,7 +105,7 @@ impl EtcdSession {
         Ok((state, answer.revision()))
     }
 
-    /// Where the store stands, by etcd's count.
+    /// The current etcd revision.
     pub(super) async fn newest(&self) -> Result<(EtcdStoreState, i64), EtcdFailure> {
         let answer = self
             .transact(self.deadline(), RetryPolicy::Harmless, |_| TxnRequest::default())
@@ -142,7 +141,7 @@ impl EtcdSession {
         *self.lock()
     }
 
-    /// Remembers a state, unless a newer one is known.
+    /// Caches a state unless a newer one is known.
     pub(super) fn learn(&self, state: EtcdStoreState) {
         let mut known = self.lock();
         if state.written > known.written {
@@ -198,7 +197,7 @@ impl EtcdSession {
     }
 }
 
-// --- Answer ---
+// --- EtcdResponse ---
 
 impl EtcdResponse {
     /// The revision of the store after the transaction.

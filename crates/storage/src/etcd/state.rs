@@ -1,4 +1,4 @@
-//! What the store knows of itself, and how revisions of etcd become ours.
+//! The state of the store in etcd, and the conversion of etcd's revisions to those of the store.
 
 use bytes::Bytes;
 
@@ -12,22 +12,21 @@ use crate::{
     format::{self, MigrationPlan},
 };
 
-/// What changes the data from one layout to the next: nothing yet. The first one adds itself here, and
-/// is taken in `check`.
+/// Migration steps between layouts; none yet. `check` runs them.
 #[derive(Debug, PartialEq, Eq)]
 enum MigrationStep {}
 
 const STEPS: &[MigrationStep] = &[];
 
-/// The state key, as it was at one time. It changes only when an import begins or ends.
+/// The value of the state key at a revision. It changes only when an import starts or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EtcdStoreState {
     pub(super) phase: EtcdStorePhase,
-    /// What our revisions are ahead of etcd's. Never shrinks.
+    /// The difference of the store's revisions to etcd's. Never decreases.
     pub(super) offset: u64,
-    /// The revision of etcd at which the last import that finished had begun; zero for none.
+    /// The etcd revision at the start of the last finished import; zero for none.
     pub(super) import: i64,
-    /// The revision of etcd at which this was written.
+    /// The etcd revision of this value.
     pub(super) written: i64,
 }
 
@@ -71,13 +70,12 @@ impl EtcdStoreState {
         read().ok_or_else(|| StoreError::Corrupt(format!("its state key in etcd holds {text:?}")))
     }
 
-    /// Our name for a revision of etcd.
+    /// Converts an etcd revision to one of the store.
     pub(super) fn revision(&self, etcd: i64) -> Revision {
         Revision::new(self.offset + u64::try_from(etcd).unwrap_or(0))
     }
 
-    /// etcd's name for a revision of ours; negative, which no revision of etcd is, when it is from
-    /// before the offset.
+    /// Converts a revision of the store to an etcd revision; negative, and so invalid, if it precedes the offset.
     pub(super) fn etcd(&self, revision: Revision) -> i64 {
         match revision.get().checked_sub(self.offset) {
             Some(0) | None => -1,
@@ -85,18 +83,17 @@ impl EtcdStoreState {
         }
     }
 
-    /// The oldest revision with a meaning: at lower ones the store did not exist, or held what an
-    /// import has replaced.
+    /// The oldest valid revision: before it the store did not exist, or had contents that an import replaced.
     pub(super) fn floor(&self) -> Revision {
         self.revision(self.written)
     }
 }
 
-/// Writes the first state, if there is none.
+/// Writes the initial state if there is none.
 pub(super) fn founding(keys: &Keyspace) -> TxnRequest {
     let entries = keys.entries(&Prefix::all(), None);
     TxnRequest {
-        // Of two processes that start at once, one writes and the other reads.
+        // If two processes start concurrently, one writes and the other reads.
         compare: vec![
             Compare::written_at(keys.format(), 0),
             Compare::nothing_in(entries.start, entries.end),

@@ -50,7 +50,7 @@ pub(super) struct WatchSender {
 // --- EtcdStore ---
 
 impl EtcdStore {
-    /// Connects to etcd, and makes the store if it is not there.
+    /// Connects to etcd and initializes the store if it does not exist.
     pub async fn open(options: EtcdOptions) -> Result<Arc<Self>, OpenError> {
         let (endpoints, keys) = options.check()?;
         let connection = EtcdConnection::new(endpoints, &options);
@@ -99,13 +99,12 @@ impl EtcdStore {
 
 impl Drop for EtcdStore {
     fn drop(&mut self) {
-        // Watches may outlive the handle. Without the pump they would wait for ever.
+        // Watches may outlive the handle. Without the publisher they would wait forever.
         self.end();
     }
 }
 
-/// Finds a member that answers. One that accepts the connection and then sends nothing may not take longer than one that
-/// does not accept it.
+/// Finds a responding member. The dial timeout also limits members that accept the connection but do not respond.
 async fn find_member(connection: &EtcdConnection, options: &EtcdOptions) -> Result<(), EtcdFailure> {
     let members = u32::try_from(options.endpoints.len()).unwrap_or(u32::MAX);
     let deadline = Instant::now() + options.dial_timeout.saturating_mul(members);
@@ -113,13 +112,13 @@ async fn find_member(connection: &EtcdConnection, options: &EtcdOptions) -> Resu
         .call(method::STATUS, StatusRequest {}, RetryPolicy::Harmless, deadline)
         .await;
     match answer {
-        // Who refuses answers.
+        // A rejection is a response.
         Ok(_) | Err(EtcdFailure::Refused(_)) => Ok(()),
         Err(failure) => Err(failure),
     }
 }
 
-/// A refused log-in is a matter of the settings.
+/// Reports a failed authentication as an invalid setting.
 fn refused(failure: EtcdFailure, location: &str) -> OpenError {
     let setting = |setting, reason: &str| OpenError::InvalidSetting {
         setting,
@@ -180,7 +179,7 @@ impl Store for EtcdStore {
             .await;
         match answer {
             Ok(EmptyResponse {}) => Ok(()),
-            // By another process, or by etcd itself.
+            // Compacted by another process or by etcd's auto-compaction.
             Err(failure) if failure.rejection() == Some(EtcdRejection::Compacted) => Ok(()),
             Err(failure) => Err(explain(failure)),
         }
@@ -205,7 +204,7 @@ impl Store for EtcdStore {
             .await
             .map_err(|failure| self.session.store_error(failure))?;
         self.progress.ask(etcd);
-        // The pump announces what it reaches after the wish; this is for what it had reached before.
+        // The publisher announces revisions that it reaches after the request; this covers those that it reached before.
         if self.progress.reached() >= etcd {
             self.watch_sender.feed.announce();
         }
@@ -253,7 +252,7 @@ impl Store for EtcdStore {
     }
 }
 
-// --- EventPublisher ---
+// --- WatchSender ---
 
 impl WatchSender {
     fn new(at: Revision) -> Self {

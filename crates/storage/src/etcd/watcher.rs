@@ -1,4 +1,4 @@
-//! One watch of etcd, as a sequence of whole revisions.
+//! A watch of etcd that returns complete revisions.
 
 use tokio::time::timeout_at;
 use tonic::{Status, Streaming};
@@ -13,39 +13,39 @@ use super::{
 };
 use crate::{Change, Event, Key};
 
-/// What happens in a span of keys, from some revision on.
+/// A watch of a key range from a revision on.
 pub(super) struct EtcdWatcher {
     responses: Streaming<WatchResponse>,
     origin: WatchOrigin,
-    /// Where etcd stood when the watch began.
+    /// The etcd revision at the start of the watch.
     pub(super) began_at: i64,
     /// Everything up to here has been returned from `next`.
     after: i64,
-    /// The events of a response whose last part has not arrived yet.
+    /// The events of a fragmented response that is not complete yet.
     parts: Vec<WatchEvent>,
 }
 
-/// All that happened up to some revision.
+/// The events up to a revision.
 pub(super) struct WatchDelivery {
     /// In the order of their revisions, each of which is whole. May be empty.
     pub(super) events: Vec<WatchEvent>,
-    /// How far they reach, by etcd's count.
+    /// The etcd revision up to which the events are complete.
     pub(super) upto: i64,
 }
 
-/// Why a tail ended.
+/// Why a watch ended.
 #[derive(Debug)]
 pub(super) enum EtcdWatchError {
-    /// What it should begin with is compacted; this is the compaction's revision.
+    /// The start revision was compacted; contains the compacted revision.
     Compacted(i64),
     /// The member that served it failed or disconnected.
     Lost(EtcdFailure),
 }
 
-// --- Tail ---
+// --- EtcdWatcher ---
 
 impl EtcdWatcher {
-    /// Begins to watch what follows a revision of etcd.
+    /// Starts a watch after an etcd revision.
     pub(super) async fn open(
         session: &EtcdSession,
         span: KeySpan,
@@ -77,7 +77,7 @@ impl EtcdWatcher {
         Ok(watcher)
     }
 
-    /// Waits for more. Loses nothing when the future is dropped before it is ready.
+    /// Waits for the next batch. Cancel safe.
     pub(super) async fn next(&mut self, session: &EtcdSession) -> Result<WatchDelivery, EtcdWatchError> {
         loop {
             let response = self.receive(session).await?;
@@ -105,7 +105,7 @@ impl EtcdWatcher {
         }
     }
 
-    /// Puts the parts of a response together.
+    /// Joins the fragments of a response.
     fn take(&mut self, response: WatchResponse) -> Option<WatchDelivery> {
         // An empty response reports how far an idle watch has arrived. It arrives by itself, every ten minutes,
         // and in line with the events: unlike the answer to a progress request it can be trusted.
@@ -133,7 +133,7 @@ impl EtcdWatcher {
         if response.compact_revision > 0 {
             return EtcdWatchError::Compacted(response.compact_revision);
         }
-        // etcd reports "permission denied" also to those whose log-in has expired.
+        // etcd reports "permission denied" also for expired tokens.
         session.connection.discard(&self.origin).await;
         let reason = format!("etcd canceled the watch: {}", response.cancel_reason);
         EtcdWatchError::Lost(EtcdFailure::Unknown(Status::unavailable(reason)))

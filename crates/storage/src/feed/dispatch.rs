@@ -1,4 +1,4 @@
-//! Hands each commit to the watchers of the prefixes its key lies under.
+//! Dispatches each commit to the watchers of the prefixes of its key.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::{Event, EventBatch, Prefix, Revision};
 
-/// Batches a watcher may have waiting before it is sent back to the history.
+/// Maximum number of queued batches of a watcher. A slower watcher falls back to reading the history.
 const QUEUE: usize = 256;
 
 /// The commits of a store, in order, for any number of watchers.
@@ -17,7 +17,7 @@ pub(crate) struct EventFeed {
     state: Mutex<FeedState>,
 }
 
-/// A watcher's location in the feed.
+/// The subscription of a watcher.
 pub(crate) struct FeedSubscription {
     /// The batches that follow `position`. Ends when the watcher fell behind, or the feed closed.
     pub(crate) batches: mpsc::Receiver<EventBatch>,
@@ -25,13 +25,13 @@ pub(crate) struct FeedSubscription {
     pub(crate) position: Revision,
 }
 
-/// The feed has ended, because its store was closed.
+/// Error: the feed ended because the store was closed.
 pub(crate) struct FeedClosed;
 
 struct FeedState {
-    /// Everything up to here has been handed out.
+    /// The revision up to which all events were dispatched.
     published: Revision,
-    /// Who listens, by prefix. No list is empty.
+    /// The subscribers by prefix. No list is empty.
     subscribers: HashMap<Prefix, Vec<FeedSubscriber>>,
     /// Set once, by `close`.
     ended: bool,
@@ -58,7 +58,7 @@ impl EventFeed {
         }
     }
 
-    /// Hands out events, which must follow on what was published before.
+    /// Dispatches events, which must directly follow the published ones.
     pub(crate) fn publish(&self, events: &[Event]) {
         let Some(last) = events.last() else { return };
         let mut state = self.lock();
@@ -72,13 +72,13 @@ impl EventFeed {
         }
     }
 
-    /// Moves the feed on to a revision up to which nothing more happened that a watcher could see.
+    /// Advances the feed to a revision without further visible events up to it.
     pub(crate) fn advance(&self, to: Revision) {
         let mut state = self.lock();
         state.published = state.published.max(to);
     }
 
-    /// Sends every watcher the position of the feed, so that those whose prefix is quiet know too.
+    /// Sends a bookmark to every watcher, for prefixes without events.
     pub(crate) fn announce(&self) {
         let mut state = self.lock();
         let revision = state.published;
@@ -95,12 +95,12 @@ impl EventFeed {
         });
     }
 
-    /// Everything up to here has been handed out.
+    /// The revision up to which all events were dispatched.
     pub(crate) fn position(&self) -> Revision {
         self.lock().published
     }
 
-    /// Begins to listen.
+    /// Subscribes to a prefix.
     pub(crate) fn subscribe(&self, prefix: &Prefix) -> Result<FeedSubscription, FeedClosed> {
         let mut state = self.lock();
         if state.ended {
@@ -109,7 +109,7 @@ impl EventFeed {
         let (queue, batches) = mpsc::channel(QUEUE);
         let position = state.published;
         let list = state.subscribers.entry(prefix.clone()).or_default();
-        // Watchers that disconnected are noticed here too: a quiet prefix must not collect them.
+        // Remove disconnected watchers here too, because a prefix without events would accumulate them.
         list.retain(|subscriber| !subscriber.queue.is_closed());
         list.push(FeedSubscriber {
             queue,
@@ -118,8 +118,8 @@ impl EventFeed {
         Ok(FeedSubscription { batches, position })
     }
 
-    /// Moves the feed to a revision that was not reached by events, and sends every watcher back to
-    /// the history, which no longer has what they need.
+    /// Moves the feed to a revision that was not reached by events, and makes every watcher read the history, which reports that
+    /// the skipped events were compacted.
     pub(crate) fn jump(&self, to: Revision) {
         let mut state = self.lock();
         state.published = to;
@@ -185,7 +185,7 @@ impl FeedState {
 // --- FeedSubscriber ---
 
 impl FeedSubscriber {
-    /// Queues a batch; false when the watcher was dropped or has fallen behind, and is to be dropped.
+    /// Queues a batch. Returns false if the watcher disconnected or fell behind and must be removed.
     fn notify(&mut self, batch: EventBatch) -> bool {
         self.notified = batch.revision;
         self.queue.try_send(batch).is_ok()

@@ -1,8 +1,7 @@
-//! Watches inside one process, for backends that see every commit as it happens.
+//! Watches for backends that observe every commit in order.
 //!
-//! Promises: publishing never waits for a watcher; a watcher that falls behind loses nothing, it is
-//! fed from the history until it has caught up; the cost of a commit grows with the watchers it
-//! concerns (a pointer copied for each), not with those it does not.
+//! Guarantees: publishing never waits for a watcher; a watcher that falls behind loses no events, but reads the history until
+//! it has caught up; the cost of a commit depends only on the number of watchers of its key (one pointer copy each).
 
 mod dispatch;
 mod watch;

@@ -1,4 +1,4 @@
-//! One watcher: history first, then the feed, then history again whenever it falls behind.
+//! A watch: it reads the history first, then the feed, and the history again whenever it falls behind.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use async_trait::async_trait;
 use super::dispatch::{EventFeed, FeedSubscription};
 use crate::{Event, EventBatch, Prefix, Revision, StoreError, WatchError, WatchSource};
 
-/// Events read from the history at a time.
+/// Number of events per read of the history.
 const CHUNK: usize = 1000;
 
-/// Where a backend keeps past events.
+/// Access to the past events of a backend.
 #[async_trait]
 pub(crate) trait WatchHistory: Send + Sync {
-    /// Up to `limit` events under the prefix with revisions above `after` and not above `upto`, and
-    /// how far they reach: `upto`, unless the limit cut them short.
+    /// Returns up to `limit` events with the prefix and revisions above `after` and up to `upto`, and the revision up to which they
+    /// are complete: `upto`, unless the limit was reached.
     async fn past(
         &self,
         prefix: &Prefix,
@@ -38,8 +38,7 @@ pub(crate) struct FeedWatch<H> {
 // --- FeedWatch ---
 
 impl<H: WatchHistory> FeedWatch<H> {
-    /// A watch of what follows `after`. It listens from now on, so that what happens between
-    /// this call and the first `next` is in its queue already.
+    /// Starts a watch after revision `after`. It subscribes immediately, so events before the first `next` are queued.
     pub(crate) fn new(history: Arc<H>, feed: Arc<EventFeed>, prefix: &Prefix, after: Revision) -> Self {
         let live = feed.subscribe(prefix).ok();
         Self {

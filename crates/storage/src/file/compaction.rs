@@ -1,4 +1,4 @@
-//! Takes superseded records out of the log, some at a time.
+//! Compaction: removes superseded records from the log, in small steps.
 //!
 //! Every record names the one it replaced, so each is looked at once, when the compacted revision
 //! passes it: the cost follows the history that is forgotten, not the size of the store.
@@ -12,13 +12,13 @@ use super::{
 };
 use crate::{Key, Revision};
 
-/// What one step did, to be reported once it is durable.
+/// The result of a step, published once it is durable.
 pub(super) struct CompactionStep {
-    /// The oldest state that can be read now.
+    /// The new compacted revision.
     pub(super) compacted: Revision,
     /// Bytes of the records removed.
     pub(super) removed: u64,
-    /// The deletions that have been forgotten.
+    /// The removed deletion records.
     pub(super) deletions: Vec<(Key, Revision)>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the store's files live. A trait, so that a test can be the disk that fails.
+//! The directory of the store's files, a trait so that tests can inject disk errors.
 
 use std::{
     ffi::OsStr,
@@ -28,10 +28,10 @@ pub trait StoreDirectory: fmt::Debug + Send + Sync + 'static {
     /// How many bytes can still be written.
     fn free_space(&self) -> io::Result<u64>;
 
-    /// What to call it in messages.
+    /// The path for messages.
     fn location(&self) -> String;
 
-    /// Lets go of it: from now on another process may have it.
+    /// Releases the directory for other processes.
     fn release(&self);
 }
 

@@ -353,7 +353,7 @@ impl StorageBackend for GatedFile {
     }
 }
 
-// --- Fault ---
+// --- EngineError ---
 
 impl From<StoreError> for EngineError {
     fn from(error: StoreError) -> Self {

@@ -1,4 +1,4 @@
-//! Which record is a key's newest: the part of the store that is kept in memory.
+//! The index in memory: the newest record of each key.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{Change, Entry, Event, Expiry, Key, Page, Prefix, Range, ReadError, Revision, StoreError};
 
-/// Keys read under one lock: a long list must not keep the writer waiting.
+/// Number of keys read per lock, so that a long list does not block the writer.
 const CHUNK: usize = 1000;
 
 /// The keys of a store. Changed only by the writer, after its transaction is durable.
@@ -39,7 +39,7 @@ pub(super) struct NewestRecord {
     pub(super) live: bool,
 }
 
-/// What a look at the whole log reports.
+/// The result of a scan of the log.
 pub(super) struct IndexScan {
     keys: IndexedKeys,
     /// Bytes of all records.
@@ -50,10 +50,10 @@ pub(super) struct IndexScan {
     pub(super) expiring: BTreeMap<Key, (Revision, Expiry)>,
 }
 
-// --- Survey ---
+// --- IndexScan ---
 
 impl IndexScan {
-    /// Of a store without records that stands at `current`.
+    /// The result for an empty store at revision `current`.
     pub(super) fn empty(current: Revision) -> Self {
         let keys = IndexedKeys {
             upto: current,
@@ -177,7 +177,7 @@ impl KeyIndex {
         self.read().newest.get(key).copied()
     }
 
-    /// Takes in commits that have become durable.
+    /// Adds durable commits.
     pub(super) fn follow(&self, events: &[Event]) {
         let mut keys = self.write();
         for event in events {
@@ -207,7 +207,7 @@ impl KeyIndex {
         }
     }
 
-    /// What a key holds. `snapshot` gives the file as it is when requested.
+    /// Returns the entry of a key. `snapshot` opens a snapshot of the file.
     pub(super) fn get(
         &self,
         key: &Key,
@@ -221,7 +221,7 @@ impl KeyIndex {
             if let Some(stored) = snapshot.log.get(revision.get())? {
                 return entry(key, &LogRecord::read(revision, stored.value())?);
             }
-            // It was replaced and compacted between the two looks, or it is lost.
+            // The record was replaced and compacted after the lookup in the index, or it is lost.
             if self.newest(key).is_some_and(|newest| newest.revision == revision) {
                 return Err(missing(revision).into());
             }
@@ -250,7 +250,7 @@ impl KeyIndex {
         };
         let mut after = page.after.clone();
         loop {
-            // In this order: what the index names is in the file by the time the file is looked at.
+            // Read the index before the snapshot: records in the index are then in the snapshot.
             let chunk = self.chunk(prefix, after.as_ref());
             let snapshot = snapshot()?;
             if at < snapshot.compacted {
@@ -296,7 +296,7 @@ impl KeyIndex {
     }
 }
 
-/// What a key held at a revision that is not compacted, given its newest record.
+/// Returns the value of a key at a revision that is not compacted, from its newest record.
 fn entry_at(
     snapshot: &FileSnapshot,
     key: &Key,

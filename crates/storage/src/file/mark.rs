@@ -1,4 +1,4 @@
-//! A small file beside the store's, to notice what the store's own cannot report.
+//! A small file beside the database file that detects damage of the database.
 //!
 //! Without it, a store file that was lost or emptied would look like a store that is new, and one that
 //! was damaged and lost its last commits like one that never had them.
@@ -9,10 +9,10 @@ use crate::{OpenError, Revision, StoreError};
 const FILE: &str = "mark";
 const PREFIX: &str = "k3 store, closed at revision ";
 
-/// What is known of the store from outside its file.
+/// The content of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CloseMark {
-    /// Where the store stood when it was last closed in good order. It never stands lower.
+    /// The revision at the last clean shutdown. The store must never be below it.
     pub(super) closed_at: Revision,
 }
 

@@ -1,14 +1,11 @@
 //! The embedded store: one directory, one process, every acknowledged write on disk.
 //!
-//! Promises: a commit is answered after the sync that made it durable; all writes that wait share one
-//! sync, and a lone one waits for no other; readers never wait for the writer; what is read is checked
-//! against the checksum written with it.
+//! Guarantees: a commit is acknowledged after the sync that made it durable; waiting writes share one sync, and a single
+//! write waits for no other; readers never wait for the writer; checksums are verified on every read.
 //!
-//! From the bottom: [`directory`] is the disk, `engine` the database file on it, `record` a commit as
-//! bytes, `tables` where items stand in the file, `index` what
-//! is kept in memory of it; `group`, `compaction`, `shrink`, `import` and
-//! `migration` are
-//! what can be done to it; `writer` is the one thread that does them; `store` is the door.
+//! Modules from the bottom: [`directory`] is the disk, `engine` the database file, `record` the format of a commit, `tables`
+//! the layout of the file, `index` the index in memory; `group`, `compaction`, `shrink`, `import` and `migration` are the
+//! operations on the file; `writer` is the thread that runs them; `store` implements the trait.
 
 mod compaction;
 pub mod directory;

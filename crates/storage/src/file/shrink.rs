@@ -114,8 +114,8 @@ fn catch_up(shared: &FileStoreShared, behind: CompactedCopy) -> Result<Compacted
     }
 }
 
-/// Brings the copy up to date and puts it in location of the file. Only the writer may, between two
-/// groups: nothing is committed meanwhile.
+/// Completes the copy and replaces the file with it. Called only by the writer between two groups, so that nothing is committed
+/// in the meantime.
 pub(super) fn switch(shared: &FileStoreShared, behind: CompactedCopy) -> Result<(), StoreError> {
     let engine = &shared.engine;
     let explain = |engine_error| engine.explain(engine_error);

@@ -41,7 +41,7 @@ pub struct FileStore {
     _sweeper: ExpirySweeper,
 }
 
-/// What the door, the writer and its threads share.
+/// The state that the store, the writer and its threads share.
 pub(super) struct FileStoreShared {
     pub(super) engine: Engine,
     pub(super) index: KeyIndex,
@@ -52,7 +52,7 @@ pub(super) struct FileStoreShared {
     pub(super) phase: FileStorePhase,
 }
 
-/// What the store may be asked to do now.
+/// The phase of the store, which decides about the allowed operations.
 pub(super) struct FileStorePhase(AtomicU8);
 
 const OPEN: u8 = 0;
@@ -69,7 +69,7 @@ struct FileHistory {
 // --- FileStore ---
 
 impl FileStore {
-    /// Opens the store in the options' directory, and makes it if it is not there.
+    /// Opens the store in the directory of the options, and creates it if missing.
     pub async fn open(options: FileOptions) -> Result<Arc<Self>, OpenError> {
         let path = options.directory.clone();
         let directory = blocking(move || FsDirectory::lock(&path)).await??;
@@ -105,7 +105,7 @@ impl FileStore {
         self.shared.read(&self.jobs, read).await
     }
 
-    /// Reports the writer to stop after what it has been given. The first to do so gets it to wait for.
+    /// Stops the writer after its queued work. The first caller gets the handle to wait for.
     fn dismiss(&self) -> Option<JoinHandle<()>> {
         self.shared.phase.close();
         let writer = self
@@ -113,7 +113,7 @@ impl FileStore {
             .lock()
             .expect("nothing panics while it holds the writer")
             .take();
-        // A writer that has stopped has nothing left to stop.
+        // The writer has stopped already.
         let _ = self.jobs.send(WriterJob::Stop);
         writer
     }
@@ -330,7 +330,7 @@ impl FileStoreShared {
         Ok((shared, position))
     }
 
-    /// Learns which entries expire, and when.
+    /// Records the deadlines of expiring entries.
     pub(super) fn expect_expiries(&self, survey: &IndexScan) {
         expect_expiries(&self.deadlines, &*self.clock, survey);
     }
@@ -378,7 +378,7 @@ fn expect_expiries(deadlines: &Deadlines, clock: &dyn Clock, survey: &IndexScan)
     }
 }
 
-/// Reads all of the file once.
+/// Scans the whole file.
 fn survey(open: &Open) -> Result<(StoreMeta, IndexScan), EngineError> {
     let txn = open.database.begin_read()?;
     let meta = StoreMeta::read(&txn)?;

@@ -1,7 +1,7 @@
-//! The one thread that changes the file.
+//! The writer thread: only this thread changes the file.
 //!
-//! It takes all writes that wait, applies them in one transaction, syncs once, publishes their events
-//! and answers. While it syncs, the next group gathers; a lone write finds it idle and starts at once.
+//! It applies all waiting writes in one transaction, syncs once (group commit), publishes the events and reports the results.
+//! The next group gathers during the sync; a single write starts immediately.
 
 use std::{
     sync::{Arc, mpsc},
@@ -38,7 +38,7 @@ const RESERVE_OF_DELETES: u64 = 64 << 10;
 /// What a byte written can cost on the disk: pages are copied, and twice when nodes split.
 const SPREAD: u64 = 8;
 
-/// Something for the writer to do.
+/// A job of the writer.
 pub(super) enum WriterJob {
     Commit(Write, CommitResult<Revision, CommitError>),
     Compact(Revision, CommitResult<(), StoreError>),
@@ -57,10 +57,10 @@ pub(super) enum WriterJob {
 
 pub(super) type CommitResult<T, E> = oneshot::Sender<Result<T, E>>;
 
-/// Commits, and who waits for them.
+/// Commits, and the channels of the waiting callers.
 type PendingCommits = Vec<(Write, CommitResult<Revision, CommitError>)>;
 
-/// What the writer knows of the file; the newest revision is in the index.
+/// The state of the writer; the newest revision is in the index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriterPosition {
     pub(super) compacted: Revision,
@@ -95,9 +95,9 @@ struct RunningCompaction {
 }
 
 struct RunningShrink {
-    /// Whom to report when the copy has replaced the file.
+    /// The callers that wait until the copy has replaced the file.
     waiting: Vec<CommitResult<(), StoreError>>,
-    /// What makes the copy.
+    /// The thread that makes the copy.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -203,7 +203,7 @@ impl FileWriter {
         match answers {
             Ok(answers) => {
                 for (waiting, answer) in waiting.into_iter().zip(answers) {
-                    // Who no longer waits does not want the answer.
+                    // The caller may have stopped waiting.
                     let _ = waiting.send(answer);
                 }
                 self.end_compaction_if_done();
@@ -219,7 +219,7 @@ impl FileWriter {
         }
     }
 
-    /// Whether the disk can take these writes.
+    /// Whether the disk has space for these writes.
     fn admit(&self, writes: &[Write]) -> Result<(), StoreError> {
         self.shared.phase.check()?;
         if let Some(error) = &self.failed {
@@ -317,7 +317,7 @@ impl FileWriter {
         }
     }
 
-    /// Publishes what became durable.
+    /// Publishes durable commits.
     fn notify_waiters(&mut self, done: &CommittedWrite) {
         self.position.bytes += done.bytes;
         if let Some(last) = done.events.last() {
@@ -336,8 +336,7 @@ impl FileWriter {
         self.shared.feed.publish(&done.events);
     }
 
-    /// Opens the file again after a transaction failed, and finds out what became of it: fine if it
-    /// is there after all.
+    /// Opens the file again after a failed transaction, and checks whether the transaction was committed nevertheless.
     fn recover(
         &mut self,
         open: &Open,
@@ -452,8 +451,7 @@ impl FileWriter {
         len > shrink::WORTH * needed && self.check_space(RESERVE + 2 * needed).is_ok()
     }
 
-    /// Puts the copy in location of the file, or sends it to catch up once more if much has been written
-    /// since it was made.
+    /// Replaces the file with the copy, or lets the copy catch up again if much was written since.
     fn end_shrinking(&mut self, copy: Result<CompactedCopy, StoreError>) {
         let Some(RunningShrink { waiting, .. }) = self.shrinking.take() else {
             return;

@@ -1,4 +1,4 @@
-//! Keys with their versions, and the log of commits: plain data, no locks, no tasks.
+//! The data of the memory store: versions of keys and the log of commits, without locks and tasks.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,7 +13,7 @@ use crate::{
     ReadError, Revision, WatchError, history_budget::HistoryBudget,
 };
 
-/// Everything the store knows.
+/// The state of a memory store.
 pub(super) struct MemoryState {
     /// The newest commit.
     current: Revision,
@@ -28,11 +28,11 @@ pub(super) struct MemoryState {
     live: usize,
     /// How much of the log is kept.
     budget: HistoryBudget,
-    /// What compactors remember.
+    /// The history mark of compactors.
     pub(super) history_mark: Option<HistoryMark>,
 }
 
-/// What a key held from one commit to its next.
+/// The value of a key between two of its commits.
 struct EntryVersion {
     revision: Revision,
     /// `None` when the commit deleted the key.
@@ -209,7 +209,7 @@ impl MemoryState {
         self.budget.compact(upto);
     }
 
-    /// Drops the versions of a key that no state from `upto` on shows.
+    /// Drops the versions of a key that are not visible at `upto` or later.
     fn forget_before(&mut self, key: &Key, upto: Revision) {
         let Some(versions) = self.keys.get_mut(key) else {
             return;

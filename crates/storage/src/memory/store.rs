@@ -1,4 +1,4 @@
-//! The state behind a lock, with watches and expiry.
+//! The memory store: state, watches and expiry.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -13,10 +13,10 @@ use crate::{
     feed::{EventFeed, FeedWatch, WatchHistory},
 };
 
-/// Entries read under one lock: a long list must not keep writers waiting.
+/// Number of entries read per lock, so that a long list does not block writers.
 const CHUNK: usize = 500;
 
-/// A store in memory. Nothing of it outlives the process.
+/// A store in the memory of the process.
 pub struct MemoryStore {
     shared: Arc<MemoryStoreShared>,
     _sweeper: ExpirySweeper,
@@ -29,7 +29,7 @@ struct MemoryStoreShared {
     clock: Box<dyn Clock>,
 }
 
-/// What may be done with the state.
+/// The phase of the store, which decides about the allowed operations.
 enum MemoryStorePhase {
     Open(MemoryState),
     /// With the import that may finish it: the one begun last.
@@ -39,7 +39,7 @@ enum MemoryStorePhase {
 
 struct MemoryImport {
     shared: Arc<MemoryStoreShared>,
-    /// Reports this import from one that was begun later.
+    /// Distinguishes this import from later ones.
     token: Arc<()>,
     source: Revision,
     entries: Vec<Entry>,

@@ -1,4 +1,4 @@
-//! The result of a group of writes, decided one after the other: plain data, no database.
+//! Decides the result of each write of a group, without access to the database.
 
 use std::{
     collections::HashMap,
@@ -8,7 +8,7 @@ use std::{
 use super::row::{Kind, LogRow};
 use crate::{Entry, Expiry, Key, Operation, Precondition, Revision, Write};
 
-/// What the database holds under a key when the group begins.
+/// The state of a key before the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyState {
     /// A value, put there by this commit.
@@ -17,14 +17,14 @@ pub(super) enum KeyState {
     Absent,
 }
 
-/// The commits of a group, and the answer to each of its writes.
+/// The commits of a group, and the outcome of each of its writes.
 #[derive(Debug)]
 pub(super) struct CommitPlan {
     /// The newest commit before the group.
     base: Revision,
     /// The group's commits, which follow on `base` without gap.
     pub(super) commits: Vec<PlannedCommit>,
-    /// For each write of the group what becomes of it.
+    /// The outcome of each write of the group.
     outcomes: Vec<WriteOutcome>,
 }
 
@@ -36,16 +36,16 @@ pub(super) struct PlannedCommit {
     pub(super) previous: Option<Revision>,
 }
 
-/// What becomes of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteOutcome {
-    /// It gets this revision.
+    /// Committed with this revision.
     Done(Revision),
     /// It does not happen, because the key holds what this commit put there, or nothing.
     Conflict(Option<Revision>),
 }
 
-// --- Plan ---
+// --- CommitPlan ---
 
 impl CommitPlan {
     /// Decides the writes of a group. `known` reports the state of each of their keys; keys that are
@@ -96,7 +96,7 @@ impl CommitPlan {
         &self.outcomes
     }
 
-    /// Where the store stands after the group.
+    /// The revision of the store after the group.
     pub(super) fn newest(&self) -> Revision {
         self.commits.last().map_or(self.base, |last| last.logged.revision)
     }
@@ -134,7 +134,7 @@ impl CommitPlan {
             last.insert(&commit.logged.key, &commit.logged);
         }
         let mut last: Vec<_> = last.into_values().collect();
-        // In the order of names, in which everybody locks their rows.
+        // All transactions lock rows in the order of keys, so that they do not deadlock.
         last.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         last
     }

@@ -41,22 +41,22 @@ pub(super) struct CommitPublisher {
     pub(super) feed: Arc<EventFeed>,
     pub(super) deadlines: Arc<Deadlines>,
     state: Mutex<PublisherState>,
-    /// A copy of `PublisherState::published`, for those who wait for it.
+    /// A copy of `PublisherState::published` for waiting tasks.
     position: watch::Sender<Revision>,
-    /// Makes the follower look at once.
+    /// Wakes the follower.
     poll_now: Notify,
 }
 
 struct PublisherState {
     published: PublishedPosition,
-    /// When the store last moved, by anybody's commit. `None` before the first.
+    /// The time of the last commit of any process. `None` before the first.
     last_commit_at: Option<Instant>,
 }
 
-// --- Tail ---
+// --- CommitPublisher ---
 
 impl CommitPublisher {
-    /// A tail whose next commit follows `position`.
+    /// A publisher whose next commit follows `position`.
     pub(super) fn new(position: Revision) -> Self {
         Self {
             feed: Arc::new(EventFeed::new(position)),
@@ -77,12 +77,12 @@ impl CommitPublisher {
         self.lock().published
     }
 
-    /// Whether anybody committed a short while ago.
+    /// Whether any process committed recently.
     pub(super) fn busy(&self) -> bool {
         self.lock().busy()
     }
 
-    /// Reports watchers of commits, in order and without gap among themselves. `now_ms` is the
+    /// Publishes commits, which must be in order and without gaps. `now_ms` is the
     /// database's clock, not after now.
     pub(super) fn publish(&self, commits: Vec<LogRow>, now_ms: u64) -> PublishResult {
         let mut state = self.lock();
@@ -157,7 +157,7 @@ impl CommitPublisher {
             .expect("the tail owns the sender");
     }
 
-    /// Makes the follower look at the database now.
+    /// Makes the follower poll immediately.
     pub(super) fn poll_now(&self) {
         self.poll_now.notify_one();
     }

@@ -1,4 +1,4 @@
-//! Forgets history: first reports it, then deletes, a little at a time.
+//! Compaction: it first raises the compacted revision, then deletes rows in small transactions.
 //!
 //! `k3_store.compacted` is the promise what cannot be read any more, `k3_sweep.revision` how far the
 //! rows were removed. A crash leaves the second behind the first, and the next compaction continues there.
@@ -28,7 +28,7 @@ const LOCK: &str = "SELECT revision FROM k3_sweep WHERE id = 1 FOR UPDATE";
 const COMMITS: &str = "SELECT revision, name, kind, previous FROM k3_log
     WHERE revision > ? AND revision <= ? ORDER BY revision LIMIT ?";
 
-/// What one piece deletes.
+/// The rows that one step deletes.
 #[derive(Default)]
 struct GarbageRows {
     /// Commits that no state which can be read still shows.
@@ -39,7 +39,7 @@ struct GarbageRows {
     last: Option<Revision>,
 }
 
-/// Forgets states before `upto`, and deletes what only they need.
+/// Compacts states before `upto`, and deletes the rows that only they need.
 pub(super) async fn compact(pool: &ConnectionPool, upto: Revision) -> Result<(), StoreError> {
     let target = pool.persist(|| mark(pool, upto)).await?;
     loop {
@@ -126,7 +126,7 @@ async fn delete_names(
     Ok(())
 }
 
-// --- Waste ---
+// --- GarbageRows ---
 
 impl GarbageRows {
     /// What these commits make superfluous: the values they replaced, and deletions themselves.

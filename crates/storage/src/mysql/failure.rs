@@ -1,17 +1,16 @@
-//! What an error of the driver means: try again, or give up.
+//! Classification of driver errors: temporary or permanent.
 
 use sqlx::mysql::MySqlDatabaseError;
 
 use super::BACKEND;
 use crate::{StoreError, plain_error};
 
-/// Why a statement failed. The transaction it was part of is over: its connection is dropped, and the
-/// server rolls back.
+/// The error of a statement. Its connection is dropped, so the server rolls the transaction back.
 #[derive(Debug)]
 pub(super) enum MysqlFailure {
-    /// The connection broke, or the server asks to try again.
+    /// A temporary error: the connection broke, or the server requests a retry.
     Passing(StoreError),
-    /// Trying again at once would fail in the same way.
+    /// A permanent error: an immediate retry would fail too.
     Lasting(StoreError),
 }
 
@@ -34,9 +33,9 @@ const PASSING: [u16; 18] = [
     4031, // disconnected because of inactivity (MySQL)
 ];
 
-/// Numbers that say that there is no space: disk full, write error on a file, table full, undo full.
+/// Server errors about missing disk space: disk full, write error on a file, table full, undo full.
 const FULL: [u16; 4] = [1021, 1026, 1114, 1637];
-/// A row is there that must be new: a revision was given out twice, or an import has one twice.
+/// Duplicate key: a revision was used twice, or an import contains one twice.
 const DUPLICATE: u16 = 1062;
 /// "Got error N from storage engine": the text reports which.
 const ENGINE_ERROR: u16 = 1030;
@@ -48,14 +47,14 @@ const NO_SUCH_TABLE: u16 = 1146;
 // --- MysqlFailure ---
 
 impl MysqlFailure {
-    /// What to report the caller when it is not tried again.
+    /// The store error for the caller.
     pub(super) fn into_error(self) -> StoreError {
         match self {
             Self::Passing(error) | Self::Lasting(error) => error,
         }
     }
 
-    /// The meaning of a driver's error. `location` names the server in messages.
+    /// Classifies a driver error. `location` names the server in messages.
     #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
     pub(super) fn of(error: sqlx::Error, location: &str) -> Self {
         match &error {
@@ -98,12 +97,12 @@ impl MysqlFailure {
     }
 }
 
-/// The server did not answer in time.
+/// The error of a timeout.
 pub(super) fn timed_out() -> StoreError {
     unavailable("it does not answer in time")
 }
 
-/// A store that cannot be used for a reason of our own.
+/// An error that this backend detected itself.
 pub(super) fn unavailable(message: impl Into<String>) -> StoreError {
     StoreError::Unavailable {
         backend: BACKEND,

@@ -1,7 +1,7 @@
-//! Follows the log, and reports this process's watchers what other processes commit.
+//! Polls the log and publishes the commits of other processes to the watchers of this process.
 //!
-//! Promises: everything is published in order, nothing twice, nothing left out; where history is missing,
-//! watches end instead. Asks often while another process writes, and at most twice a second while no process does.
+//! Guarantees: events are published exactly once and in order; watches end if history is missing. It polls often while another
+//! process writes, and at most twice a second otherwise.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,16 +17,15 @@ use super::{
     transaction::lock,
 };
 
-/// Between two looks while another process writes: a peer's commit must arrive within 100 ms.
+/// Poll interval while another process writes: its commits must arrive within 100 ms.
 const BUSY: Duration = Duration::from_millis(40);
-/// Between two looks while no process writes: at most two queries a second, with a little to spare, and a
-/// commit must arrive within 600 ms.
+/// Poll interval while no process writes: at most two queries a second, and a commit must arrive within 600 ms.
 const IDLE: Duration = Duration::from_millis(510);
-/// After a failure. Doubles with each.
+/// Delay after a failure; it doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// The task that follows. Dropping it stops it.
+/// The polling task. Stops when it is dropped.
 pub(super) struct LogFollower(JoinHandle<()>);
 
 struct FollowerTask {
@@ -37,7 +36,7 @@ struct FollowerTask {
     import_seen: bool,
 }
 
-/// What a look at the log means.
+/// The result of a poll of the log.
 #[derive(Debug, PartialEq, Eq)]
 enum LogCheck {
     /// The commits that follow what was published, if any.
@@ -49,7 +48,7 @@ enum LogCheck {
     Rewound,
 }
 
-/// Whether to look again at once.
+/// Whether to poll again immediately.
 enum LogObservation {
     More,
     Wait,
@@ -79,7 +78,7 @@ impl Drop for LogFollower {
     }
 }
 
-// --- Pursuit ---
+// --- FollowerTask ---
 
 impl FollowerTask {
     async fn run(mut self) {
@@ -109,7 +108,7 @@ impl FollowerTask {
         }
     }
 
-    /// Looks at the log once. The connection is kept on success.
+    /// Polls the log once. The connection is kept on success.
     async fn look(&mut self) -> Result<LogObservation, MysqlFailure> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
@@ -189,7 +188,7 @@ async fn leave_history(
     connection.commit().await
 }
 
-// --- Finding ---
+// --- LogCheck ---
 
 impl LogCheck {
     /// The meaning of what the log holds from the commit on that was published last. All of it is from

@@ -1,4 +1,4 @@
-//! Whether the database would take a write.
+//! Health check: whether the database accepts writes.
 
 use super::{failure::MysqlFailure, pool::ConnectionPool, row::StoreHead, transaction::lock};
 

@@ -1,4 +1,4 @@
-//! Where the database is, and how much of it this process may use.
+//! The options of a MySQL store.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -16,7 +16,7 @@ const MAX_DATABASE_NAME: usize = 64;
 /// Connections that are taken before the first read: the writer's and the follower's.
 pub(super) const OWN_CONNECTIONS: usize = 2;
 
-/// How to reach the database.
+/// The options of a MySQL store.
 #[derive(Clone)]
 pub struct MysqlOptions {
     /// The server's name or address. Default: `127.0.0.1`.
@@ -51,10 +51,10 @@ pub struct MysqlOptions {
 pub enum TlsMode {
     /// Never. Accounts with `caching_sha2_password`, the default of MySQL 8, cannot log in.
     Off,
-    /// When the server offers it, without checking who the server is.
+    /// If the server supports it, without verification.
     #[default]
     Preferred,
-    /// Always, without checking who the server is.
+    /// Always, without verification.
     Required,
     /// Always, and the server's certificate must be valid for its host name.
     Verified {
@@ -83,7 +83,7 @@ impl Default for MysqlOptions {
 }
 
 impl MysqlOptions {
-    /// Refuses settings that cannot work.
+    /// Validates the options.
     pub(super) fn check(&self) -> Result<(), OpenError> {
         let refuse = |setting, reason: String| Err(OpenError::InvalidSetting { setting, reason });
         if self.host.is_empty() {

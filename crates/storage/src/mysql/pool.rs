@@ -26,7 +26,7 @@ use crate::StoreError;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// At most so many connections, some of them resting.
+/// A pool with a maximum number of open and of idle connections.
 pub(super) struct ConnectionPool {
     connector: Arc<ConnectionFactory>,
     /// One for each connection that may be open.
@@ -42,7 +42,7 @@ pub(super) struct PooledConnection<'a> {
     _permit: SemaphorePermit<'a>,
 }
 
-/// When to try again what failed for a passing reason.
+/// The schedule of retries of temporary errors.
 pub(super) struct RetryTimer {
     deadline: Instant,
     pause: Duration,
@@ -67,8 +67,7 @@ impl ConnectionPool {
         self.persist(|| self.rows_once(statement())).await
     }
 
-    /// Does something that may be done twice, periodically until it succeeds, fails for a lasting
-    /// reason, or the request time-out has passed.
+    /// Runs an idempotent operation until it succeeds, fails permanently, or the request timeout has passed.
     pub(super) async fn persist<T, A>(&self, attempt: impl Fn() -> A) -> Result<T, StoreError>
     where
         A: Future<Output = Result<T, MysqlFailure>>,
@@ -83,7 +82,7 @@ impl ConnectionPool {
         }
     }
 
-    /// Does something once, within the request time-out.
+    /// Runs an operation once, within the request timeout.
     pub(super) async fn once<T>(
         &self,
         attempt: impl Future<Output = Result<T, MysqlFailure>>,
@@ -121,7 +120,7 @@ impl ConnectionPool {
         })
     }
 
-    /// Lets no more connections be made and closes those that rest.
+    /// Prevents new connections and closes idle ones.
     pub(super) fn close(&self) {
         self.permits.close();
         self.lock().clear();
@@ -137,7 +136,7 @@ impl ConnectionPool {
 // --- PooledConnection ---
 
 impl PooledConnection<'_> {
-    /// Gives the connection back, with no transaction open and no answer outstanding.
+    /// Returns the connection to the pool, without an open transaction or a pending response.
     pub(super) fn release(self) {
         let mut idle = self.pool.lock();
         if idle.len() < self.pool.connector.options.max_idle_conns && !self.pool.permits.is_closed() {
@@ -160,7 +159,7 @@ impl RetryTimer {
         self.deadline
     }
 
-    /// Waits until it is time for another attempt, or reports that there will be none.
+    /// Waits for the next attempt; returns the error if there is none.
     pub(super) async fn again(&mut self, failure: MysqlFailure) -> Result<(), StoreError> {
         let error = match failure {
             MysqlFailure::Passing(error) => error,

@@ -63,18 +63,18 @@ const TAIL: &str = concat!(
     WHERE s.id = 1"
 );
 
-/// Asks where the store stands.
+/// The statement that reads the current revision.
 pub(super) fn head_statement() -> Statement<'static> {
     sqlx::query(HEAD)
 }
 
-/// Where the store stands.
+/// Reads the head of the store.
 pub(super) async fn head(pool: &ConnectionPool) -> Result<StoreHead, StoreError> {
     let rows = pool.rows(head_statement).await?;
     head_of(&rows)?.open()
 }
 
-/// Where the store stands, requested once.
+/// Reads the head of the store without retries.
 pub(super) async fn head_once(pool: &ConnectionPool) -> Result<StoreHead, MysqlFailure> {
     let rows = pool.rows_once(head_statement()).await?;
     head_of(&rows)

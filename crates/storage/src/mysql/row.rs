@@ -1,4 +1,4 @@
-//! The columns every read asks for, and what they mean.
+//! The columns of all reads.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(super) const LOG: usize = 4;
 /// Where other columns begin, behind both.
 pub(super) const REST: usize = 11;
 
-/// Where the store stood when a statement saw it.
+/// The state of the store at a statement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoreHead {
     /// The newest commit.
@@ -41,7 +41,7 @@ pub(super) struct StoreHead {
     pub(super) now_ms: u64,
 }
 
-/// A commit as the log has it.
+/// A row of the log: a commit.
 #[derive(Clone, Debug)]
 pub(super) struct LogRow {
     pub(super) revision: Revision,
@@ -54,7 +54,7 @@ pub(super) struct LogRow {
     pub(super) value: Bytes,
 }
 
-/// What a commit did to its key.
+/// The kind of change of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Deleted,
@@ -84,7 +84,7 @@ impl StoreHead {
     }
 }
 
-// --- Logged ---
+// --- LogRow ---
 
 impl LogRow {
     /// Reads a commit from the columns that begin at `first`; `None` where an outer join found none.

@@ -1,4 +1,4 @@
-//! The tables: made when missing, checked when there.
+//! Creation and validation of the tables.
 
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, mysql::MySqlConnection};
 use tokio::time::timeout;
@@ -12,14 +12,13 @@ use crate::{
     format::{self, MigrationPlan},
 };
 
-/// What leads from one format to the next, a variant for each step. The tables below are format 1, the
-/// first, so there is none yet.
+/// Migration steps between formats; none yet, because the tables below are format 1.
 #[derive(Debug, PartialEq, Eq)]
 enum MigrationStep {}
 
 const STEPS: &[MigrationStep] = &[];
 
-/// What a server that does not answer is described as.
+/// The message for a server that does not respond.
 const NO_ANSWER: &str = "no answer in time; check that the server runs and is not overloaded";
 
 /// Every commit since the last compaction, and before it those that still hold a live value: here,
@@ -82,7 +81,7 @@ async fn create(options: &MysqlOptions) -> Result<(), OpenError> {
     let mut found = stored_format(&mut connection).await.map_err(store_error)?;
     if format::plan_migration(&location, found, STEPS)? != MigrationPlan::Current {
         lock(&mut connection, options).await?;
-        // A caller that had the lock before may have done it all.
+        // The previous holder of the lock may have created everything.
         found = stored_format(&mut connection).await.map_err(store_error)?;
     }
     match format::plan_migration(&location, found, STEPS)? {
@@ -161,7 +160,7 @@ async fn create_tables(connection: &mut MySqlConnection) -> Result<(), sqlx::Err
     Ok(())
 }
 
-/// Warns the operator when the server may forget what it has acknowledged.
+/// Warns the operator if the server may lose acknowledged writes.
 async fn warn_of_lossy_server(connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
     let flush: String = sqlx::query_scalar("SELECT CAST(@@innodb_flush_log_at_trx_commit AS CHAR)")
         .fetch_one(connection)

@@ -1,4 +1,4 @@
-//! The parts behind one door.
+//! The MySQL store: pool, writer, follower and watches.
 
 use std::sync::{
     Arc, Mutex,
@@ -34,11 +34,11 @@ use crate::{
 pub struct MysqlStore {
     shared: Arc<MysqlStoreShared>,
     writer: MysqlWriter,
-    /// What works on its own, until the store is closed.
+    /// Background tasks, until the store is closed.
     tasks: Mutex<Option<(LogFollower, ExpirySweeper)>>,
 }
 
-/// What reads, watches and imports need.
+/// The state that reads, watches and imports share.
 pub(super) struct MysqlStoreShared {
     connector: Arc<ConnectionFactory>,
     pub(super) pool: ConnectionPool,
@@ -50,8 +50,8 @@ pub(super) struct MysqlStoreShared {
 // --- MysqlStore ---
 
 impl MysqlStore {
-    /// Connects, makes the database and the tables if they are missing, and begins to follow the log.
-    /// Must be called inside a Tokio runtime.
+    /// Connects, creates the database and the tables if they are missing, and starts to poll the log. Must be called in a Tokio
+    /// runtime.
     pub async fn open(options: MysqlOptions) -> Result<Arc<Self>, OpenError> {
         options.check()?;
         schema::prepare(&options).await?;

@@ -29,12 +29,12 @@ pub(super) struct StagedGroup {
     pub(super) nonce: u64,
 }
 
-/// What became of a group whose answer was lost.
+/// The outcome of a group whose `COMMIT` got no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GroupOutcome {
     Committed,
     RolledBack,
-    /// Its rows were compacted away, or those that took their location.
+    /// Unknown: the rows with the group's revisions were compacted.
     Forgotten,
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn lock(connection: &mut Connection) -> Result<StoreHead, Mysql
     head_of(&rows).map_err(MysqlFailure::Lasting)
 }
 
-/// Does everything of a group but commit it.
+/// Runs the statements of a group, without `COMMIT`.
 pub(super) async fn stage(
     connection: &mut Connection,
     writes: impl Iterator<Item = &Write> + Clone + Send,
@@ -69,8 +69,8 @@ pub(super) async fn stage(
     })
 }
 
-/// What became of a group whose `COMMIT` was sent and not answered. Takes the counter's lock, and so
-/// waits until the group's transaction has ended one way or the other.
+/// Determines the outcome of a group whose `COMMIT` got no response. Takes the lock of the counter, and so waits until the
+/// transaction of the group has ended.
 pub(super) async fn group_outcome(
     connection: &mut Connection,
     group: &StagedGroup,
@@ -85,7 +85,7 @@ pub(super) async fn group_outcome(
         .bind(newest.get());
     let rows = connection.rows(statement).await?;
     connection.roll_back().await?;
-    // The numbers of the group are taken by the group, or by a later one after it failed.
+    // The revisions of the group belong to the group, or to a later one if it failed.
     match rows.first() {
         Some(row) => {
             let nonce: u64 = row.try_get(0).map_err(|error| connection.misread(error))?;

@@ -1,7 +1,7 @@
-//! The one task of a process that writes: all writes that wait share one transaction.
+//! The writer task of a process: all waiting writes share a transaction (group commit).
 //!
-//! Promises: a lone write does not wait for company; every write is answered within about twice the
-//! request time-out; "it did not happen" and "it happened" are only said when they are true.
+//! Guarantees: a single write does not wait for others; every write completes within about twice the request timeout;
+//! success and failure are reported only if they are certain.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -39,7 +39,7 @@ const REST_LIMIT: Duration = Duration::from_secs(1);
 
 type CommitResult = Result<Revision, CommitError>;
 
-/// Hands writes to the writing task. Dropping it stops the task.
+/// The handle of the writer task. Dropping it stops the task.
 pub(super) struct MysqlWriter {
     queue: mpsc::Sender<WriteRequest>,
     stop: Arc<Notify>,
@@ -55,7 +55,7 @@ struct WriteRequest {
     answer: oneshot::Sender<CommitResult>,
 }
 
-/// The task's own.
+/// The state of the writer task.
 struct WriterTask {
     connector: Arc<ConnectionFactory>,
     publisher: Arc<CommitPublisher>,
@@ -68,7 +68,7 @@ struct WriterTask {
 /// How one attempt at a group ended.
 enum AttemptOutcome {
     Committed(StagedGroup),
-    /// Nothing of it happened.
+    /// The group had no effect.
     Failed(MysqlFailure),
     /// `COMMIT` was sent, and its answer is an error or did not arrive.
     Unanswered(StagedGroup, MysqlFailure),
@@ -198,7 +198,7 @@ impl WriteRequest {
         }
     }
 
-    /// Answers that the write did not happen.
+    /// Reports that the write was not applied.
     fn refuse(self, error: StoreError) {
         self.answer(Err(CommitError::Store(error)));
     }
@@ -209,10 +209,10 @@ impl WriteRequest {
     }
 }
 
-// --- Scribe ---
+// --- WriterTask ---
 
 impl WriterTask {
-    /// Commits a group and answers each of its writes.
+    /// Commits a group and reports the result of each write.
     async fn serve(&mut self, mut group: Vec<WriteRequest>) {
         let now = Instant::now();
         group.retain(|request| !request.answer.is_closed());
@@ -282,7 +282,7 @@ impl WriterTask {
         Ok((connection, staged))
     }
 
-    /// Finds out what became of a group whose answer was lost.
+    /// Determines the outcome of a group whose response was lost.
     async fn resolve(
         &mut self,
         staged: &StagedGroup,
@@ -351,7 +351,7 @@ impl WriterTask {
         }
     }
 
-    /// A number no group of any process has had.
+    /// A unique ID for a group, among all processes.
     fn next_nonce(&mut self) -> u64 {
         self.groups += 1;
         self.nonces.hash_one(self.groups)

@@ -1,4 +1,4 @@
-//! A store into a stream.
+//! Writes a backup of a store to a stream.
 
 use std::{pin::pin, time::SystemTime};
 
@@ -14,7 +14,7 @@ use crate::{Entry, Key, MAX_VALUE_BYTES, ReadError, Revision, Store};
 /// Bytes written at a time.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// What a backup holds.
+/// The summary of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupSummary {
     /// The format of the stream.
@@ -27,7 +27,7 @@ pub struct BackupSummary {
     pub transferred: TransferProgress,
 }
 
-/// Why a backup could not be made. What was written of it is refused by `restore`.
+/// The error of a backup. `restore` rejects the incomplete stream.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
@@ -43,7 +43,7 @@ pub enum BackupError {
         /// The entries that were read by then.
         entries: u64,
     },
-    /// The store holds a value that no store would take back.
+    /// The store contains a value that exceeds the limit.
     #[error(
         "the value of {key} has {bytes} bytes, more than a store takes; no backup of it could be restored"
     )]
@@ -53,10 +53,10 @@ pub enum BackupError {
         /// Its size.
         bytes: usize,
     },
-    /// The store failed.
+    /// An error of the store.
     #[error("cannot read the store")]
     Read(#[source] ReadError),
-    /// The stream failed.
+    /// An I/O error of the stream.
     #[error("cannot write the backup")]
     Write(#[source] std::io::Error),
 }

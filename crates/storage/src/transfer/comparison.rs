@@ -1,4 +1,4 @@
-//! A store beside the stream that it was filled from.
+//! Compares a restored store with its backup.
 
 use std::pin::pin;
 
@@ -11,17 +11,17 @@ use super::{
 };
 use crate::{Clock, ReadError, Revision, Store};
 
-/// Why a store is not known to hold what a backup does.
+/// The error of a comparison.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompareError {
-    /// Something is wrong with the backup.
+    /// The backup is invalid.
     #[error(transparent)]
     Stream(#[from] BackupStreamError),
     /// The store cannot be read.
     #[error("the store cannot be read to compare it")]
     Store(#[from] ReadError),
-    /// The store holds something else.
+    /// The store differs from the backup.
     #[error("the store does not hold what the backup does: {0}")]
     Different(String),
 }

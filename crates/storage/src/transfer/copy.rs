@@ -1,4 +1,4 @@
-//! A store into another.
+//! Copies a store to another one.
 
 use super::{
     TransferProgress,
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Clock, ImportError, ReadError, Revision, Store};
 
-/// What was copied.
+/// The summary of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopySummary {
     /// What the target received.
@@ -24,7 +24,7 @@ pub struct CopySummary {
     pub expired: u64,
 }
 
-/// Why a copy failed.
+/// The error of a copy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {

@@ -1,9 +1,8 @@
 //! Moving the entries of a store: into a stream and back, or straight into another store.
 //!
-//! Promises: what is moved is the state of the source at one revision, while it continues taking
-//! writes; whatever is wrong with a stream is found before its target can be used, and the message
-//! reports where; a target that got only a part stays closed (see [`Store::begin_import`]); memory does
-//! not grow with the size of the store, nor by what a hostile stream claims.
+//! Guarantees: a transfer is a snapshot of the source at one revision, while the source accepts writes; a corrupt stream is
+//! detected before its target can be used, and the error contains the offset; an incomplete target stays closed (see
+//! [`Store::begin_import`]); memory is bounded, whatever the size of the store and the claims of a hostile stream.
 //!
 //! Nothing here opens files or makes backups at a time of its own: streams are the caller's. What a
 //! stream looks like is specified byte by byte in `docs/backup-format.md`.

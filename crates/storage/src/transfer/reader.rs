@@ -1,4 +1,4 @@
-//! A backup stream, read entry by entry and checked on the way.
+//! Reads and verifies a backup stream entry by entry.
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
@@ -8,14 +8,14 @@ use super::layout::{
 };
 use crate::Entry;
 
-/// What is wrong with a stream.
+/// An invalid backup stream.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupStreamError {
-    /// It is something else, or nothing.
+    /// The stream is not a backup.
     #[error("this is not a k3 backup")]
     NotABackup,
-    /// It was written by a newer program.
+    /// The backup was written by a newer version.
     #[error(
         "the backup is of format {found}, this program reads up to {known}; use a newer k3 than {}",
         env!("CARGO_PKG_VERSION")
@@ -26,7 +26,7 @@ pub enum BackupStreamError {
         /// The newest format this program knows.
         known: u32,
     },
-    /// It ends before its trailer: its writer was stopped, or a copy of it was cut.
+    /// The stream is truncated: its writer was stopped, or a copy is incomplete.
     #[error("the backup is cut off at byte {at}, after {entries} whole entries; use one that is complete")]
     Truncated {
         /// Where it ends.
@@ -34,7 +34,7 @@ pub enum BackupStreamError {
         /// The entries before.
         entries: u64,
     },
-    /// Its bytes are not those that were written.
+    /// The stream is corrupt.
     #[error("the backup is damaged at byte {at}, after {entries} whole entries: {reason}")]
     Damaged {
         /// Where the part that is damaged begins.
@@ -44,7 +44,7 @@ pub enum BackupStreamError {
         /// What is wrong.
         reason: String,
     },
-    /// It cannot be read further.
+    /// An I/O error.
     #[error("cannot read the backup at byte {at}")]
     Io {
         /// Where reading stopped.

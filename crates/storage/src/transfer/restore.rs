@@ -1,4 +1,4 @@
-//! A stream into a store.
+//! Restores a store from a stream.
 
 use std::pin::pin;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{ImportError, Revision, Store};
 
-/// What was restored.
+/// The summary of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreSummary {
     /// The backup.
@@ -25,10 +25,10 @@ pub struct RestoreSummary {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// Something is wrong with the backup.
+    /// The backup is invalid.
     #[error(transparent)]
     Stream(#[from] BackupStreamError),
-    /// The target did not take it.
+    /// An error of the target store.
     #[error("cannot restore into the target")]
     Import(#[from] ImportError),
 }

@@ -31,7 +31,7 @@ const CLIENT: Program = Program {
 /// Where containers of CRI and their images live.
 const NAMESPACE: &str = "k8s.io";
 
-/// A containerd of its own. Dropping it ends it and all its containers.
+/// A private containerd. Dropping it stops it and all its containers.
 pub struct Containerd {
     supervisor: Supervisor,
     socket: PathBuf,
@@ -41,7 +41,7 @@ pub struct Containerd {
 // --- Containerd ---
 
 impl Containerd {
-    /// Starts one without images and with a network, and waits until it answers.
+    /// Starts a containerd without images and with a network, and waits until it responds.
     pub fn start() -> Result<Self, ServiceError> {
         Self::begin(|networks, network| {
             fs::write(networks.join("10-k3-test.conflist"), network)

@@ -1,4 +1,4 @@
-//! Images of databases, made of this machine's own programs: etcd, and a MariaDB that understands what images of MySQL do.
+//! Database images built from the programs of this machine: etcd, and a MariaDB with the environment variables of MySQL images.
 
 use std::{
     fs,
@@ -72,7 +72,7 @@ fn copy_directory(directory: &Path, root: &Path) -> Result<(), ServiceError> {
     .map(drop)
 }
 
-/// Copies a file, or what a link leads to.
+/// Copies a file or the target of a link.
 fn copy(file: &Path, target: &Path) -> Result<(), ServiceError> {
     let directory = target.parent().unwrap_or(target);
     fs::create_dir_all(directory).map_err(ServiceError::io("make a directory of an image"))?;

@@ -19,7 +19,7 @@ pub(crate) const PROGRAM: Program = Program {
     variable: "K3_TEST_DOCKER",
 };
 
-/// A dockerd of its own, with its own containerd. Dropping it ends it and all its containers.
+/// A private dockerd with its own containerd. Dropping it stops it and all its containers.
 pub struct Docker {
     supervisor: Supervisor,
     socket: PathBuf,
@@ -28,7 +28,7 @@ pub struct Docker {
 // --- Docker ---
 
 impl Docker {
-    /// Starts one without images, and waits until it answers.
+    /// Starts a dockerd without images, and waits until it responds.
     pub fn start() -> Result<Self, ServiceError> {
         let program = PROGRAM.find()?;
         let directory = ServiceDirectory::make("docker", None)?;
@@ -72,7 +72,7 @@ impl Docker {
         self.supervisor.restart(|_| engine_api::is_up(&self.socket))
     }
 
-    /// Freezes the daemon (SIGSTOP): connections stay open and nothing answers.
+    /// Pauses the daemon with SIGSTOP: connections stay open without responses.
     pub fn pause(&self) -> Result<(), ServiceError> {
         self.supervisor.pause()
     }

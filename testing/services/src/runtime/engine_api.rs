@@ -11,7 +11,7 @@ use std::{
 use super::image::{Image, TEST_IMAGE, write_archive, write_images};
 use crate::{ServiceError, supervisor::ServiceDirectory};
 
-/// Whether the engine answers.
+/// Whether the engine responds.
 pub(super) fn is_up(socket: &Path) -> bool {
     get(socket, "/_ping").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
 }

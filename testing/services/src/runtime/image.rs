@@ -1,4 +1,4 @@
-//! Images for tests, made of this machine's static busybox: there is no registry.
+//! Test images built from this machine's static busybox, because there is no registry.
 
 use std::{
     env::consts::ARCH,
@@ -16,7 +16,7 @@ pub const TEST_IMAGE: &str = "k3.test/busybox:1";
 pub const TEST_IMAGE_WITH_USER: &str = "k3.test/user:1";
 /// The same, whose programs run as the user `daemon`, by name.
 pub const TEST_IMAGE_WITH_NAMED_USER: &str = "k3.test/named-user:1";
-/// Sleeps for ever: what holds the namespaces of pods on containerd.
+/// The pause image, which holds the namespaces of pods on containerd.
 pub const PAUSE_IMAGE: &str = "k3.test/pause:1";
 
 const BUSYBOX: Program = Program {
@@ -25,7 +25,7 @@ const BUSYBOX: Program = Program {
     variable: "K3_TEST_DOCKER, K3_TEST_PODMAN, K3_TEST_CONTAINERD",
 };
 
-/// An image to be made. What is not said is as Docker has it.
+/// The description of an image. Unset fields have Docker's defaults.
 #[derive(Clone, Copy)]
 pub(super) struct Image {
     pub(super) name: &'static str,
@@ -73,7 +73,7 @@ impl Image {
     };
 }
 
-/// Writes the images of all tests to the file `archive`, as `docker save` does; `directory` is for what is needed meanwhile.
+/// Writes the images of all tests to the file `archive`, as `docker save` does; `directory` is for temporary files.
 pub(super) fn write_archive(directory: &Path, archive: &Path) -> Result<(), ServiceError> {
     write_images(directory, archive, &IMAGES, add_busybox)
 }

@@ -1,4 +1,4 @@
-//! A network of its own for each runtime: two on one machine must not give out the same addresses.
+//! A separate network per runtime, because two runtimes on one machine must not assign the same addresses.
 
 use std::{fs, process::Command};
 

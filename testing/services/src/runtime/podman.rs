@@ -18,7 +18,7 @@ pub(crate) const PROGRAM: Program = Program {
     variable: "K3_TEST_PODMAN",
 };
 
-/// A `podman system service` of its own. Dropping it ends it and all its containers.
+/// A private `podman system service`. Dropping it stops it and all its containers.
 pub struct Podman {
     supervisor: Supervisor,
     socket: PathBuf,
@@ -27,7 +27,7 @@ pub struct Podman {
 // --- Podman ---
 
 impl Podman {
-    /// Starts one without images, and waits until it answers.
+    /// Starts a Podman service without images, and waits until it responds.
     pub fn start() -> Result<Self, ServiceError> {
         let program = PROGRAM.find()?;
         let directory = ServiceDirectory::make("podman", None)?;

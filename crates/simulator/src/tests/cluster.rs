@@ -1,4 +1,4 @@
-//! A cluster in memory whose time passes at once, with a simulator in it.
+//! An in-memory cluster with a simulator and a paused clock.
 
 use std::time::Duration;
 
@@ -21,28 +21,28 @@ use tokio::{
 
 use crate::{Rules, Simulator};
 
-/// Longer than anything takes.
+/// Timeout of all waits.
 const LONGEST: Duration = Duration::from_mins(30);
 
-/// A cluster without controllers. Needs a paused clock: the time of its objects is tokio's.
+/// A cluster without controllers. Needs tokio's paused clock, from which it derives the time of objects.
 pub(super) struct TestCluster {
     pub(super) api: FakeApi,
     clock: Clock,
 }
 
-/// A simulator that runs. Dropping it is a crash.
+/// A running simulator. Dropping it simulates a crash.
 pub(super) struct RunningSimulator {
     _tasks: JoinSet<()>,
     _informers: SharedInformerFactory,
 }
 
-/// The final state of pods, whatever crashes.
-pub(super) struct FinalState {
+/// A scenario whose final state does not depend on crashes of the simulator.
+pub(super) struct CrashScenario {
     pub(super) rules: &'static str,
     pub(super) setup: fn(&TestCluster),
-    /// What other clients do repeatedly.
-    pub(super) play: fn(&TestCluster),
-    /// The final state, once it is reached.
+    /// Called repeatedly: requests of other clients.
+    pub(super) act_as_other_clients: fn(&TestCluster),
+    /// Returns the final state once it is reached.
     pub(super) end: fn(&TestCluster) -> Option<Value>,
 }
 
@@ -61,7 +61,7 @@ impl TestCluster {
         self.clock.now()
     }
 
-    /// Simulates nodes; its requests carry the name.
+    /// Creates a simulator with `name` as user agent.
     pub(super) fn simulator(
         &self,
         name: &str,
@@ -75,12 +75,15 @@ impl TestCluster {
         (simulator, informers)
     }
 
-    /// The same, and lets it run.
+    /// Creates and runs a simulator.
     pub(super) fn start(&self, name: &str, nodes: u32, rules: &str) -> RunningSimulator {
         let (simulator, informers) = self.simulator(name, nodes, rules);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            simulator.run(Stop::new()).await.expect("nothing stops it");
+            simulator
+                .run(Stop::new())
+                .await
+                .expect("the simulator is never stopped");
         });
         RunningSimulator {
             _tasks: tasks,
@@ -88,13 +91,13 @@ impl TestCluster {
         }
     }
 
-    /// Puts a pod on a node, with parts of its own.
-    pub(super) fn put(&self, name: &str, spec: Value) {
-        self.put_with(name, json!({}), spec);
+    /// Creates a pod on node 0; `spec` is merged into the default spec.
+    pub(super) fn create_pod(&self, name: &str, spec: Value) {
+        self.create_pod_with_metadata(name, json!({}), spec);
     }
 
-    /// The same with metadata of its own.
-    pub(super) fn put_with(&self, name: &str, metadata: Value, spec: Value) {
+    /// Creates a pod on node 0; `metadata` and `spec` are merged into the defaults.
+    pub(super) fn create_pod_with_metadata(&self, name: &str, metadata: Value, spec: Value) {
         let mut pod = json!({
             "metadata": {"name": name, "namespace": "shop"},
             "spec": {"nodeName": "simulated-0", "containers": [{"name": "web", "image": "web:1"}]},
@@ -105,7 +108,6 @@ impl TestCluster {
         self.api.put_value(&ApiResource::erase::<Pod>(&()), pod);
     }
 
-    /// A pod, if it is there.
     pub(super) fn pod(&self, name: &str) -> Option<Value> {
         let pod = self.api.get::<Pod>("shop", name)?;
         Some(serde_json::to_value(pod).unwrap())
@@ -116,7 +118,7 @@ impl TestCluster {
         Some(serde_json::to_value(node).unwrap())
     }
 
-    /// Asks for the deletion of a pod, as a user does.
+    /// Requests the deletion of a pod as a user.
     pub(super) async fn delete(&self, name: &str) {
         let pods: kube::Api<Pod> = kube::Api::namespaced(self.api.client_with_user_agent("user"), "shop");
         pods.delete(name, &kube::api::DeleteParams::default())
@@ -124,8 +126,8 @@ impl TestCluster {
             .unwrap();
     }
 
-    /// Waits until a pod is as wanted.
-    pub(super) async fn until(&self, name: &str, mut wanted: impl FnMut(&Value) -> bool) -> Value {
+    /// Waits until a pod matches the predicate, and returns it.
+    pub(super) async fn wait_until(&self, name: &str, mut wanted: impl FnMut(&Value) -> bool) -> Value {
         eventually_within(LONGEST, || {
             let pod = self.pod(name);
             let found = match pod {
@@ -146,8 +148,8 @@ impl TestCluster {
         .await;
     }
 
-    /// Waits until there are so many nodes with leases.
-    pub(super) async fn until_nodes(&self, count: usize) {
+    /// Waits until `count` nodes are ready and have leases.
+    pub(super) async fn wait_until_nodes_ready(&self, count: usize) {
         eventually_within(LONGEST, || {
             let leases = self.api.list::<k8s_openapi::api::coordination::v1::Lease>();
             let nodes = self.api.list::<Node>();
@@ -167,28 +169,29 @@ impl TestCluster {
         .await;
     }
 
-    /// How many writes a simulator has asked for.
-    pub(super) fn writes_of(&self, name: &str) -> usize {
+    /// The number of write requests of a simulator.
+    pub(super) fn write_count(&self, name: &str) -> usize {
         let writes = self.api.writes();
         writes.iter().filter(|write| write.agent == name).count()
     }
 }
 
-// --- FinalState ---
+// --- CrashScenario ---
 
-impl FinalState {
-    /// Whichever write is the last one of a simulator, done or not, the next one brings it to the same end. Two at once do, too.
-    pub(super) async fn survives(&self) -> Value {
-        let stage = TestCluster::new();
-        (self.setup)(&stage);
-        let one = stage.start("one", 1, self.rules);
-        let expected = self.until_end(&stage, || {}).await;
+impl CrashScenario {
+    /// Checks that the final state is the same when a simulator crashes after any of its writes, whether the write succeeded or
+    /// not, and another takes over; and when two simulators run concurrently.
+    pub(super) async fn assert_survives_crashes(&self) -> Value {
+        let cluster = TestCluster::new();
+        (self.setup)(&cluster);
+        let one = cluster.start("one", 1, self.rules);
+        let expected = self.wait_until_end(&cluster, || {}).await;
         drop(one);
-        let writes = stage.writes_of("one");
+        let writes = cluster.write_count("one");
         for last in 0..writes {
             for fault in [Fault::Status(503), Fault::LostResponse] {
-                let stage = TestCluster::new();
-                let faults = stage.api.faults();
+                let cluster = TestCluster::new();
+                let faults = cluster.api.faults();
                 faults.on(
                     RequestMatcher::writes().user_agent("one").skip(last).times(1),
                     fault,
@@ -197,39 +200,39 @@ impl FinalState {
                     RequestMatcher::writes().user_agent("one").skip(last),
                     Fault::Status(503),
                 );
-                (self.setup)(&stage);
-                let mut copy = Some(stage.start("one", 1, self.rules));
+                (self.setup)(&cluster);
+                let mut copy = Some(cluster.start("one", 1, self.rules));
                 let mut next = None;
-                let end = self.until_end(&stage, || {
-                    if next.is_none() && stage.writes_of("one") > last {
+                let end = self.wait_until_end(&cluster, || {
+                    if next.is_none() && cluster.write_count("one") > last {
                         copy = None;
-                        next = Some(stage.start("two", 1, self.rules));
+                        next = Some(cluster.start("two", 1, self.rules));
                     }
                 });
                 assert_eq!(end.await, expected, "{fault:?} at write {last}");
                 drop((copy, next));
             }
         }
-        let stage = TestCluster::new();
-        (self.setup)(&stage);
-        let copies = ["one", "two"].map(|name| stage.start(name, 1, self.rules));
-        assert_eq!(self.until_end(&stage, || {}).await, expected);
+        let cluster = TestCluster::new();
+        (self.setup)(&cluster);
+        let copies = ["one", "two"].map(|name| cluster.start(name, 1, self.rules));
+        assert_eq!(self.wait_until_end(&cluster, || {}).await, expected);
         drop(copies);
         expected
     }
 
-    async fn until_end(&self, stage: &TestCluster, mut turn: impl FnMut()) -> Value {
+    async fn wait_until_end(&self, cluster: &TestCluster, mut turn: impl FnMut()) -> Value {
         let start = Instant::now();
         loop {
             sleep(Duration::from_millis(250)).await;
             turn();
-            (self.play)(stage);
-            if let Some(end) = (self.end)(stage) {
+            (self.act_as_other_clients)(cluster);
+            if let Some(end) = (self.end)(cluster) {
                 sleep(Duration::from_secs(15)).await;
-                assert_eq!((self.end)(stage), Some(end.clone()), "it did not last");
+                assert_eq!((self.end)(cluster), Some(end.clone()), "the final state changed");
                 return end;
             }
-            assert!(start.elapsed() < LONGEST, "no end");
+            assert!(start.elapsed() < LONGEST, "final state not reached");
         }
     }
 }
