@@ -142,7 +142,12 @@ const CRATE_RULES: &[CrateRule] = &[
     // A client of any cluster, and of nothing else; `hyper` it has to take over a connection for `exec`.
     CrateRule {
         directory: "crates/client",
-        knows: &["crates/decode", "crates/files", "crates/jsonpath", "crates/quantity"],
+        knows: &[
+            "crates/decode",
+            "crates/files",
+            "crates/jsonpath",
+            "crates/quantity",
+        ],
         bans: &["redb", "sqlx", "tonic"],
     },
     CrateRule {

@@ -180,7 +180,7 @@ impl ResponseObject {
         let mut text = Vec::new();
         match self {
             ResponseObject::Stored { bytes, revision, .. } => {
-                StoredObject::find(bytes)?.write(&mut text, *revision)
+                StoredObject::find(bytes)?.write(&mut text, *revision);
             }
             ResponseObject::Kept(object) => object.write(&mut text),
             ResponseObject::Dry(tree) => text = encode::encode(tree),

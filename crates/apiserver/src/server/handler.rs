@@ -213,7 +213,7 @@ impl RequestHandler {
         } else {
             let limit = time_limit::of(head.query.text("timeout"), self.config.limits.request_time)
                 .inspect_err(|status| {
-                    self.audit_rejection(head, peer, observer, status.code, &status.message)
+                    self.audit_rejection(head, peer, observer, status.code, &status.message);
                 })?;
             Some(observer.began + limit)
         };

@@ -215,7 +215,7 @@ impl Rollout<'_> {
                 self.scale_old_to_zero();
             }
             _ if self.deployment.spec.strategy.kind == StrategyKind::RollingUpdate => {
-                self.scale_proportionally()
+                self.scale_proportionally();
             }
             _ => {}
         }

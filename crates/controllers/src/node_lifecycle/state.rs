@@ -57,11 +57,11 @@ impl SharedState {
         let mut eviction = NoExecuteChange::of(node, state.zones.in_master_disruption());
         match eviction {
             NoExecuteChange::AddWhenAllowed(key) if state.zones.request_eviction(name, now) => {
-                eviction = NoExecuteChange::KeepOne(key)
+                eviction = NoExecuteChange::KeepOne(key);
             }
             NoExecuteChange::AddWhenAllowed(_) => self.eviction_waiting.notify_one(),
             NoExecuteChange::Keep | NoExecuteChange::Remove | NoExecuteChange::KeepOne(_) => {
-                state.zones.cancel_eviction(name)
+                state.zones.cancel_eviction(name);
             }
         }
         NodeState {

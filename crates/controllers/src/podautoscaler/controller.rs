@@ -180,7 +180,7 @@ impl HorizontalPodAutoscalerController {
         let current = target.spec_replicas();
         let now = self.clock.now();
         self.with_memory(autoscaler, |memory| {
-            memory.history.record_initial_recommendation(current, now)
+            memory.history.record_initial_recommendation(current, now);
         });
         let ScaleDecision {
             replicas,

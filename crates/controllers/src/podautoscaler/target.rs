@@ -142,7 +142,7 @@ impl ScaleTarget {
             match writer.update::<Value>(object_ref, &self.scale).await {
                 Ok(_) => return Ok(()),
                 Err(error) if has_status_code(&error, 409) && tries < MAX_ATTEMPTS => {
-                    self.scale = writer.get(object_ref).await?
+                    self.scale = writer.get(object_ref).await?;
                 }
                 Err(error) => return Err(error),
             }

@@ -106,7 +106,7 @@ impl AdmissionPolicyBinding {
                 rule::validate_mutating_operations(rules, &field_path.child("resourceRules"), errors);
             }
             AdmissionType::Validating => {
-                validate_validation_actions(spec, &at.child("validationActions"), errors)
+                validate_validation_actions(spec, &at.child("validationActions"), errors);
             }
         }
     }

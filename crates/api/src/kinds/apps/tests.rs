@@ -100,7 +100,7 @@ fn annotation_changes_of_a_deployment_raise_the_generation() {
         object
             .ensure_object("metadata")
             .ensure_object("annotations")
-            .set("a", "b")
+            .set("a", "b");
     };
     let generation = |part: WrittenPart<'_>| {
         let new = update_workload("Deployment", part, &old, annotate).unwrap();

@@ -18,7 +18,7 @@ pub(super) fn validate_ingress_backend(backend: &Value, at: &Path<'_>, errors: &
             "cannot set both resource and service backends",
         )),
         (true, false) => {
-            validate_typed_local_object_reference(backend.at("resource"), &at.child("resource"), errors)
+            validate_typed_local_object_reference(backend.at("resource"), &at.child("resource"), errors);
         }
         (false, true) => validate_service_backend(backend.at("service"), at, errors),
         (false, false) => errors.push(Error::invalid(at, "", "resource or service backend is required")),

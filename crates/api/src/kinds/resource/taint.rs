@@ -61,7 +61,7 @@ pub(super) fn validate_tolerations(holder: &Value, at: &Path<'_>, errors: &mut E
                 errors.push(Error::invalid(&field_path, value, detail));
             }
             "Equal" => {
-                field_checks::push_invalid(value, name::validate_label_value(value), &field_path, errors)
+                field_checks::push_invalid(value, name::validate_label_value(value), &field_path, errors);
             }
             _ => {}
         }

@@ -207,7 +207,7 @@ impl PolicyDispatcher {
                             subject.put_back(attributes.object, changed, &run.form)?;
                         }
                         Err(mutating::MutationError::Policy(why)) => {
-                            errors.failed(run.policy, run.binding, &why)
+                            errors.failed(run.policy, run.binding, &why);
                         }
                         Err(mutating::MutationError::Status(status)) => return Err(*status),
                     }

@@ -118,7 +118,7 @@ const ROLLED: Scenario = Scenario {
         match set(cluster)["metadata"]["generation"].as_i64() {
             Some(1) if complete(cluster, "one").is_some() => edit(cluster, |spec| set_image(spec, "two")),
             Some(2) if complete(cluster, "two").is_some() => {
-                edit(cluster, |spec| spec["replicas"] = 1.into())
+                edit(cluster, |spec| spec["replicas"] = 1.into());
             }
             _ => {}
         }

@@ -165,7 +165,7 @@ async fn commits_that_arrived_too_late_are_counted() {
     let (entry_copied, mut copied) = tokio::sync::mpsc::unbounded_channel();
     let target = MemoryStore::new();
     let copying = copy(&*source, &*target, &SystemClock, move |_| {
-        entry_copied.send(()).unwrap()
+        entry_copied.send(()).unwrap();
     });
     let writing = async {
         copied.recv().await.unwrap();

@@ -85,7 +85,7 @@ async fn rejects_every_flipped_bit_with_its_offset() {
                 .expect_err("a flipped stream is refused")
             {
                 BackupStreamError::Damaged { at, .. } => {
-                    assert!(at <= byte as u64, "found at {at}, is at {byte}")
+                    assert!(at <= byte as u64, "found at {at}, is at {byte}");
                 }
                 BackupStreamError::Truncated { .. } => {} // a length that grew
                 BackupStreamError::NotABackup => assert!(byte < 8),

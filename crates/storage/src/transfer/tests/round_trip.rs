@@ -127,7 +127,7 @@ async fn progress_grows_to_the_whole() {
     let mut bytes = Vec::new();
     let mut reported = Vec::new();
     let summary = backup(&*source, &mut bytes, noon(), |transferred| {
-        reported.push(transferred)
+        reported.push(transferred);
     })
     .await
     .unwrap();

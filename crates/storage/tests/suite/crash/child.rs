@@ -123,11 +123,11 @@ impl Client {
                 }
                 Some(Some(revision)) => {
                     self.change(key, RequestedOperation::Put(Precondition::At(revision)))
-                        .await
+                        .await;
                 }
                 Some(None) => {
                     self.change(key, RequestedOperation::Put(Precondition::Absent))
-                        .await
+                        .await;
                 }
             }
         }

@@ -81,7 +81,7 @@ fn accepts_stored_config_sources() {
     let map = json!({"namespace": "n", "name": "m", "kubeletConfigKey": "k", "uid": "u"});
     let validate = |holder| {
         messages(|errors| {
-            config::validate_config_source(errors, &Path::new("c"), &json!({"configMap": map}), holder)
+            config::validate_config_source(errors, &Path::new("c"), &json!({"configMap": map}), holder);
         })
     };
     assert_eq!(

@@ -144,7 +144,7 @@ fn validate_reclaim_policy(spec: &Value, inline: bool, at: &Path<'_>, errors: &m
     match spec.text("persistentVolumeReclaimPolicy") {
         "" => {}
         policy if !inline => {
-            field_checks::validate_supported(policy, &["Delete", "Recycle", "Retain"], &field_path, errors)
+            field_checks::validate_supported(policy, &["Delete", "Recycle", "Retain"], &field_path, errors);
         }
         "Retain" => {}
         _ => errors.push(Error::forbidden(

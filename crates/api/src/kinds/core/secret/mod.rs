@@ -132,7 +132,7 @@ fn validate_by_type(errors: &mut ErrorList, secret: &Value) {
         }
         "kubernetes.io/dockercfg" => validate_registry_config(errors, data, &root, ".dockercfg"),
         "kubernetes.io/dockerconfigjson" => {
-            validate_registry_config(errors, data, &root, ".dockerconfigjson")
+            validate_registry_config(errors, data, &root, ".dockerconfigjson");
         }
         "kubernetes.io/basic-auth" if !data.has("username") && !data.has("password") => {
             require("username");

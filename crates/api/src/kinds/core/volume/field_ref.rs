@@ -69,7 +69,7 @@ pub(crate) fn validate_object_field_selector(
     }
     match split_maybe_subscripted_path(path) {
         Some(("metadata.annotations", key)) => {
-            field_checks::validate_qualified_name(&key.to_lowercase(), at, errors)
+            field_checks::validate_qualified_name(&key.to_lowercase(), at, errors);
         }
         Some(("metadata.labels", key)) => field_checks::validate_qualified_name(key, at, errors),
         Some(_) => reject(format!("field label does not support subscript: {path}")),

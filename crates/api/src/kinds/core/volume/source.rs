@@ -394,7 +394,7 @@ pub(crate) fn volume_csi(source: &Value, at: &Path<'_>, errors: &mut ErrorList) 
         match secret.text("namespace") {
             "" => errors.push(Error::required(&field_path.child("namespace"), "")),
             namespace => {
-                field_checks::validate_dns1123_label(namespace, &field_path.child("namespace"), errors)
+                field_checks::validate_dns1123_label(namespace, &field_path.child("namespace"), errors);
             }
         }
     }
