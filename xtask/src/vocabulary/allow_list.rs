@@ -52,11 +52,6 @@ pub(crate) const ALLOWED: &[AllowEntry] = &[
         "the user nobody of Unix systems",
     ),
     allow(
-        "crates/node/src/pod/spec/tests/security.rs",
-        "nobody",
-        "the user nobody of Unix systems",
-    ),
-    allow(
         "crates/api/src/status/",
         "gone",
         "the reason Gone of HTTP status 410",

@@ -110,7 +110,9 @@ impl Labels for BTreeMap<String, String> {
     }
 
     fn visit(&self, see: &mut dyn FnMut(&str, &str)) {
-        self.iter().for_each(|(key, value)| see(key, value));
+        for (key, value) in self {
+            see(key, value);
+        }
     }
 }
 

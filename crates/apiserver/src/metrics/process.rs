@@ -17,6 +17,7 @@ pub(super) fn write(out: &mut ExpositionText) {
     let ticks = rustix::param::clock_ticks_per_second();
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let ticks = ticks as f64;
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let page = rustix::param::page_size() as f64;
     if let (Some(user), Some(system)) = (number(11), number(12)) {
         let help = "Total user and system CPU time spent in seconds.";

@@ -1,8 +1,6 @@
 //! Requests that are as costly as clients can make them: every list and map of every kind, and patches up to the limit of
 //! bodies.
 
-// upstream: staging/src/k8s.io/apiserver/pkg/server/config.go MaxRequestBodyBytes
-
 mod clock;
 #[expect(dead_code, reason = "the tests of costs use all of it")]
 #[path = "../../../api/tests/cost/objects.rs"]
@@ -39,7 +37,7 @@ async fn answers_hostile_objects_of_every_kind(backend: &Backend) {
         let mut wrong = Vec::new();
         for (path, object, name) in &requests {
             let reply = client.send(Method::POST, path, Some(object)).await;
-            // upstream: pkg/registry/core/pod/storage/storage.go BindingREST.Create returns errors that are no status.
+            // upstream: pkg/registry/core/pod/storage/storage.go BindingREST.Create; it returns errors that are no status
             let is_binding = reply.code == 500 && reply.text.contains("target.name: Required value");
             if !is_binding && let Err(error) = check(&reply, name) {
                 wrong.push(error);

@@ -6,10 +6,10 @@
 
 mod authority;
 mod certificate_and_key;
-mod certificates;
 mod directory;
 mod inventory;
 mod rotation;
+mod server_certificates;
 mod shared_keys;
 mod subject_alt_names;
 
@@ -17,9 +17,9 @@ pub(crate) use k3_pki::certificate_to_pem as pem;
 
 pub(crate) use self::{
     certificate_and_key::CertificateAndKey,
-    certificates::{CertificateError, ServerCertificates},
     inventory::{CertificateInfo, list_certificates},
     rotation::{GENERATION, RotationTarget, finish, rotate},
+    server_certificates::{CertificateError, ServerCertificates},
     shared_keys::{LastSync, SharedKeys, StoredKeys},
     subject_alt_names::{SubjectAltName, SubjectAltNames},
 };

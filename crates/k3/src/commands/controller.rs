@@ -110,7 +110,7 @@ pub(super) fn run_components(
                 .config(process_flags.data_dir.clone())
                 .await?;
             let stop = Stop::new();
-            let running = control(server, components, leader_election, stop.clone());
+            let running = Box::pin(control(server, components, leader_election, stop.clone()));
             process::run_until_signal(stop, running, &mut signals).await
         }),
     }

@@ -5,6 +5,8 @@
 //! plugin and node; scoring is one indirect call per plugin, with a statically dispatched loop over the nodes. A state is
 //! boxed at most once per pod, and not at all if the plugin is skipped.
 
+// upstream: pkg/scheduler/framework/runtime/framework.go runFilterPlugin, runScorePlugin; Go's interfaces need no such erasure
+
 use std::fmt::Debug;
 
 use super::{

@@ -1,5 +1,7 @@
 //! Sets of plugins.
 
+// upstream: pkg/scheduler/framework/runtime/framework.go pluginsNeeded; it returns a set of names
+
 /// The number of a plugin among all plugins of a scheduler; plugins of the same name in several profiles share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PluginId(u8);

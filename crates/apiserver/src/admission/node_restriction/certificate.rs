@@ -89,13 +89,13 @@ pub(super) fn of_pod(
         ));
     }
     let pod = look("pods", "pod", namespace, pod_name, &quoted_pod)?;
-    let said = spec.text("podUID");
-    let known = uid(&pod);
-    if said != known {
-        let said = go::quote(said);
-        let known = go::quote(&known);
+    let pod_uid = spec.text("podUID");
+    let running_uid = uid(&pod);
+    if pod_uid != running_uid {
         return differs(format!(
-            "contains pod UID ({said}) which differs from running pod {known}"
+            "contains pod UID ({}) which differs from running pod {}",
+            go::quote(pod_uid),
+            go::quote(&running_uid)
         ));
     }
     if pod.at("spec").text("nodeName") != node {
