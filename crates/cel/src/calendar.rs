@@ -2,6 +2,8 @@
 //!
 //! Times of clients reach years that `jiff` does not know: `9999-12-31T23:59:59-24:00` is in the year 10000.
 
+// upstream: vendor/github.com/google/cel-go/common/types/timestamp.go timeZone; the zone names and errors are those of Go's time.LoadLocation
+
 use jiff::{
     Timestamp,
     civil::{Date, DateTime},

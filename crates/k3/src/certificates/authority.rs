@@ -7,7 +7,7 @@ use k3_pki::{KeyPair, Subject, Template};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::CertificateDer;
 
-use super::{certificate_and_key::DAY, certificates::CertificateError};
+use super::{certificate_and_key::DAY, server_certificates::CertificateError};
 use crate::secret_file;
 
 const LIFE_DAYS: i64 = 10 * 365;

@@ -12,7 +12,7 @@ use rustls::{
 use super::{
     SubjectAltNames,
     authority::{ClusterAuthority, ValidityPeriod},
-    certificates::CertificateError,
+    server_certificates::CertificateError,
 };
 use crate::tls;
 

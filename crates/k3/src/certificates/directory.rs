@@ -3,8 +3,8 @@
 use std::{ffi::OsStr, path::Path};
 
 use super::{
-    certificates::{ADMIN, KUBELET_CLIENT, LOCK, SERVER},
     rotation::GENERATION,
+    server_certificates::{ADMIN, KUBELET_CLIENT, LOCK, SERVER},
     shared_keys::AGREED,
 };
 use crate::secret_file::{self, FileError};

@@ -8,8 +8,8 @@ use k3_storage::Clock;
 use super::{
     CertificateAndKey,
     certificate_and_key::DAY,
-    certificates::{ADMIN, CertificateError, KUBELET_CLIENT, SERVER, SIGNING_KEY, seconds},
     rotation::old_signing_keys,
+    server_certificates::{ADMIN, CertificateError, KUBELET_CLIENT, SERVER, SIGNING_KEY, seconds},
 };
 use crate::secret_file;
 

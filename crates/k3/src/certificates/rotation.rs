@@ -20,7 +20,7 @@ use k3_storage::Clock;
 use super::{
     SubjectAltNames,
     authority::ClusterAuthority,
-    certificates::{
+    server_certificates::{
         ADMIN, CertificateError, KUBELET_CLIENT, LOCK, SERVER, SIGNING_KEY, ServerCertificates, seconds,
     },
 };

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     SubjectAltNames,
-    certificates::{CertificateError, LOCK, SIGNING_KEY, ServerCertificates},
     directory::protect_tls_directory,
     rotation::{self, OLD_SIGNING_KEYS},
+    server_certificates::{CertificateError, LOCK, SIGNING_KEY, ServerCertificates},
 };
 use crate::secret_file;
 

@@ -79,13 +79,13 @@ pub(super) fn of_pod(
             "PodCertificateRequest for pod {quoted_pod} {why}"
         )))
     };
-    let said = spec.text("nodeUID");
-    let known = uid(&look("nodes", "node", "", node, &quoted_node)?);
-    if said != known {
-        let said = go::quote(said);
-        let known = go::quote(&known);
+    let node_uid = spec.text("nodeUID");
+    let running_uid = uid(&look("nodes", "node", "", node, &quoted_node)?);
+    if node_uid != running_uid {
         return differs(format!(
-            "names node UID {said}, inconsistent with the running node ({known})"
+            "names node UID {}, inconsistent with the running node ({})",
+            go::quote(node_uid),
+            go::quote(&running_uid)
         ));
     }
     let pod = look("pods", "pod", namespace, pod_name, &quoted_pod)?;
@@ -108,8 +108,7 @@ pub(super) fn of_pod(
     }
     let running = pod.at("spec").text("serviceAccountName");
     if account != running {
-        let account = go::quote(account);
-        let running = go::quote(running);
+        let [account, running] = [account, running].map(go::quote);
         return asked.refuse(format!(
             "PodCertificateRequest for pod {quoted_pod} contains serviceAccountName ({account}) that differs from running pod \
              ({running})"
