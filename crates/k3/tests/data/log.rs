@@ -57,7 +57,7 @@ async fn logs_json_to_a_rotated_file_and_changes_the_level_at_runtime() {
     for odd in ["loud", "info,hyper=trace"] {
         let (code, _, errors) = level(&server, &[odd]);
         assert!(
-            code == Some(1) && errors.contains("the server answered"),
+            code == Some(1) && errors.contains("the server rejected the request"),
             "{errors}"
         );
     }

@@ -145,7 +145,7 @@ fn usage_errors_do_not_repeat_tokens() {
         ("create", "--user"),
         ("create --user a --ttl soon", "1h30m"),
         ("create --user a --ttl 400d", "year"),
-        ("revoke s3cret-s3cret", "small letters"),
+        ("revoke s3cret-s3cret", "lower case letters"),
     ] {
         let (code, output, message) = outcome(&mut cluster.token(line));
         assert_eq!(code, Some(2), "{line}: {output}{message}");

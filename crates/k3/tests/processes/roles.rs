@@ -12,7 +12,7 @@ use crate::{
 fn an_unknown_role_exits_with_2() {
     let (code, output, errors) = outcome(&mut k3(&["run", "--role", "chief"]));
     assert_eq!((code, &*output), (Some(2), ""), "{errors}");
-    assert!(errors.contains("master, node and one"), "{errors}");
+    assert!(errors.contains("master, node or one"), "{errors}");
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn usage_errors_exit_with_2_and_a_reason() {
         ),
         (&["scheduler", "--server", "https://127.0.0.1:1"], "--token"),
         (&["scheduler", "--server", "localhost"], "https://"),
-        (&["controller", "--controllers="], "names none"),
+        (&["controller", "--controllers="], "selects no controller"),
     ] {
         let data = TestDataDir::new();
         let (code, _, errors) = outcome(k3(args).arg("--data-dir").arg(data.path()));

@@ -13,7 +13,7 @@ fn replaces_links_and_keeps_files() {
     };
     let (code, _, errors) = make();
     assert_eq!(code, Some(0), "{errors}");
-    assert!(errors.contains("no kubectl"), "{errors}");
+    assert!(errors.contains("kubectl is not installed"), "{errors}");
     assert!(!directory.path().join("kubectl").exists());
     for name in ["kube-apiserver", "etcd"] {
         let target = fs::read_link(directory.path().join(name)).unwrap();
