@@ -136,7 +136,10 @@ async fn snapshots_exclude_private_keys_by_default() {
     let with = data.path().join("with.k3");
     let (code, _, errors) = snapshot("save", &data, &with, &[first, second, third, "--include-keys"]);
     assert_eq!(code, Some(0), "{errors}");
-    assert!(errors.contains("every reader can control the cluster"), "{errors}");
+    assert!(
+        errors.contains("every reader can control the cluster"),
+        "{errors}"
+    );
     assert!(contains(&fs::read(&with).unwrap(), b"PRIVATE KEY"));
 
     // A server that has the keys gives them to the store again, and its kubeconfig stays good.

@@ -182,7 +182,10 @@ fn warns_about_unsupported_flags_and_rejects_invalid_ones() {
         ],
     );
     assert_eq!(code, Some(1), "{errors}");
-    assert!(errors.contains("ignoring unsupported flag --feature-gates"), "{errors}");
+    assert!(
+        errors.contains("ignoring unsupported flag --feature-gates"),
+        "{errors}"
+    );
     for args in [
         &["serve"][..],
         &["--etcd-servers=http://127.0.0.1:1", "--secure-port=x"],

@@ -138,8 +138,16 @@ async fn rejects_forged_backups_with_valid_checksums() {
     let large_value = vec![0; MAX_VALUE_BYTES + 1];
     let start = || ForgedBackup::new(9).entry(b"/b", 2, b"");
     for (stream, after, because) in [
-        (start().entry(b"/b", 3, b"").end(2), 1, "keys must be ordered and unique"),
-        (start().entry(b"/a", 3, b"").end(2), 1, "keys must be ordered and unique"),
+        (
+            start().entry(b"/b", 3, b"").end(2),
+            1,
+            "keys must be ordered and unique",
+        ),
+        (
+            start().entry(b"/a", 3, b"").end(2),
+            1,
+            "keys must be ordered and unique",
+        ),
         (start().entry(b"/c/", 3, b"").end(2), 1, "not a valid key"),
         (start().entry(b"/c\0", 3, b"").end(2), 1, "not a valid key"),
         (start().entry(b"", 3, b"").end(2), 1, "not a valid key"),
