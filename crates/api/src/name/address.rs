@@ -74,7 +74,7 @@ pub fn validate_legacy_ip(
 }
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go GetWarningsForIP
-/// A warning about an address that [`legacy_ip`] took and [`ip`] would not.
+/// A warning about an address that [`validate_legacy_ip`] accepted and [`validate_ip`] would not.
 pub fn ip_warning(at: &Path<'_>, value: &str) -> Option<String> {
     let sloppy = parse_ip_sloppy(value)?;
     let shown = go::quote(value);
@@ -149,7 +149,7 @@ pub fn validate_legacy_cidr(
 }
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go GetWarningsForCIDR
-/// Warnings about a network that [`legacy_cidr`] took and [`cidr`] would not.
+/// Warnings about a network that [`validate_legacy_cidr`] accepted and [`validate_cidr`] would not.
 pub fn cidr_warnings(at: &Path<'_>, value: &str) -> Vec<String> {
     let Some(subnet) = parse_cidr_sloppy(value) else {
         return Vec::new();

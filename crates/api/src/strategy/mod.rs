@@ -1,6 +1,6 @@
 //! REST strategies: defaulting, validation, immutable and ignored fields, and table columns of each kind.
 //!
-//! Every kind has a [`RestStrategy`]; [`of`] finds it. The functions of this module bring them into the order that
+//! Every kind has a [`RestStrategy`]; [`for_kind`] finds it. The functions of this module bring them into the order that
 //! all kinds share: [`create`] and [`update`] take an object from "decoded" to "may be stored", and [`review`]
 //! validates a review, which is not stored. All are pure; time and the user are in the [`StrategyContext`].
 //!

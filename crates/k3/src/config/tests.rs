@@ -167,7 +167,7 @@ fn reports_errors_with_file_line_and_key() {
         ),
         ("debug: true\ndebug: false", "./.config.yaml:2"),
         ("debug: [", "./.config.yaml:"),
-        ("[a, b]", "./.config.yaml: want keys and values"),
+        ("[a, b]", "./.config.yaml: expected a map of keys and values"),
     ] {
         let error = parse_with_file("k3 controller", file, &[])
             .map(|_| file)

@@ -29,7 +29,7 @@ async fn restores_uids_and_continues_revisions() {
     let running = files.path().join("running.k3");
     let (code, output, errors) = snapshot("save", &data, &running, &[]);
     assert_eq!(code, Some(0), "{errors}");
-    assert!(output.contains("read again"), "{output}");
+    assert!(output.contains("verified"), "{output}");
     assert_eq!(
         fs::metadata(&running).unwrap().permissions().mode() & 0o777,
         0o600
@@ -44,7 +44,7 @@ async fn restores_uids_and_continues_revisions() {
 
     let (code, output, errors) = snapshot("save", &data, &file, &[]);
     assert_eq!(code, Some(0), "{errors}");
-    assert!(output.contains("read again"), "{output}");
+    assert!(output.contains("verified"), "{output}");
     assert!(errors.contains("tls"), "{errors}");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(fs::read_dir(files.path()).unwrap().count(), 1);
@@ -59,7 +59,7 @@ async fn restores_uids_and_continues_revisions() {
     fs::remove_dir_all(data.path().join("objects")).unwrap();
     let (code, output, errors) = snapshot("restore", &data, &file, &[]);
     assert_eq!(code, Some(0), "{errors}");
-    assert!(output.contains("compared"), "{output}");
+    assert!(output.contains("verified"), "{output}");
 
     let server = data.start(&["--controllers="]);
     let admin = client(&server.kubeconfig).await;

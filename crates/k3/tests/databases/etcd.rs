@@ -136,7 +136,7 @@ fn starts_nothing_when_disabled_or_impossible() {
         "{log}"
     );
     let log = start_error(&data, &host.etcd(&["--runtime", "containerd"]));
-    assert!(log.contains("volumes with names"), "{log}");
+    assert!(log.contains("named volumes"), "{log}");
 
     // A running database is used anyway.
     let etcd = Etcd::start().unwrap();

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::recorded_request::RecordedRequest;
 
-/// The injected faults of a [`FakeApi`].
+/// The injected faults of a [`FakeApi`](super::FakeApi).
 ///
 /// Rules are evaluated in the order in which they were added; the first matching rule that is not used up applies.
 pub struct Faults {

@@ -45,7 +45,7 @@ pub enum CopyError {
 /// Fills an empty store with the entries of another, as they are at one revision, and reads the
 /// target again to see that they are there.
 ///
-/// The source may continue taking writes, but they are not copied: see [`CopySummary::missed`]. The
+/// The source may continue taking writes, but they are not copied: see [`CopySummary::missed_commits`]. The
 /// clock reports which entries had time to expire.
 pub async fn copy(
     from: &dyn Store,

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `reconcilermgr.*` | the program: addresses, leader election, connection to the API server |
 //! | `enabled`, `controllers` | the controllers that run: `[ats]`, or `"*,-dummy"`; names of controllers or of their resources |
-//! | `resource-filter.<resource>` | the objects that a controller handles: `default/a*`, `~^team-[0-9]+/`, `labels: app=web`; see [`KeyFilter`](crate::controller::KeyFilter) |
+//! | `resource-filter.<resource>` | the objects that a controller handles: `default/a*`, `~^team-[0-9]+/`, `labels: app=web`; see [`KeyFilter`] |
 //! | `dependencies.<controller>` | what a controller waits for before its start: `redis:6379`, or the name of another controller |
 //! | `workers`, `queueConfig.*`, `reconcileConfig.*` | defaults for controllers |
 //! | `informerConfig.*` | defaults for informers |

@@ -7,6 +7,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tempfile::TempDir;
 
 use super::{
+    CYCLES_VARIABLE,
     address::Address,
     ledger::WriteLedger,
     process::{ChildJob, ChildProcess},
@@ -21,8 +22,6 @@ use crate::{
 
 /// How often the process is killed, if the environment does not say.
 const CYCLES: u64 = 100;
-/// Names the number of cycles.
-const VARIABLE: &str = "K3_CRASH_CYCLES";
 /// Cycles whose history is decided as one.
 const CHAPTER: u64 = 20;
 /// For each cycle, far more than it takes.
@@ -30,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 #[test]
 fn no_acknowledged_write_is_lost_when_the_process_is_killed() {
-    let cycles = seed::number(VARIABLE).unwrap_or(CYCLES);
+    let cycles = seed::number(CYCLES_VARIABLE).unwrap_or(CYCLES);
     let limit = PATIENCE * u32::try_from(cycles).unwrap();
     seed::with_seed(|seed| run_within(limit, kill_repeatedly(cycles, seed)));
 }

@@ -12,3 +12,6 @@ mod pause;
 mod process;
 mod protocol;
 mod servers;
+
+/// The environment variable with the number of times that something is killed.
+const CYCLES_VARIABLE: &str = "K3_CRASH_CYCLES";

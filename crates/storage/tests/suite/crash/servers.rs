@@ -8,6 +8,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
+    CYCLES_VARIABLE,
     address::Address,
     ledger::WriteLedger,
     process::{ChildJob, ChildProcess},
@@ -20,9 +21,19 @@ use crate::{
     store_ext::{StoreExt, prefix, soon},
 };
 
-/// How often something is killed.
+/// How often something is killed, unless the environment says otherwise.
 const CYCLES: u64 = 8;
-const LIMIT: Duration = Duration::from_mins(4);
+/// More than a cycle takes on a busy machine.
+const LIMIT_PER_CYCLE: Duration = Duration::from_secs(30);
+
+fn cycles() -> u64 {
+    seed::number(CYCLES_VARIABLE).unwrap_or(CYCLES)
+}
+
+fn limit() -> Duration {
+    let cycles = u32::try_from(cycles()).unwrap_or(u32::MAX);
+    LIMIT_PER_CYCLE.saturating_mul(cycles)
+}
 
 /// A server that can be killed.
 trait Server: Send + Sync + 'static {
@@ -52,7 +63,7 @@ fn no_acknowledged_write_is_lost_when_etcd_or_its_clients_are_killed() {
             endpoint: etcd.endpoint(),
             prefix: "/crash/".to_owned(),
         };
-        run_within(LIMIT, kill_this_and_that(Arc::new(etcd), address, seed));
+        run_within(limit(), kill_this_and_that(Arc::new(etcd), address, seed));
     });
 }
 
@@ -64,7 +75,7 @@ fn no_acknowledged_write_is_lost_when_mariadb_or_its_clients_are_killed() {
             server: mariadb.url(),
             database: "crash".to_owned(),
         };
-        run_within(LIMIT, kill_this_and_that(Arc::new(mariadb), address, seed));
+        run_within(limit(), kill_this_and_that(Arc::new(mariadb), address, seed));
     });
 }
 
@@ -94,7 +105,7 @@ async fn kill_this_and_that(server: Arc<dyn Server>, address: Address, seed: u64
         processes: [None, None],
         lives: 0,
     };
-    for cycle in 0..CYCLES {
+    for cycle in 0..cycles() {
         clients.revive().await;
         clients
             .hear(Duration::from_millis(random.random_range(100..300)))
