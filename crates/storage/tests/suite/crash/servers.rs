@@ -21,7 +21,7 @@ use crate::{
     store_ext::{StoreExt, prefix, soon},
 };
 
-/// How often something is killed, unless the environment says otherwise.
+/// How often something is killed, unless the environment names another number.
 const CYCLES: u64 = 8;
 /// More than a cycle takes on a busy machine.
 const LIMIT_PER_CYCLE: Duration = Duration::from_secs(30);
