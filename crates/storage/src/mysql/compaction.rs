@@ -70,7 +70,7 @@ async fn sweep_piece(connection: &mut Connection, target: Revision) -> Result<Re
     connection.begin().await?;
     let rows = connection.rows(sqlx::query(LOCK)).await?;
     let row = rows.first().ok_or_else(|| {
-        MysqlFailure::Lasting(StoreError::Corrupt("the row of k3_sweep is missing".to_owned()))
+        MysqlFailure::Permanent(StoreError::Corrupt("the row of k3_sweep is missing".to_owned()))
     })?;
     let swept: u64 = row.try_get(0).map_err(|error| connection.misread(error))?;
     if swept >= target.get() {

@@ -93,7 +93,7 @@ impl ConnectionFactory {
     pub(super) async fn connect(&self, role: ConnectionRole) -> Result<Connection, MysqlFailure> {
         timeout(self.options.connect_timeout, self.establish(role))
             .await
-            .map_err(|_| MysqlFailure::Passing(timed_out()))?
+            .map_err(|_| MysqlFailure::Transient(timed_out()))?
     }
 
     async fn establish(&self, role: ConnectionRole) -> Result<Connection, MysqlFailure> {
@@ -109,7 +109,7 @@ impl ConnectionFactory {
             .map_err(failure)?;
         let max_packet = usize::try_from(max_packet).unwrap_or(usize::MAX);
         if max_packet < MIN_PACKET {
-            return Err(MysqlFailure::Lasting(unavailable(format!(
+            return Err(MysqlFailure::Permanent(unavailable(format!(
                 "max_allowed_packet of the server is {max_packet}, it must be at least {MIN_PACKET}"
             ))));
         }

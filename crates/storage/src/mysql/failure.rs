@@ -9,13 +9,13 @@ use crate::{StoreError, plain_error};
 #[derive(Debug)]
 pub(super) enum MysqlFailure {
     /// A temporary error: the connection broke, or the server requests a retry.
-    Passing(StoreError),
+    Transient(StoreError),
     /// A permanent error: an immediate retry would fail too.
-    Lasting(StoreError),
+    Permanent(StoreError),
 }
 
 /// Numbers of server errors after which the same statement may succeed on a new connection.
-const PASSING: [u16; 18] = [
+const TRANSIENT: [u16; 18] = [
     1040, // too many connections
     1042, // cannot resolve the client's address
     1043, // bad handshake: the server disconnected in the middle of it
@@ -50,7 +50,7 @@ impl MysqlFailure {
     /// The store error for the caller.
     pub(super) fn into_error(self) -> StoreError {
         match self {
-            Self::Passing(error) | Self::Lasting(error) => error,
+            Self::Transient(error) | Self::Permanent(error) => error,
         }
     }
 
@@ -60,39 +60,39 @@ impl MysqlFailure {
         match &error {
             sqlx::Error::Database(said) => {
                 let Some(number) = number(&error) else {
-                    return Self::Lasting(from_driver(&error, location));
+                    return Self::Permanent(from_driver(&error, location));
                 };
                 let message = said.message();
                 let no_space =
                     number == ENGINE_ERROR && (message.contains("28") || message.contains("space"));
                 if FULL.contains(&number) || no_space {
-                    return Self::Lasting(StoreError::Full {
+                    return Self::Permanent(StoreError::Full {
                         location: location.to_owned(),
                         message: message.to_owned(),
                     });
                 }
                 if number == DUPLICATE {
-                    return Self::Lasting(StoreError::Corrupt(format!("{location}: {message}")));
+                    return Self::Permanent(StoreError::Corrupt(format!("{location}: {message}")));
                 }
-                if PASSING.contains(&number) {
-                    return Self::Passing(from_driver(&error, location));
+                if TRANSIENT.contains(&number) {
+                    return Self::Transient(from_driver(&error, location));
                 }
-                Self::Lasting(from_driver(&error, location))
+                Self::Permanent(from_driver(&error, location))
             }
             // After these the stream of packets is in an unknown state, or has ended.
             sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => {
-                Self::Passing(from_driver(&error, location))
+                Self::Transient(from_driver(&error, location))
             }
             sqlx::Error::ColumnDecode { .. }
             | sqlx::Error::ColumnIndexOutOfBounds { .. }
             | sqlx::Error::Decode(_)
             | sqlx::Error::RowNotFound => {
                 tracing::debug!(%error, "unexpected rows");
-                Self::Lasting(StoreError::Corrupt(format!(
+                Self::Permanent(StoreError::Corrupt(format!(
                     "{location}: the tables do not have the rows or columns that they should"
                 )))
             }
-            _ => Self::Lasting(from_driver(&error, location)),
+            _ => Self::Permanent(from_driver(&error, location)),
         }
     }
 }

@@ -87,7 +87,7 @@ impl FollowerTask {
             let limit = self.connector.options.request_timeout;
             let looked = timeout(limit, self.look())
                 .await
-                .unwrap_or_else(|_| Err(MysqlFailure::Passing(timed_out())));
+                .unwrap_or_else(|_| Err(MysqlFailure::Transient(timed_out())));
             match looked {
                 Ok(LogObservation::More) => pause = FIRST_PAUSE,
                 Ok(LogObservation::Wait) => {
@@ -116,8 +116,8 @@ impl FollowerTask {
         };
         let published = self.publisher.published();
         let rows = connection.rows(tail_statement(published.revision)).await?;
-        let head = head_of(&rows).map_err(MysqlFailure::Lasting)?;
-        let commits = logged(&rows).map_err(MysqlFailure::Lasting)?;
+        let head = head_of(&rows).map_err(MysqlFailure::Permanent)?;
+        let commits = logged(&rows).map_err(MysqlFailure::Permanent)?;
         let next = self.digest(&mut connection, published, &head, commits).await?;
         self.connection = Some(connection);
         Ok(next)

@@ -8,7 +8,7 @@ pub(super) async fn probe(pool: &ConnectionPool) -> Result<StoreHead, MysqlFailu
     let mut lease = pool.lease().await?;
     let connection = &mut lease.connection;
     connection.begin().await?;
-    let head = lock(connection).await?.open().map_err(MysqlFailure::Lasting)?;
+    let head = lock(connection).await?.open().map_err(MysqlFailure::Permanent)?;
     let nothing = "UPDATE k3_store SET revision = revision WHERE id = 1";
     connection.plain(nothing).await?;
     connection.roll_back().await?;

@@ -125,7 +125,7 @@ impl MysqlImport {
         let commits: Vec<_> = entries.iter().map(imported).collect();
         for PlannedCommit { logged, .. } in &commits {
             if !fits(row_bytes(&logged.key, &logged.value), connection.max_packet) {
-                return Err(MysqlFailure::Lasting(unavailable(format!(
+                return Err(MysqlFailure::Permanent(unavailable(format!(
                     "the value of {} has {} bytes, more than max_allowed_packet of the server lets through",
                     logged.key,
                     logged.value.len()

@@ -107,7 +107,7 @@ impl ConnectionPool {
             .permits
             .acquire()
             .await
-            .map_err(|_| MysqlFailure::Lasting(StoreError::Closed))?;
+            .map_err(|_| MysqlFailure::Permanent(StoreError::Closed))?;
         let rested = self.lock().pop().filter(|connection| !connection.is_stale());
         let connection = match rested {
             Some(connection) => connection,
@@ -162,8 +162,8 @@ impl RetryTimer {
     /// Waits for the next attempt; returns the error if there is none.
     pub(super) async fn again(&mut self, failure: MysqlFailure) -> Result<(), StoreError> {
         let error = match failure {
-            MysqlFailure::Passing(error) => error,
-            MysqlFailure::Lasting(error) => return Err(error),
+            MysqlFailure::Transient(error) => error,
+            MysqlFailure::Permanent(error) => return Err(error),
         };
         let next = Instant::now() + self.pause;
         if next >= self.deadline {

@@ -79,7 +79,7 @@ pub(super) async fn head_once(pool: &ConnectionPool) -> Result<StoreHead, MysqlF
     let rows = pool.rows_once(head_statement()).await?;
     head_of(&rows)
         .and_then(StoreHead::open)
-        .map_err(MysqlFailure::Lasting)
+        .map_err(MysqlFailure::Permanent)
 }
 
 pub(super) async fn get(pool: &ConnectionPool, key: &Key) -> Result<Option<Entry>, ReadError> {

@@ -81,7 +81,7 @@ async fn begin_tail(connector: &ConnectionFactory) -> Result<CommitPublisher, My
     let mut connection = connector.connect(ConnectionRole::Reader).await?;
     // The position first: deadlines of later commits are loaded, and then learned again from events.
     let rows = connection.rows(reads::head_statement()).await?;
-    let head = reads::head_of(&rows).map_err(MysqlFailure::Lasting)?;
+    let head = reads::head_of(&rows).map_err(MysqlFailure::Permanent)?;
     let publisher = CommitPublisher::new(head.revision);
     expiries::load(&mut connection, &publisher).await?;
     Ok(publisher)

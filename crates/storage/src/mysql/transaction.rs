@@ -41,7 +41,7 @@ pub(super) enum GroupOutcome {
 /// Locks the counter: a caller that commits next waits until this transaction has ended.
 pub(super) async fn lock(connection: &mut Connection) -> Result<StoreHead, MysqlFailure> {
     let rows = connection.rows(sqlx::query(LOCK)).await?;
-    head_of(&rows).map_err(MysqlFailure::Lasting)
+    head_of(&rows).map_err(MysqlFailure::Permanent)
 }
 
 /// Runs the statements of a group, without `COMMIT`.
@@ -50,7 +50,7 @@ pub(super) async fn stage(
     writes: impl Iterator<Item = &Write> + Clone + Send,
     nonce: u64,
 ) -> Result<StagedGroup, MysqlFailure> {
-    let head = lock(connection).await?.open().map_err(MysqlFailure::Lasting)?;
+    let head = lock(connection).await?.open().map_err(MysqlFailure::Permanent)?;
     let keys: BTreeSet<&Key> = writes.clone().map(|write| &write.key).collect();
     let known = known(connection, &keys.into_iter().collect::<Vec<_>>()).await?;
     let plan = CommitPlan::new(writes, known, head.revision, head.now_ms, nonce);
@@ -207,7 +207,7 @@ async fn entries(
         statement.bind(revision.get())
     });
     let rows = connection.rows(statement).await?;
-    let found = logged(&rows).map_err(MysqlFailure::Lasting)?;
+    let found = logged(&rows).map_err(MysqlFailure::Permanent)?;
     Ok(found
         .into_iter()
         .filter_map(LogRow::into_entry)

@@ -250,7 +250,7 @@ impl WriterTask {
             Ok(Ok(staged)) => staged,
             Ok(Err(failure)) => return AttemptOutcome::Failed(failure),
             // Its connection is dropped, and the server rolls back when it notices.
-            Err(_) => return AttemptOutcome::Failed(MysqlFailure::Passing(timed_out())),
+            Err(_) => return AttemptOutcome::Failed(MysqlFailure::Transient(timed_out())),
         };
         match timeout_at(deadline, connection.plain("COMMIT")).await {
             Ok(Ok(())) => {
@@ -261,7 +261,7 @@ impl WriterTask {
             _ if staged.plan.commits.is_empty() => AttemptOutcome::Committed(staged),
             // Also after an error of the server: some have been seen for transactions that were committed.
             Ok(Err(failure)) => AttemptOutcome::Unanswered(staged, failure),
-            Err(_) => AttemptOutcome::Unanswered(staged, MysqlFailure::Passing(timed_out())),
+            Err(_) => AttemptOutcome::Unanswered(staged, MysqlFailure::Transient(timed_out())),
         }
     }
 
