@@ -246,7 +246,14 @@ pub(crate) fn home_kubeconfig() -> Option<PathBuf> {
 }
 
 fn unusable(error: &KubeconfigError) -> ClientError {
-    ClientError::new(format!("invalid kubeconfig: {}", with_causes(error)))
+    match error {
+        // The text of `kube` quotes the path twice.
+        KubeconfigError::ReadConfig(cause, path) => ClientError::new(format!(
+            "failed to read the kubeconfig {}: {cause}; name another one with --kubeconfig or $KUBECONFIG; `k3 start` prints where it wrote its own",
+            path.display()
+        )),
+        _ => ClientError::new(format!("invalid kubeconfig: {}", with_causes(error))),
+    }
 }
 
 fn find_or_insert<T>(

@@ -262,7 +262,10 @@ impl fmt::Display for ComponentSelection {
         };
         let scheduler = self.scheduler.then(|| "the scheduler".to_owned());
         let simulated = self.simulated.as_ref();
-        let simulated = simulated.map(|(count, _)| format!("{count} simulated nodes"));
+        let simulated = simulated.map(|(count, _)| match count {
+            1 => "1 simulated node".to_owned(),
+            _ => format!("{count} simulated nodes"),
+        });
         let parts: Vec<_> = [controllers, scheduler, simulated]
             .into_iter()
             .flatten()
