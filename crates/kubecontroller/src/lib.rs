@@ -35,6 +35,7 @@ pub mod expectations;
 pub mod finalizer;
 pub mod informer;
 mod key;
+mod keyed_backoff;
 pub mod leader_election;
 pub mod manager;
 pub mod metrics;
@@ -50,4 +51,6 @@ pub mod workqueue;
 
 pub use self::clock::Clock;
 pub use self::key::{Key, ParseKeyError};
+pub use self::keyed_backoff::KeyedBackoff;
 pub use self::manager::App;
+pub use k3_task::{Backoff, BackoffDelays};

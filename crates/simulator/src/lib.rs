@@ -28,13 +28,12 @@ use futures_util::future::{BoxFuture, try_join3};
 use k8s_openapi::api::core::v1 as core;
 use kube::{Client, core::ApiResource};
 use kubecontroller::{
-    Clock,
+    Backoff, Clock,
     controller::{Controller, Predicate},
     informer::{Delta, Informer, InformerOptions, InformerScope, SharedInformerFactory},
     manager::{BoxError, Runnable, Stop},
     metrics::Metrics,
     object::Object,
-    workqueue::ExponentialBackoff,
 };
 
 pub use self::rules::{Rules, RulesError};
@@ -52,10 +51,7 @@ const POD_WORKERS: usize = 64;
 const NODE_WORKERS: usize = 16;
 const LEASE_WORKERS: usize = 16;
 /// Back-off of failed reconciliations.
-const BACKOFF: ExponentialBackoff = ExponentialBackoff {
-    base: Duration::from_millis(100),
-    max: Duration::from_secs(7),
-};
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(7));
 
 /// Simulates nodes and the pods on them. One process of a cluster is enough.
 pub struct Simulator {

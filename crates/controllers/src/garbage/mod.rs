@@ -20,11 +20,12 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use kubecontroller::{
+    Backoff,
     events::EventRecorder,
     informer::{Informer, SharedInformerFactory},
     manager::{BoxError, Runnable, Stop},
     metrics::{MetricDesc, Metrics},
-    workqueue::{ExponentialBackoff, WorkQueue, WorkQueueOptions},
+    workqueue::{WorkQueue, WorkQueueOptions},
 };
 use tokio::task::JoinSet;
 
@@ -76,10 +77,7 @@ impl Runnable for GarbageCollector {
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
         async move {
             let options = WorkQueueOptions {
-                backoff: ExponentialBackoff {
-                    max: Duration::from_mins(1),
-                    ..ExponentialBackoff::default()
-                },
+                backoff: Backoff::exponential(Duration::from_millis(5), Duration::from_mins(1)),
                 bucket: None,
                 ..WorkQueueOptions::default()
             };

@@ -14,13 +14,10 @@ use super::{
     start_condition::StartCondition,
     status::{RunnableState, StatusBoard},
 };
-use crate::{metrics::Metrics, workqueue::ExponentialBackoff};
+use crate::{Backoff, metrics::Metrics};
 
 /// The restart backoff. It resets after a run that lasted as long as the maximal delay.
-const BACKOFF: ExponentialBackoff = ExponentialBackoff {
-    base: Duration::from_secs(1),
-    max: Duration::from_mins(1),
-};
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_secs(1), Duration::from_mins(1));
 
 /// A runnable and the conditions for its start.
 #[derive(Clone)]

@@ -201,7 +201,7 @@ impl<R: Phased> StateMachine<R> {
         let defer = self.defer_interval(name);
         let state = &attempt.state;
         let wait = if state.failed {
-            self.backoff.delay(state.failures, defer)
+            self.retry_delay(state.failures, defer)
         } else {
             attempt.after.unwrap_or(defer)
         };

@@ -80,7 +80,7 @@
 //! # Failures
 //!
 //! A [`PhaseError`] is either fatal, which moves the object to the error phase, or retriable. A retriable error keeps the
-//! phase and retries it with exponential backoff that starts at the defer interval ([`PhaseBackoff`]). [`StateMachineBuilder::is_fatal`]
+//! phase and retries it with exponential backoff that starts at the defer interval ([`StateMachineBuilder::backoff`]). [`StateMachineBuilder::is_fatal`]
 //! classifies errors converted by `?`; by default, network errors and errors of an overloaded server are retriable, all others
 //! are fatal. A panic is fatal. [`Phase::tries`] and [`Phase::timeout`] limit a phase; both limits survive restarts. The
 //! first failure among parallel children cancels the others, and the machine waits until all have returned.
@@ -126,7 +126,6 @@
 mod action;
 pub mod annotations;
 mod attempt;
-mod backoff;
 mod builder;
 mod context;
 mod diagram;
@@ -157,7 +156,6 @@ const CLEANUP: &str = "cleanup";
 
 pub use self::{
     action::{Action, ActionError, ActionRejection},
-    backoff::PhaseBackoff,
     builder::{Phase, StateMachineBuilder},
     context::{HandlerContext, MachineEnvironment},
     error::{PhaseError, Severity},

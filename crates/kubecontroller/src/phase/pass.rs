@@ -102,7 +102,7 @@ impl<R: Phased> StateMachine<R> {
         let mut then = NextPass::After(attempt.after.unwrap_or(self.defer));
         if attempt.state.failed {
             attempt.state.failures = last.failures.saturating_add(1);
-            let delay = self.backoff.delay(attempt.state.failures, self.defer);
+            let delay = self.retry_delay(attempt.state.failures, self.defer);
             then = NextPass::After(delay);
             let note = format!(
                 "clean-up failed, again in {delay:?}: {}",

@@ -21,10 +21,10 @@ use tokio::{
 
 use super::*;
 use crate::{
-    Key,
+    Backoff, Key,
     manager::{BoxError, Stop},
     metrics::{self, Metrics},
-    workqueue::{ExponentialBackoff, WorkQueueOptions},
+    workqueue::WorkQueueOptions,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -260,10 +260,7 @@ async fn failing_keys_are_retried_with_backoff() {
     let runs = RecordedRuns::default();
     let recorded = runs.clone();
     let backoff = |options| WorkQueueOptions {
-        backoff: ExponentialBackoff {
-            base: SECOND,
-            max: 4 * SECOND,
-        },
+        backoff: Backoff::exponential(SECOND, 4 * SECOND),
         ..options
     };
     let runner = controller(&script)

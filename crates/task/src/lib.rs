@@ -1,0 +1,8 @@
+//! What background tasks of every crate share.
+//!
+//! Programs of the framework get all of it from `kubecontroller`. It is a crate of its own because stores and the API server
+//! need it too, and must not know the framework.
+
+mod backoff;
+
+pub use self::backoff::{Backoff, BackoffDelays};
