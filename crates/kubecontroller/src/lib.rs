@@ -26,7 +26,6 @@
 //! - Time is injected. Delays use tokio's clock, which tests pause; timestamps use a [`Clock`], which tests set.
 
 mod causes;
-mod clock;
 pub mod conflict;
 pub mod controller;
 pub mod decode;
@@ -49,8 +48,7 @@ mod sync;
 pub mod testing;
 pub mod workqueue;
 
-pub use self::clock::Clock;
 pub use self::key::{Key, ParseKeyError};
 pub use self::keyed_backoff::KeyedBackoff;
 pub use self::manager::App;
-pub use k3_task::{Backoff, BackoffDelays};
+pub use k3_task::{Backoff, BackoffDelays, Clock};

@@ -7,7 +7,6 @@
 //!
 //! The crate knows nothing of Kubernetes, HTTP or JSON: keys are paths, values are bytes.
 
-mod clock;
 mod compaction_schedule;
 mod compactor;
 mod config;
@@ -35,7 +34,6 @@ pub mod mysql;
 pub mod transfer;
 
 pub use self::{
-    clock::{Clock, SystemClock},
     compaction_schedule::CompactionSchedule,
     compactor::Compactor,
     config::{StorageConfig, open},

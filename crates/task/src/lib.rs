@@ -4,5 +4,10 @@
 //! need it too, and must not know the framework.
 
 mod backoff;
+mod clock;
 
-pub use self::backoff::{Backoff, BackoffDelays};
+pub use self::{
+    backoff::{Backoff, BackoffDelays},
+    clock::Clock,
+};
+pub use jiff::Timestamp;
