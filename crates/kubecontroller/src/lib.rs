@@ -51,4 +51,4 @@ pub mod workqueue;
 pub use self::key::{Key, ParseKeyError};
 pub use self::keyed_backoff::KeyedBackoff;
 pub use self::manager::App;
-pub use k3_task::{Backoff, BackoffDelays, Clock};
+pub use k3_task::{Backoff, BackoffDelays, Clock, panic_message};

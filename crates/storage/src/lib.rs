@@ -21,7 +21,6 @@ mod history_budget;
 mod history_mark;
 mod key;
 mod page;
-mod panic_message;
 mod plain_error;
 mod revision;
 mod store;
@@ -44,7 +43,6 @@ pub use self::{
     history_mark::HistoryMark,
     key::{InvalidKey, Key, Prefix},
     page::{Page, Range},
-    panic_message::panic_message,
     revision::Revision,
     store::{Import, Store, StoreHealth},
     write::{MAX_VALUE_BYTES, Operation, Precondition, Write},

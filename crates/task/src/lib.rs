@@ -5,9 +5,11 @@
 
 mod backoff;
 mod clock;
+mod panic_message;
 
 pub use self::{
     backoff::{Backoff, BackoffDelays},
     clock::Clock,
+    panic_message::panic_message,
 };
 pub use jiff::Timestamp;

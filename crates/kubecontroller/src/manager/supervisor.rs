@@ -1,6 +1,6 @@
 //! Supervision of runnables.
 
-use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::{
@@ -14,7 +14,7 @@ use super::{
     start_condition::StartCondition,
     status::{RunnableState, StatusBoard},
 };
-use crate::{Backoff, metrics::Metrics};
+use crate::{Backoff, metrics::Metrics, panic_message};
 
 /// The restart backoff. It resets after a run that lasted as long as the maximal delay.
 const BACKOFF: Backoff = Backoff::exponential(Duration::from_secs(1), Duration::from_mins(1));
@@ -107,13 +107,6 @@ impl Supervisor {
             }
         }
     }
-}
-
-/// The message of a panic.
-pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no message")
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use super::{
     state::{HandlerState, ObjectState, stamp},
     step::{Change, Step},
 };
+use crate::panic_message;
 
 /// Decides whether an unclassified error is fatal.
 pub(super) type IsFatal = Arc<dyn Fn(&PhaseError) -> bool + Send + Sync>;
@@ -242,10 +243,7 @@ pub(super) fn apply_changes<R>(changes: &[Change<R>], object: &mut R) -> Result<
 }
 
 fn panicked<R>(handler: &PhaseHandler<R>, panic: &(dyn Any + Send)) -> PhaseError {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
+    let text = panic_message(panic);
     PhaseError::fatal(format!("handler {} panicked: {text}", handler.name))
 }
 

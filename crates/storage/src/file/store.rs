@@ -10,7 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use k3_task::Clock;
+use k3_task::{Clock, panic_message};
 use redb::ReadableDatabase;
 use tokio::{sync::oneshot, time::Instant};
 
@@ -31,7 +31,6 @@ use crate::{
     ReadError, Revision, Store, StoreError, StoreHealth, WatchError, WatchStream, Write,
     expiry::{Deadlines, ExpirySweeper},
     feed::{EventFeed, FeedWatch, WatchHistory},
-    panic_message,
 };
 
 /// A store in a directory.
