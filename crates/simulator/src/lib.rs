@@ -20,7 +20,6 @@ mod pod;
 mod rules;
 #[cfg(test)]
 mod tests;
-mod writer;
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,13 +33,13 @@ use kubecontroller::{
     manager::{BoxError, Runnable, Stop},
     metrics::Metrics,
     object::Object,
+    writer::ApiWriter,
 };
 
 pub use self::rules::{Rules, RulesError};
 use self::{
     node::{LeaseController, Node, NodeController, NodeKeys, SimulatedNodes},
     pod::{Pod, PodController, pods_by_node},
-    writer::Writer,
 };
 
 /// The name of the component.
@@ -56,7 +55,7 @@ const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(100), Durati
 /// Simulates nodes and the pods on them. One process of a cluster is enough.
 pub struct Simulator {
     simulated_nodes: SimulatedNodes,
-    writer: Writer,
+    writer: ApiWriter,
     informers: SharedInformerFactory,
     clock: Clock,
     metrics: Metrics,
@@ -83,7 +82,7 @@ impl Simulator {
                 .default_options()
                 .transform(move |pod: &mut Pod| pod.assign_rule(&rules_of_pods)),
             simulated_nodes: SimulatedNodes { count, rules },
-            writer: Writer::new(client),
+            writer: ApiWriter::new(client),
             informers,
             clock,
             metrics: Metrics::default(),

@@ -16,6 +16,7 @@ use kubecontroller::{
     expectations::ControllerExpectations,
     informer::Informer,
     store::Store,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code, is_namespace_terminating},
 };
 use serde_json::json;
 
@@ -36,7 +37,7 @@ use crate::{
     },
     resource::{DAEMON_SETS, PODS},
     status_throttle::StatusThrottle,
-    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code, is_namespace_terminating},
+    update::UpdateWithPatch,
 };
 
 /// Pods created, and pods deleted, per sync.

@@ -26,6 +26,7 @@ use kubecontroller::{
     manager::{BoxError, Runnable, Stop},
     metrics::{MetricDesc, Metrics},
     workqueue::{WorkQueue, WorkQueueOptions},
+    writer::ApiWriter,
 };
 use tokio::task::JoinSet;
 
@@ -35,7 +36,6 @@ use crate::{
     context::{ControllerContext, Task},
     discovery::{CustomResourceDefinition, ResourceDiscovery},
     resource::CUSTOM_RESOURCE_DEFINITIONS,
-    writer::ApiWriter,
 };
 
 /// Objects processed concurrently.

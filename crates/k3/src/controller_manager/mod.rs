@@ -6,15 +6,14 @@ mod status;
 use std::{fmt, sync::Arc};
 
 use k3_apiserver::Server;
-use k3_controllers::{
-    CONTROLLERS, ClusterConfig, ControllerContext, ControllerDescriptor, writer::ApiWriter,
-};
+use k3_controllers::{CONTROLLERS, ClusterConfig, ControllerContext, ControllerDescriptor};
 use k3_scheduler::Scheduler;
 use k3_simulator::{Rules, Simulator};
 use kubecontroller::{
     events::EventApi,
     manager::{Config, ControllerSelection, Manager, ManagerError, Stop},
     metrics,
+    writer::ApiWriter,
 };
 
 use self::bootstrap_objects::{Bootstrap, RequiredPermission};
