@@ -164,7 +164,7 @@ pub use self::{
     paths::{ObjectPaths, paths},
     phase_event::{PhaseEvent, PhaseEventSink, reason},
     reconciler::PhaseReconciler,
-    state::{HandlerResult, HandlerState, ObjectState},
+    state::{Completion, HandlerResult, HandlerState, ObjectState},
     state_machine::StateMachine,
     status::{Approval, Audit, PhaseStatus, Phased},
     step::{Step, StepResult},

@@ -15,6 +15,7 @@ use super::{
     handler::PhaseHandler,
     phase_event::{PhaseEvent, reason},
     run::run,
+    state::Completion,
     state_machine::StateMachine,
     status::{Approval, Phased},
 };
@@ -100,7 +101,7 @@ impl<R: Phased> StateMachine<R> {
         apply(&mut object, &mut attempt, environment.now());
         let mut events = Vec::new();
         let mut then = NextPass::After(attempt.after.unwrap_or(self.defer));
-        if attempt.state.failed {
+        if attempt.state.completion().is_failure() {
             attempt.state.failures = last.failures.saturating_add(1);
             let delay = self.retry_delay(attempt.state.failures, self.defer);
             then = NextPass::After(delay);
@@ -110,7 +111,7 @@ impl<R: Phased> StateMachine<R> {
             );
             events.push(PhaseEvent::warning(reason::CLEANUP, note));
         }
-        let done = attempt.state.done && !attempt.state.failed;
+        let done = attempt.state.completion() == Completion::Succeeded;
         object
             .phases_mut()
             .state

@@ -8,7 +8,7 @@ use super::{
     error::PhaseError,
     handler::{BoxedFuture, PhaseHandler},
     run::IsFatal,
-    state::HandlerState,
+    state::{Completion, HandlerState},
     status::{PhaseStatus, Phased},
 };
 use crate::Backoff;
@@ -129,7 +129,7 @@ impl<R: Phased> StateMachine<R> {
             status
                 .state
                 .get(*phase)
-                .is_some_and(|state| state.done && state.failed)
+                .is_some_and(|state| state.completion() == Completion::Failed)
         };
         let named = self
             .phases
@@ -188,7 +188,7 @@ pub(super) fn errors<R>(
         .iter()
         .filter_map(|object| Some((object.id.clone(), object.error.clone()?)));
     let mut found: Vec<_> = failed.collect();
-    if found.is_empty() || !state.done {
+    if found.is_empty() || !state.completion().is_end() {
         found.extend(state.error.iter().map(|error| (path.to_owned(), error.clone())));
     }
     let declared = handler.map_or(&[][..], PhaseHandler::children).iter();

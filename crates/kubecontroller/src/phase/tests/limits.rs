@@ -12,7 +12,7 @@ async fn retriable_failure_is_retried_and_fatal_one_is_not() {
     pass(&machine, &environment, &mut object).await;
     let failed = state(&object, &["Run"]);
     assert_eq!((object.phase(), reason_of(&object).as_str()), ("Run", "later"));
-    assert!(failed.failed && !failed.fatal && !failed.done);
+    assert_eq!(failed.completion(), Completion::Retrying);
     drive(&machine, &environment, &mut object).await;
     assert_eq!((object.phase(), log.all().len()), ("Failed", 2));
 }
