@@ -86,7 +86,10 @@ async fn serial_children_stop_at_failure_and_finished_ones_do_not_run_again() {
     assert_eq!(state(&object, &["Run", "c"]), HandlerState::default());
     pass(&machine, &environment, &mut object).await;
     let failed = state(&object, &["Run"]);
-    assert_eq!((failed.completion(), &failed.error), (Completion::Retrying, &None));
+    assert_eq!(
+        (failed.completion(), &failed.error),
+        (Completion::Retrying, &None)
+    );
     assert_eq!(reason_of(&object), "b: later");
     drive(&machine, &environment, &mut object).await;
     assert_eq!(log.all(), ["a", "b", "b", "b", "c"]);

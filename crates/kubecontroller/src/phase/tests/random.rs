@@ -114,7 +114,9 @@ fn assert_consistent(tree: &HandlerTree, state: &HandlerState) {
     );
     let children = match tree {
         HandlerTree::Leaf(_) => {
-            return assert!(state.state.is_empty() && state.completion().is_failure() == state.error.is_some());
+            return assert!(
+                state.state.is_empty() && state.completion().is_failure() == state.error.is_some()
+            );
         }
         HandlerTree::Serial(children) | HandlerTree::Parallel(children) => children,
     };
@@ -136,7 +138,10 @@ fn assert_consistent(tree: &HandlerTree, state: &HandlerState) {
     }
     let completions: Vec<_> = states.iter().map(|child| child.completion()).collect();
     let completion = state.completion();
-    assert_eq!(completion.is_failure(), completions.iter().any(|child| child.is_failure()));
+    assert_eq!(
+        completion.is_failure(),
+        completions.iter().any(|child| child.is_failure())
+    );
     assert_eq!(
         completion.is_end(),
         completions.iter().all(|child| child.is_end()) || completions.contains(&Completion::Failed)
@@ -203,7 +208,10 @@ async fn check(trees: &[HandlerTree]) {
         if !given_up {
             assert_consistent(&trees[at], state);
         }
-        assert!(to == from || state.completion().is_end(), "left an unfinished phase: {state:?}");
+        assert!(
+            to == from || state.completion().is_end(),
+            "left an unfinished phase: {state:?}"
+        );
         let state_before = before
             .phases()
             .and_then(|status| status.state.get(&from))
