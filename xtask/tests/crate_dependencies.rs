@@ -48,6 +48,12 @@ const CRATE_RULES: &[CrateRule] = &[
         knows: &[],
         bans: &["tokio", "hyper", "kube", "serde_json"],
     },
+    // Numbers that are counted, and the text that scrapers read.
+    CrateRule {
+        directory: "crates/metrics",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube", "serde_json"],
+    },
     // A number, and how it is written.
     CrateRule {
         directory: "crates/quantity",
@@ -102,6 +108,7 @@ const CRATE_RULES: &[CrateRule] = &[
             "crates/descriptions",
             "crates/encryption",
             "crates/files",
+            "crates/metrics",
             "crates/pki",
             "crates/storage",
             "crates/task",
@@ -117,7 +124,7 @@ const CRATE_RULES: &[CrateRule] = &[
     // Knows any cluster through `kube::Client`, and k3 not at all.
     CrateRule {
         directory: "crates/kubecontroller",
-        knows: &["crates/decode", "crates/task"],
+        knows: &["crates/decode", "crates/metrics", "crates/task"],
         bans: &["redb", "sqlx", "tonic"],
     },
     CrateRule {

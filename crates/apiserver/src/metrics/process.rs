@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::text::ExpositionText;
+use k3_metrics::ExpositionText;
 
 /// Process metrics from `/proc/self`. Unreadable values are omitted.
 pub(super) fn write(out: &mut ExpositionText) {

@@ -12,7 +12,6 @@ use k3_simulator::{Rules, Simulator};
 use kubecontroller::{
     events::EventApi,
     manager::{Config, ControllerSelection, Manager, ManagerError, Stop},
-    metrics,
     writer::ApiWriter,
 };
 
@@ -163,7 +162,7 @@ impl ControllerManager {
     /// Publishes metrics and state of the controllers on a server.
     pub(crate) fn publish_status(&self, server: &Server) {
         let context = (*self.manager).clone();
-        server.add_metrics(move || metrics::encode_text(&context.registry()));
+        server.add_metrics(move || context.metrics().text());
         let context = (*self.manager).clone();
         server.add_document(CONTROLLERS_PATH, move || status::controllers_status(&context));
     }

@@ -31,7 +31,7 @@ pub(super) struct EventWriter {
     client: Client,
     event: mpsc::Receiver<EventAttributes>,
     correlator: Correlator,
-    metrics: RecorderMetrics,
+    pub(super) metrics: RecorderMetrics,
 }
 
 /// The result of a request.

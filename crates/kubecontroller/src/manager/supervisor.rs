@@ -135,8 +135,7 @@ mod tests {
 
     /// Runs the given runnables under a supervisor.
     fn supervised(runnables: Vec<(Arc<dyn Runnable>, Vec<StartCondition>)>) -> (Stop, JoinSet<()>, Metrics) {
-        let mut registry = prometheus_client::registry::Registry::default();
-        let metrics = Metrics::new(&mut registry);
+        let metrics = Metrics::default();
         let board = StatusBoard::default();
         for (runnable, _) in &runnables {
             assert!(board.insert(Arc::clone(runnable)));

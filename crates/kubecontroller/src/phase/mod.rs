@@ -149,8 +149,6 @@ mod tree;
 mod validation;
 mod view;
 
-pub(crate) use self::metrics::PhaseMetrics;
-
 /// The key of the clean-up's state among the phases in the status.
 const CLEANUP: &str = "cleanup";
 

@@ -104,7 +104,7 @@ impl<R: Phased> PhaseReconciler<R> {
     /// Counts transitions, failures and durations in these metrics.
     #[must_use]
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
-        self.metrics = Some(metrics.phases().clone());
+        self.metrics = Some(PhaseMetrics(metrics.clone()));
         self
     }
 

@@ -12,7 +12,6 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use prometheus_client::registry::Registry;
 use tokio::{
     sync::{Semaphore, watch},
     task::JoinSet,
@@ -23,7 +22,7 @@ use super::*;
 use crate::{
     Backoff, Key,
     manager::{BoxError, Stop},
-    metrics::{self, Metrics},
+    metrics::Metrics,
     workqueue::WorkQueueOptions,
 };
 
@@ -360,8 +359,7 @@ async fn retry_after_delays_the_retry() {
 async fn workers_survive_panics_and_timeouts() {
     let script = ScriptedSource::new();
     let runs = RecordedRuns::default();
-    let mut registry = Registry::default();
-    let metrics = Metrics::new(&mut registry);
+    let metrics = Metrics::default();
     let recorded = runs.clone();
     let controller = controller(&script)
         .workers(1)
@@ -384,7 +382,7 @@ async fn workers_survive_panics_and_timeouts() {
     runs.wait_for(4).await;
     assert_eq!(begin.elapsed().as_secs(), 10);
     sleep(SECOND).await;
-    let text = metrics::encode_text(&registry);
+    let text = metrics.text();
     for line in [
         r#"controller_runtime_reconcile_panics_total{controller="test"} 2"#,
         r#"controller_runtime_reconcile_timeouts_total{controller="test"} 1"#,
@@ -570,8 +568,7 @@ async fn a_hot_key_and_a_busy_namespace_do_not_starve_others() {
 async fn the_fifth_failure_in_a_row_is_counted_once() {
     let script = ScriptedSource::new();
     let runs = RecordedRuns::default();
-    let mut registry = Registry::default();
-    let metrics = Metrics::new(&mut registry);
+    let metrics = Metrics::default();
     let recorded = runs.clone();
     let running = start(
         controller(&script)
@@ -583,7 +580,7 @@ async fn the_fifth_failure_in_a_row_is_counted_once() {
     );
     let stuck = |times: usize| {
         let line = format!(r#"controller_reconcile_stuck_total{{controller="test"}} {times}"#);
-        metrics::encode_text(&registry).contains(&line)
+        metrics.text().contains(&line)
     };
     script.add_when_started("shop/web").await;
     runs.wait_for(5).await;

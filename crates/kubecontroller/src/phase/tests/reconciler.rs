@@ -4,7 +4,6 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, DynamicObject, Patch, PatchParams},
 };
-use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::*;
@@ -529,7 +528,7 @@ async fn controller_processes_object_from_creation_to_deletion() {
     let api = FakeApi::with_clock(clock());
     let informers = SharedInformerFactory::new(api.client());
     let migrations = informers.typed::<Migration>(InformerScope::default());
-    let mut registry = Registry::default();
+    let metrics = Metrics::default();
     let event_sink = {
         let events = events.clone();
         move |about: &k8s_openapi::api::core::v1::ObjectReference, event: &PhaseEvent| {
@@ -552,7 +551,7 @@ async fn controller_processes_object_from_creation_to_deletion() {
             migrations.store(),
         )
         .event_sink(event_sink)
-        .metrics(&Metrics::new(&mut registry));
+        .metrics(&metrics);
     let controller = Controller::new("migrations")
         .for_where(&migrations, reconciler.predicate())
         .reconciler(reconciler);
@@ -604,7 +603,7 @@ async fn controller_processes_object_from_creation_to_deletion() {
             "m PhaseChanged Run -> Succeeded",
         ]
     );
-    let text = crate::metrics::encode_text(&registry);
+    let text = metrics.text();
     for line in [
         r#"phase_transitions_total{machine="move",from="Precheck",to="Run"} 1"#,
         r#"phase_failures_total{machine="move",phase="Precheck",fatal="false"} 1"#,
