@@ -103,8 +103,9 @@
 //! # Running against an API server
 //!
 //! [`StateMachine::into_reconciler`] turns the machine into a [`Reconciler`](crate::controller::Reconciler). A pass reads the
-//! object; stops if the object is paused, blocked by an annotation ([`annotations`]) or in a terminal phase; runs the handler;
-//! and writes the changed fields, if any. Concurrent edits by other clients are never lost; see [`PhaseReconciler`]. Events
+//! object; stops if the object is paused, blocked by an annotation ([`annotations`]) or in a terminal phase; stores the finalizer
+//! or the beginning of the phase, if that is missing; otherwise runs the handler and writes the changed fields, if any. Either
+//! costs at most two writes. Concurrent edits by other clients are never lost; see [`PhaseReconciler`]. Events
 //! go to a [`PhaseEventSink`], such as an [`EventRecorder`](crate::events::EventRecorder); metrics go to the program's
 //! [`Metrics`](crate::metrics::Metrics).
 //!
