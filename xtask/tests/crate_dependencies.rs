@@ -20,7 +20,7 @@ const CRATE_RULES: &[CrateRule] = &[
     // understand the errors of its gRPC client; a server would need `hyper-util`.)
     CrateRule {
         directory: "crates/storage",
-        knows: &["crates/files"],
+        knows: &["crates/files", "crates/task"],
         bans: &[
             "serde_json",
             "serde_yaml",
@@ -41,6 +41,18 @@ const CRATE_RULES: &[CrateRule] = &[
         directory: "crates/files",
         knows: &[],
         bans: &["tokio", "hyper", "kube"],
+    },
+    // Clock, backoff, panics: what stores, the API server and the framework share.
+    CrateRule {
+        directory: "crates/task",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube", "serde_json"],
+    },
+    // Numbers that are counted, and the text that scrapers read.
+    CrateRule {
+        directory: "crates/metrics",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube", "serde_json"],
     },
     // A number, and how it is written.
     CrateRule {
@@ -96,8 +108,10 @@ const CRATE_RULES: &[CrateRule] = &[
             "crates/descriptions",
             "crates/encryption",
             "crates/files",
+            "crates/metrics",
             "crates/pki",
             "crates/storage",
+            "crates/task",
         ],
         bans: &["kube", "redb", "sqlx"],
     },
@@ -110,7 +124,7 @@ const CRATE_RULES: &[CrateRule] = &[
     // Knows any cluster through `kube::Client`, and k3 not at all.
     CrateRule {
         directory: "crates/kubecontroller",
-        knows: &["crates/decode"],
+        knows: &["crates/decode", "crates/metrics", "crates/task"],
         bans: &["redb", "sqlx", "tonic"],
     },
     CrateRule {
@@ -206,7 +220,7 @@ const CRATE_RULES: &[CrateRule] = &[
     // Compiles the queue of `kubecontroller` from its files, with other locks.
     CrateRule {
         directory: "testing/queue-model",
-        knows: &[],
+        knows: &["crates/task"],
         bans: &["kube", "redb", "sqlx", "tonic", "hyper"],
     },
     CrateRule {

@@ -7,7 +7,6 @@ mod authn;
 mod authz;
 mod bootstrap;
 mod cache;
-mod clock;
 mod config;
 mod custom;
 mod discovery;

@@ -16,16 +16,14 @@ use kubecontroller::{
     manager::Runnable,
     metrics::Metrics,
     object::Object,
+    resource::Resource,
     store::Index,
+    writer::ApiWriter,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{
-    objects::Pod,
-    resource::{PODS, Resource},
-    writer::ApiWriter,
-};
+use crate::{objects::Pod, resource::PODS};
 
 /// What a controller gets: a client with its own rights, shared informers, events, clock and metrics.
 // upstream: cmd/kube-controller-manager/app/controllermanager.go ControllerContext

@@ -6,15 +6,13 @@ use kube::{Api, core::DynamicObject};
 use kubecontroller::{
     object::Object,
     owner::{BaseControllerRefManager, ClaimDecision},
+    resource::Resource,
     store::{Index, Store},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 use serde::de::IgnoredAny;
 
-use crate::{
-    objects::{OwnerRef, ProjectedMeta, Projection},
-    resource::Resource,
-    writer::{ApiWriter, ObjectRef, has_status_code},
-};
+use crate::objects::{OwnerRef, ProjectedMeta, Projection};
 
 /// Index of objects by the UID of their controller; orphans by namespace. All controllers of a kind share the index.
 pub(crate) struct OwnerIndex<T> {

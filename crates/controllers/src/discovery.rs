@@ -3,11 +3,15 @@
 use std::{collections::HashSet, time::Duration};
 
 use futures_util::FutureExt;
-use kubecontroller::informer::{DeltaStream, Informer};
+use kubecontroller::{
+    informer::{DeltaStream, Informer},
+    resource::Resource,
+    writer::ApiWriter,
+};
 use serde::{Deserialize, de::IgnoredAny};
 use tokio::time;
 
-use crate::{objects::Projection, resource::Resource, writer::ApiWriter};
+use crate::objects::Projection;
 
 const LIST: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 

@@ -48,10 +48,10 @@ mod taint_eviction;
 mod testing;
 mod trust_bundle;
 mod ttl_after_finished;
+mod update;
 mod volume_binder;
 mod volume_expander;
 mod volume_protection;
-pub mod writer;
 
 pub use self::{
     certificates::{

@@ -10,6 +10,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     informer::Informer,
     store::Store,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 use serde_json::json;
 
@@ -17,7 +18,6 @@ use crate::{
     context::{ControllerContext, Task},
     objects::Node,
     resource::NODES,
-    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";

@@ -12,6 +12,7 @@ use kube::api::ListParams;
 use kubecontroller::{
     controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::{Delta, Informer},
+    writer::{ApiWriter, ListPage, ObjectRef, WrittenObject, has_status_code},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,7 +21,6 @@ use crate::{
     context::{ControllerContext, Task},
     objects::Projection,
     resource::{CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_ADMISSION_POLICIES},
-    writer::{ApiWriter, ListPage, ObjectRef, WrittenObject, has_status_code},
 };
 
 const MANAGER: &str = "validatingadmissionpolicy-status";

@@ -8,6 +8,7 @@ use kubecontroller::{
     informer::Informer,
     object::Object,
     store::Store,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,7 +17,6 @@ use crate::{
     context::{ControllerContext, Task},
     objects::{ProjectedMeta, Selector, object},
     resource::CLUSTER_ROLES,
-    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 /// Field manager of the rules.

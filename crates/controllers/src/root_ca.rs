@@ -8,6 +8,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     informer::InformerScope,
     store::Store,
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use crate::{
     context::{ClusterConfig, ControllerContext, Task},
     objects::{ProjectedMeta, Projection, object},
     resource::{CONFIG_MAPS, NAMESPACES},
-    writer::{ApiWriter, ObjectRef, has_status_code},
+    update::UpdateWithPatch,
 };
 
 const NAME: &str = "kube-root-ca.crt";

@@ -5,6 +5,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     informer::InformerScope,
     store::Store,
+    writer::{ApiWriter, has_status_code},
 };
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -13,7 +14,6 @@ use crate::{
     context::{ControllerContext, Task},
     objects::Projection,
     resource::{NAMESPACES, SERVICE_ACCOUNTS},
-    writer::{ApiWriter, has_status_code},
 };
 
 const NAME: &str = "default";

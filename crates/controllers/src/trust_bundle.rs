@@ -8,6 +8,7 @@ use kubecontroller::{
     controller::{ControllerRunner, Error, Outcome, Reconciler, Request},
     informer::{Informer, InformerScope},
     manager::{BoxError, Runnable, Stop},
+    writer::{ApiWriter, ObjectRef, is_already_exists},
 };
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, de::IgnoredAny};
@@ -17,7 +18,6 @@ use crate::{
     context::{CaBundle, ControllerContext, Task},
     objects::Projection,
     resource::CLUSTER_TRUST_BUNDLES,
-    writer::{ApiWriter, ObjectRef, is_already_exists},
 };
 
 const SIGNER: &str = "kubernetes.io/kube-apiserver-serving";

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     controller::{Error, Outcome},
     object::Object,
+    writer::is_not_found,
 };
 
 /// What a reconciler has to do for an object that has the finalizer.
@@ -120,7 +121,7 @@ where
     let remove = json!({"op": "remove", "path": path});
     let removed = patch(api, object, json!([test_uid(object), test, remove])).await;
     match removed {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) if is_not_found(&error) => Ok(()),
         removed => removed,
     }
 }

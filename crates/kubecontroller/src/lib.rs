@@ -9,7 +9,7 @@
 //! 2. [`informer`] and [`store`]: the objects of a kind in memory, found by [`Key`], index or [`selector`]. [`object`] defines
 //!    how much of each object is stored.
 //! 3. [`controller`]: sources, predicates, reconcilers, and how errors are retried.
-//! 4. [`owner`], [`finalizer`], [`conflict`], [`expectations`]: common tasks of reconcilers.
+//! 4. [`writer`], [`owner`], [`finalizer`], [`conflict`], [`expectations`]: common tasks of reconcilers.
 //! 5. [`phase`]: reconcilers that are declared as state machines.
 //! 6. `testing` (a feature): a fake API server with fault injection, to test controllers without a cluster.
 //! 7. [`leader_election`], [`events`], [`metrics`]: operation with several replicas, and observability.
@@ -26,7 +26,6 @@
 //! - Time is injected. Delays use tokio's clock, which tests pause; timestamps use a [`Clock`], which tests set.
 
 mod causes;
-mod clock;
 pub mod conflict;
 pub mod controller;
 pub mod decode;
@@ -35,19 +34,23 @@ pub mod expectations;
 pub mod finalizer;
 pub mod informer;
 mod key;
+mod keyed_backoff;
 pub mod leader_election;
 pub mod manager;
 pub mod metrics;
 pub mod object;
 pub mod owner;
 pub mod phase;
+pub mod resource;
 pub mod selector;
 pub mod store;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod workqueue;
+pub mod writer;
 
-pub use self::clock::Clock;
 pub use self::key::{Key, ParseKeyError};
+pub use self::keyed_backoff::KeyedBackoff;
 pub use self::manager::App;
+pub use k3_task::{Backoff, BackoffDelays, Clock, panic_message};

@@ -14,7 +14,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::object::Object;
+use crate::{object::Object, writer::is_not_found};
 
 /// Why an owner reference cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -340,7 +340,7 @@ where
     let patch = Patch::Json::<()>(operations);
     match api.patch(object.name(), &PatchParams::default(), &patch).await {
         Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+        Err(error) if is_not_found(&error) => Ok(false),
         Err(error) => Err(error),
     }
 }

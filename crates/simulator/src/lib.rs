@@ -20,7 +20,6 @@ mod pod;
 mod rules;
 #[cfg(test)]
 mod tests;
-mod writer;
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,20 +27,19 @@ use futures_util::future::{BoxFuture, try_join3};
 use k8s_openapi::api::core::v1 as core;
 use kube::{Client, core::ApiResource};
 use kubecontroller::{
-    Clock,
+    Backoff, Clock,
     controller::{Controller, Predicate},
     informer::{Delta, Informer, InformerOptions, InformerScope, SharedInformerFactory},
     manager::{BoxError, Runnable, Stop},
     metrics::Metrics,
     object::Object,
-    workqueue::ExponentialBackoff,
+    writer::ApiWriter,
 };
 
 pub use self::rules::{Rules, RulesError};
 use self::{
     node::{LeaseController, Node, NodeController, NodeKeys, SimulatedNodes},
     pod::{Pod, PodController, pods_by_node},
-    writer::Writer,
 };
 
 /// The name of the component.
@@ -52,15 +50,12 @@ const POD_WORKERS: usize = 64;
 const NODE_WORKERS: usize = 16;
 const LEASE_WORKERS: usize = 16;
 /// Back-off of failed reconciliations.
-const BACKOFF: ExponentialBackoff = ExponentialBackoff {
-    base: Duration::from_millis(100),
-    max: Duration::from_secs(7),
-};
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(7));
 
 /// Simulates nodes and the pods on them. One process of a cluster is enough.
 pub struct Simulator {
     simulated_nodes: SimulatedNodes,
-    writer: Writer,
+    writer: ApiWriter,
     informers: SharedInformerFactory,
     clock: Clock,
     metrics: Metrics,
@@ -87,7 +82,7 @@ impl Simulator {
                 .default_options()
                 .transform(move |pod: &mut Pod| pod.assign_rule(&rules_of_pods)),
             simulated_nodes: SimulatedNodes { count, rules },
-            writer: Writer::new(client),
+            writer: ApiWriter::new(client),
             informers,
             clock,
             metrics: Metrics::default(),

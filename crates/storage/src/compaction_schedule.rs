@@ -9,17 +9,18 @@
 
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/compact.go StartCompactorPerEndpoint, NewCompactor, runCompactLoop
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
+use k3_task::Clock;
 use tokio::time::Instant;
 
-use crate::{Clock, HistoryMark, Store, StoreError};
+use crate::{HistoryMark, Store, StoreError};
 
 /// Compacts a store when its mark is one interval old, and then replaces the mark.
 #[derive(Debug)]
 pub struct CompactionSchedule {
     interval: Duration,
-    clock: Arc<dyn Clock>,
+    clock: Clock,
     /// The mark that the store had when it was last read.
     observed: Option<MarkObservation>,
     /// When the mark was last read from the store.
@@ -41,7 +42,7 @@ struct MarkObservation {
 
 impl CompactionSchedule {
     /// Keeps the history of at least one `interval`, and of at most two.
-    pub fn new(interval: Duration, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(interval: Duration, clock: Clock) -> Self {
         Self {
             interval,
             clock,
@@ -58,7 +59,7 @@ impl CompactionSchedule {
             let now = Instant::now();
             self.observe(found, now);
             if let Some(observed) = self.observed {
-                let age = observed.age(now, self.clock.as_ref());
+                let age = observed.age(now, &self.clock);
                 if let Some(remaining) = self.interval.checked_sub(age).filter(|left| !left.is_zero()) {
                     return Ok(remaining);
                 }
@@ -90,7 +91,7 @@ impl CompactionSchedule {
         found: Option<HistoryMark>,
     ) -> Result<bool, StoreError> {
         let written = Instant::now();
-        let mark = HistoryMark::new(store.current_revision().await?, self.clock.now());
+        let mark = HistoryMark::new(store.current_revision().await?, self.clock.system_time());
         if !store.replace_history_mark(found, mark).await? {
             return Ok(false);
         }
@@ -108,9 +109,9 @@ impl CompactionSchedule {
 impl MarkObservation {
     /// The age of the mark by the wall clock, clamped to the bounds that this process observed: the clocks of two machines may
     /// differ, and a clock may be set.
-    fn age(&self, now: Instant, clock: &dyn Clock) -> Duration {
+    fn age(&self, now: Instant, clock: &Clock) -> Duration {
         let min = now - self.first_seen;
         let max = self.last_absent.map_or(Duration::MAX, |absent| now - absent);
-        self.mark.age(clock.now()).unwrap_or(min).clamp(min, max)
+        self.mark.age(clock.system_time()).unwrap_or(min).clamp(min, max)
     }
 }

@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use k3_task::Clock;
 use tokio::task::JoinHandle;
 
-use crate::{Clock, CompactionSchedule, Store};
+use crate::{CompactionSchedule, Store};
 
 /// Delay after a failure.
 const RETRY: Duration = Duration::from_secs(10);
@@ -23,7 +24,7 @@ impl Compactor {
         clippy::disallowed_methods,
         reason = "the handle is kept, and aborts the task on drop"
     )]
-    pub fn start(store: Arc<dyn Store>, period: Duration, clock: Arc<dyn Clock>) -> Self {
+    pub fn start(store: Arc<dyn Store>, period: Duration, clock: Clock) -> Self {
         Self(tokio::spawn(run(store, CompactionSchedule::new(period, clock))))
     }
 }
@@ -51,7 +52,8 @@ async fn run(store: Arc<dyn Store>, mut schedule: CompactionSchedule) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Key, Prefix, SystemClock, WatchError, Write, memory::MemoryStore};
+    use crate::{Key, Prefix, WatchError, Write, memory::MemoryStore};
+    use k3_task::Clock;
 
     const PERIOD: Duration = Duration::from_mins(5);
 
@@ -60,7 +62,7 @@ mod tests {
         let store = MemoryStore::new();
         let watch = async |after| store.watch(&Prefix::all(), after).await.map(|_| ());
         let start = store.current_revision().await.unwrap();
-        let _compactor = Compactor::start(store.clone(), PERIOD, Arc::new(SystemClock));
+        let _compactor = Compactor::start(store.clone(), PERIOD, Clock::system());
         let mut made = Vec::new();
         for number in 0..12 {
             let key = Key::try_new(format!("/{number}")).unwrap();

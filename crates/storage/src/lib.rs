@@ -7,7 +7,6 @@
 //!
 //! The crate knows nothing of Kubernetes, HTTP or JSON: keys are paths, values are bytes.
 
-mod clock;
 mod compaction_schedule;
 mod compactor;
 mod config;
@@ -22,7 +21,6 @@ mod history_budget;
 mod history_mark;
 mod key;
 mod page;
-mod panic_message;
 mod plain_error;
 mod revision;
 mod store;
@@ -35,7 +33,6 @@ pub mod mysql;
 pub mod transfer;
 
 pub use self::{
-    clock::{Clock, SystemClock},
     compaction_schedule::CompactionSchedule,
     compactor::Compactor,
     config::{StorageConfig, open},
@@ -46,7 +43,6 @@ pub use self::{
     history_mark::HistoryMark,
     key::{InvalidKey, Key, Prefix},
     page::{Page, Range},
-    panic_message::panic_message,
     revision::Revision,
     store::{Import, Store, StoreHealth},
     write::{MAX_VALUE_BYTES, Operation, Precondition, Write},

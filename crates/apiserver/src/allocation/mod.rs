@@ -32,7 +32,7 @@ use k3_api::{
     status::Status,
     time::Time,
 };
-use k3_storage::Clock;
+use k3_task::Clock;
 use serde_json::Value;
 
 use self::{record::RecordOwner, request::AllocationRequest};
@@ -42,7 +42,7 @@ use crate::{cache::WatchCaches, registry::Resource};
 /// Gives addresses and ports to services.
 pub(crate) struct ServiceAllocator {
     caches: Arc<WatchCaches>,
-    clock: Arc<dyn Clock>,
+    clock: Clock,
     families: ServiceIpFamilies,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct ServiceAllocator {
 
 impl ServiceAllocator {
     /// Addresses are of the family of `range`.
-    pub(crate) fn new(caches: Arc<WatchCaches>, clock: Arc<dyn Clock>, range: &Subnet) -> Arc<Self> {
+    pub(crate) fn new(caches: Arc<WatchCaches>, clock: Clock, range: &Subnet) -> Arc<Self> {
         let primary = if range.network.is_ipv4() {
             IpFamily::V4
         } else {

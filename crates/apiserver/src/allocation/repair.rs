@@ -18,7 +18,6 @@ use super::{
     ServiceAllocator,
     record::{AllocatedItem, AllocationRecords, RecordOwner, held_by},
 };
-use crate::clock;
 
 /// How often records and services are compared.
 const PERIOD: Duration = Duration::from_secs(30);
@@ -162,7 +161,7 @@ impl ServiceAllocator {
     }
 
     fn now(&self) -> Time {
-        clock::time(&*self.clock)
+        Time::from(self.clock.system_time())
     }
 }
 

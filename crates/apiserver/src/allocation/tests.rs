@@ -7,7 +7,8 @@ use k3_api::{
     status::Status,
     strategy::{Tree, User},
 };
-use k3_storage::{Revision, Store, SystemClock, Write, memory::MemoryStore};
+use k3_storage::{Revision, Store, Write, memory::MemoryStore};
+use k3_task::Clock;
 use serde_json::{Value, json};
 
 use super::{
@@ -58,7 +59,7 @@ impl Cluster {
             limits: Limits::default(),
             audit: None,
         };
-        let clock = Arc::new(SystemClock);
+        let clock = Clock::system();
         let allocation = ServiceAllocator::new(Arc::clone(&caches), clock.clone(), &config.service_range);
         allocation.repair(&mut OrphanRecords::new()).await.unwrap();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));

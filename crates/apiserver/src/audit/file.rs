@@ -5,15 +5,12 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
-    sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
 use flate2::{Compression, write::GzEncoder};
 use k3_api::time::Time;
-use k3_storage::Clock;
-
-use crate::clock;
+use k3_task::Clock;
 
 /// Where the log is written, and how much of it is kept.
 #[derive(Clone, Debug)]
@@ -39,7 +36,7 @@ pub(super) enum AuditSink {
 /// A file that is put aside when it is long.
 pub(super) struct RotatingFile {
     settings: AuditLogFile,
-    clock: Arc<dyn Clock>,
+    clock: Clock,
     file: BufWriter<File>,
     length: u64,
     /// The timestamp of the last backup name. Names must increase: reusing the name of a deleted oldest backup would make the
@@ -50,7 +47,7 @@ pub(super) struct RotatingFile {
 // --- AuditSink ---
 
 impl AuditSink {
-    pub(super) fn open(settings: AuditLogFile, clock: Arc<dyn Clock>) -> io::Result<Self> {
+    pub(super) fn open(settings: AuditLogFile, clock: Clock) -> io::Result<Self> {
         if settings.path.as_os_str() == "-" {
             return Ok(AuditSink::Output(io::stdout()));
         }
@@ -75,7 +72,7 @@ impl AuditSink {
 // --- RotatingFile ---
 
 impl RotatingFile {
-    fn open(settings: AuditLogFile, clock: Arc<dyn Clock>) -> io::Result<Self> {
+    fn open(settings: AuditLogFile, clock: Clock) -> io::Result<Self> {
         let (file, length) = open(&settings.path)?;
         Ok(RotatingFile {
             settings,
@@ -111,7 +108,7 @@ impl RotatingFile {
     /// A name with the time in it, as upstream has it: `audit-2026-11-16T05-31-25.123.log`.
     fn free_name(&mut self) -> PathBuf {
         let milli = k3_api::time::Duration::from_nanos(1_000_000);
-        let mut time = clock::time(&*self.clock);
+        let mut time = Time::from(self.clock.system_time());
         if let Some(last) = self.named {
             time = time.max(last.plus(milli));
         }
@@ -175,7 +172,7 @@ impl RotatingFile {
         for (_, path) in aside.iter().filter(|_| !oldest.is_zero()) {
             let age = self
                 .clock
-                .now()
+                .system_time()
                 .duration_since(fs::metadata(path)?.modified().unwrap_or(UNIX_EPOCH));
             if age.is_ok_and(|age| age > oldest) {
                 fs::remove_file(path)?;
@@ -235,7 +232,7 @@ impl fmt::Debug for AuditSink {
 
 #[cfg(test)]
 mod tests {
-    use k3_storage::SystemClock;
+    use k3_task::Clock;
 
     use super::*;
 
@@ -256,7 +253,7 @@ mod tests {
             most_days: 1,
             compress,
         };
-        AuditSink::open(settings, Arc::new(SystemClock)).unwrap()
+        AuditSink::open(settings, Clock::system()).unwrap()
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::{
 };
 
 use k3_api::time::Time;
-use k3_storage::Clock;
+use k3_task::Clock;
 
 use super::{
     AuditConfig,
@@ -21,7 +21,7 @@ use super::{
     file::AuditSink,
     policy::{AuditPolicy, AuditStage},
 };
-use crate::{clock, metrics::Metrics};
+use crate::metrics::Metrics;
 
 /// So many events wait at most, and so many bytes of what was sent and answered.
 const MAX_EVENTS: usize = 10_000;
@@ -35,7 +35,7 @@ const LOG_EVERY: u64 = 1000;
 // upstream: staging/src/k8s.io/apiserver/plugin/pkg/audit/log/backend.go backend, ProcessEvents
 pub(crate) struct Auditor {
     policy: AuditPolicy,
-    clock: Arc<dyn Clock>,
+    clock: Clock,
     metrics: Arc<Metrics>,
     queue: AuditQueue,
 }
@@ -53,12 +53,8 @@ struct AuditQueue {
 
 impl Auditor {
     /// Opens the log.
-    pub(crate) fn new(
-        config: AuditConfig,
-        clock: Arc<dyn Clock>,
-        metrics: Arc<Metrics>,
-    ) -> io::Result<Arc<Self>> {
-        let sink = AuditSink::open(config.log, Arc::clone(&clock))?;
+    pub(crate) fn new(config: AuditConfig, clock: Clock, metrics: Arc<Metrics>) -> io::Result<Arc<Self>> {
+        let sink = AuditSink::open(config.log, clock.clone())?;
         let (sender, events) = mpsc::sync_channel(MAX_EVENTS);
         let (done, written) = mpsc::channel();
         let weight = Arc::new(AtomicUsize::new(0));
@@ -131,7 +127,7 @@ impl Auditor {
     }
 
     pub(super) fn now(&self) -> Time {
-        clock::time(&*self.clock)
+        Time::from(self.clock.system_time())
     }
 }
 

@@ -13,13 +13,13 @@ use std::{
 };
 
 use k3_storage::{Key, ReadError};
+use k3_task::Backoff;
 use tokio::sync::Notify;
 
 use super::{CachedObject, Snapshot, WatchCache, WatchCaches};
 
 /// The pause before objects are read again, at first and after many attempts in vain.
-const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_secs(1), Duration::from_secs(15));
 /// How many objects of a resource may fail before the others wait for the next attempt.
 const MAX_FAILURES: usize = 16;
 
@@ -63,7 +63,7 @@ impl WatchCaches {
             while !self.may_have_undecrypted() {
                 self.undecrypted.added.notified().await;
             }
-            let mut pause = SHORTEST_PAUSE;
+            let mut delays = BACKOFF.delays();
             loop {
                 let seen = self.undecrypted.seen.load(Ordering::Acquire);
                 let DecryptionAttempt { decrypted, left } = self.decrypt_again(&mut last).await;
@@ -71,12 +71,10 @@ impl WatchCaches {
                     self.undecrypted.settled.store(seen, Ordering::Release);
                     break;
                 }
-                pause = if decrypted > 0 {
-                    SHORTEST_PAUSE
-                } else {
-                    LONGEST_PAUSE.min(pause * 2)
-                };
-                tokio::time::sleep(pause).await;
+                if decrypted > 0 {
+                    delays.reset();
+                }
+                tokio::time::sleep(delays.next_delay()).await;
             }
         }
     }

@@ -13,6 +13,7 @@ use k3_api::{
     strategy::{Tree, TreeMut},
     time::Time,
 };
+use k3_task::Backoff;
 use serde_json::Value;
 use tokio::{task::JoinHandle, time::Instant};
 
@@ -30,8 +31,7 @@ use crate::{
 /// The finalizer that keeps a definition until its objects are deleted.
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// The first and the longest pause between checks whether the objects of a definition are deleted.
-const FIRST_LOOK: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_secs(5));
 /// After this time the status reports that objects remain.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How long to wait before a watch is restarted or a failed write retried.
@@ -56,7 +56,7 @@ type DefinitionNameRecords = HashMap<String, NameRecord>;
 struct RetryEntry {
     due: Instant,
     since: Instant,
-    pause: Duration,
+    failures: u32,
 }
 
 // --- NameRecord ---
@@ -155,13 +155,13 @@ async fn run(registry: &Registry) {
                             "failed to reconcile CustomResourceDefinition; retrying"
                         );
                     }
-                    let pause = waited.map_or(FIRST_LOOK, |waited| (waited.pause * 2).min(LONGEST_PAUSE));
+                    let failures = waited.map_or(1, |waited| waited.failures.saturating_add(1));
                     later.insert(
                         name,
                         RetryEntry {
-                            due: Instant::now() + pause,
+                            due: Instant::now() + BACKOFF.after(failures),
                             since,
-                            pause,
+                            failures,
                         },
                     );
                 }
@@ -177,7 +177,7 @@ async fn run(registry: &Registry) {
             }
         }
         let due = later.values().map(|later| later.due).min();
-        let due = due.unwrap_or_else(|| Instant::now() + LONGEST_PAUSE);
+        let due = due.unwrap_or_else(|| Instant::now() + BACKOFF.max);
         tokio::select! {
             event = poll_fn(|context| watcher.poll(context)) => {
                 let Some(delivery) = event else { return };

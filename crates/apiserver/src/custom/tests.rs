@@ -6,7 +6,8 @@ use k3_api::{
     kinds::{KindRef, builtin},
     strategy::Tree,
 };
-use k3_storage::{Store, SystemClock, memory::MemoryStore};
+use k3_storage::{Store, memory::MemoryStore};
+use k3_task::Clock;
 use serde_json::{Value, json};
 
 use super::{
@@ -41,7 +42,7 @@ impl Node {
         let random = ring::rand::SystemRandom::new();
         let algorithm = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
         let key = ring::signature::EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
-        let clock = Arc::new(SystemClock);
+        let clock = Clock::system();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
         let outgoing = Arc::new(WebhookClientManager::new(Arc::clone(&caches), Arc::default()));
         let signer = Signer::new("https://issuer".to_owned(), key.as_ref()).unwrap();

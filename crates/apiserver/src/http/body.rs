@@ -10,7 +10,7 @@ use std::{
 use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
-use k3_storage::panic_message;
+use k3_task::panic_message;
 
 /// The body of a request. There is one type of it, so that what answers requests is compiled once, not for each way in.
 pub(crate) type RequestBody = UnsyncBoxBody<Bytes, RequestBodyError>;

@@ -1,36 +1,25 @@
 //! Metrics of the server, under upstream's names.
 //!
 //! ```text
-//! metric      counter, gauge, histogram
-//! metric_vec  metrics by labels
+//! buckets     the buckets of histograms
 //! requests    request metrics
 //! process     process metrics from the kernel
-//! text        the Prometheus text format
 //! ```
 //!
 //! Promises: counting takes no contended lock, and no allocation once a series exists. Label values are bounded: names of users
 //! and objects are never labels, and neither are paths that are not served.
 
-mod metric;
-mod metric_vec;
+mod buckets;
 mod process;
 mod requests;
-mod text;
 
 use std::time::Duration;
 
+use k3_metrics::{Counter, ExpositionText, Gauge, Histogram, MetricSeries, MetricVec};
 use serde_json::Value;
 
-pub(crate) use self::{
-    metric::{Counter, Gauge, Histogram},
-    metric_vec::MetricSeries,
-    requests::{RequestLabels, RequestMetricsVec, RequestSeries},
-};
-use self::{
-    metric::{EVENT_BYTES, REQUEST_SECONDS, STEP_SECONDS},
-    metric_vec::MetricVec,
-    text::ExpositionText,
-};
+use self::buckets::{EVENT_BYTES, REQUEST_SECONDS, STEP_SECONDS};
+pub(crate) use self::requests::{RequestLabels, RequestMetricsVec, RequestSeries};
 use crate::{cache::WatchCaches, discovery};
 
 /// All metrics of the server.

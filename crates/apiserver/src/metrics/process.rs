@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::text::ExpositionText;
+use k3_metrics::ExpositionText;
 
 /// Process metrics from `/proc/self`. Unreadable values are omitted.
 pub(super) fn write(out: &mut ExpositionText) {
@@ -102,7 +102,7 @@ mod tests {
         assert!(figure("process_resident_memory_bytes") > 1e6);
         assert!(figure("process_open_fds") >= 3.0);
         assert!(figure("process_max_fds") >= figure("process_open_fds"));
-        let now = k3_storage::Clock::now(&k3_storage::SystemClock);
+        let now = k3_task::Clock::system().system_time();
         let now = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
         let started = figure("process_start_time_seconds");
         assert!(

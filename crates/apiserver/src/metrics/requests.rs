@@ -2,11 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    metric::{ANSWER_BYTES, Counter, Gauge, Histogram, REQUEST_SECONDS},
-    metric_vec::{MetricSeries, MetricVec},
-    text::ExpositionText,
-};
+use k3_metrics::{Counter, ExpositionText, Gauge, Histogram, MetricSeries, MetricVec};
+
+use super::buckets::{ANSWER_BYTES, REQUEST_SECONDS};
 
 /// The codes that answers have. Any other one is counted as [`OTHER`].
 const CODES: [u16; 28] = [

@@ -48,7 +48,7 @@ mod watch;
 use std::sync::Arc;
 
 use k3_api::time::Time;
-use k3_storage::Clock;
+use k3_task::Clock;
 
 pub(crate) use self::{
     commit::{not_committed, unavailable},
@@ -62,7 +62,7 @@ pub(crate) use self::{
 };
 use crate::{
     admission::AdmissionChain, allocation::ServiceAllocator, authn::Authenticator, authz::Authorizer,
-    cache::WatchCaches, clock, custom::CustomResourceConverter, metrics::Metrics,
+    cache::WatchCaches, custom::CustomResourceConverter, metrics::Metrics,
     outgoing::NodeConnectionInfoGetter,
 };
 
@@ -72,7 +72,7 @@ pub(crate) struct Registry {
     pub authorizer: Arc<Authorizer>,
     pub admission: AdmissionChain,
     pub allocation: Arc<ServiceAllocator>,
-    pub clock: Arc<dyn Clock>,
+    pub clock: Clock,
     pub authenticator: Authenticator,
     /// Whether a PUT of an object may change its status too.
     pub unrestricted_update: bool,
@@ -86,6 +86,6 @@ pub(crate) struct Registry {
 impl Registry {
     /// What the clock shows.
     pub(crate) fn now(&self) -> Time {
-        clock::time(&*self.clock)
+        Time::from(self.clock.system_time())
     }
 }

@@ -16,7 +16,7 @@ use k3_api::{
     status::{GroupResource, Status},
     strategy::User,
 };
-use k3_storage::panic_message;
+use k3_task::panic_message;
 use tokio::{sync::Notify, time};
 
 use super::{

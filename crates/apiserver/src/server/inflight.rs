@@ -143,7 +143,7 @@ mod tests {
         drop(first);
         assert!(pools.enter(false, &alice).is_some());
         assert_eq!(
-            pools.metrics.dropped.each_ref().map(crate::metrics::Counter::get),
+            pools.metrics.dropped.each_ref().map(k3_metrics::Counter::get),
             [1, 1]
         );
     }

@@ -43,7 +43,8 @@ mod write_tasks;
 use std::{future::Future, io, net::SocketAddr, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use k3_storage::{Clock, ReadError, Store, SystemClock};
+use k3_storage::{ReadError, Store};
+use k3_task::Clock;
 use tokio::net::TcpListener;
 
 pub use self::in_process::{InProcessBody, InProcessTransport};
@@ -114,18 +115,16 @@ impl Server {
     }
 
     async fn begin(mut config: Config, store: Arc<dyn Store>) -> Result<Self, StartError> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let clock = Clock::system();
         let metrics = Arc::new(Metrics::default());
         let auditor = match config.audit.take() {
-            Some(audit) => Some(
-                Auditor::new(audit, Arc::clone(&clock), Arc::clone(&metrics))
-                    .map_err(StartError::AuditLog)?,
-            ),
+            Some(audit) => {
+                Some(Auditor::new(audit, clock.clone(), Arc::clone(&metrics)).map_err(StartError::AuditLog)?)
+            }
             None => None,
         };
         let (caches, feed) = WatchCaches::fill(store, registry::selectable).await?;
-        let allocation =
-            ServiceAllocator::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
+        let allocation = ServiceAllocator::new(Arc::clone(&caches), clock.clone(), &config.service_range);
         let repair = allocation.start_repair().await.map_err(ReadError::from)?;
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
         let (ip, port) = config.advertise;

@@ -4,13 +4,13 @@ use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
     store::Store,
+    writer::{ApiWriter, ObjectRef, delete_options_for_uid, has_status_code},
 };
 
 use super::token::{BootstrapToken, RemainingValidity};
 use crate::{
     context::{ControllerContext, Task},
     resource::SECRETS,
-    writer::{ApiWriter, ObjectRef, delete_options_for_uid, has_status_code},
 };
 
 // upstream: pkg/controller/bootstrap/tokencleaner.go TokenCleaner, evalSecret

@@ -7,6 +7,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     informer::{Delta, Informer, InformerScope},
     store::Store,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -19,7 +20,7 @@ use crate::{
     context::{ControllerContext, Task},
     objects::{ProjectedMeta, object},
     resource::CONFIG_MAPS,
-    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
+    update::UpdateWithPatch,
 };
 
 const NAMESPACE: &str = "kube-public";

@@ -5,6 +5,7 @@ use k3_api::kinds::CertificateRequestInfo;
 use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     store::Store,
+    writer::{ApiWriter, ObjectRef},
 };
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ use super::{
 use crate::{
     context::{ControllerContext, Task},
     resource::{CERTIFICATE_SIGNING_REQUESTS, SUBJECT_ACCESS_REVIEWS},
-    writer::{ApiWriter, ObjectRef},
+    update::UpdateWithPatch,
 };
 
 /// The recognizers: the CSR subresource that the user must be allowed to create, and the message of the approval.

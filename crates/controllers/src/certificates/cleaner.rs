@@ -11,6 +11,7 @@ use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
     store::Store,
+    writer::{ApiWriter, ObjectRef, delete_options_for_uid},
 };
 
 use super::{
@@ -20,7 +21,6 @@ use super::{
 use crate::{
     context::{ControllerContext, Task},
     resource::CERTIFICATE_SIGNING_REQUESTS,
-    writer::{ApiWriter, ObjectRef, delete_options_for_uid},
 };
 
 /// Retention of approved, denied and failed requests.

@@ -13,17 +13,19 @@ use std::collections::HashMap;
 
 use k3_api::{base64, name::validate_dns1123_subdomain};
 use k8s_openapi::jiff::Timestamp;
-use kubecontroller::{Clock, Key, store::Index, store::Store};
+use kubecontroller::{
+    Clock, Key,
+    store::Index,
+    store::Store,
+    writer::{ApiWriter, ObjectRef, has_status_code},
+};
 use serde_json::{Value, json};
 
 use super::{
     request::SigningRequest,
     subject::{KUBELET_CLIENT, NODE_PREFIX},
 };
-use crate::{
-    resource::{NODES, SECRETS},
-    writer::{ApiWriter, ObjectRef, has_status_code},
-};
+use crate::resource::{NODES, SECRETS};
 
 /// The key in the Secret of a join token: the only node name that the token may be used for.
 pub const JOIN_NODE_NAME_KEY: &str = "join-node-name";

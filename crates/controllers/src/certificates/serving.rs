@@ -12,6 +12,7 @@ use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
     store::Store,
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ use crate::{
     context::{ClusterConfig, ControllerContext, Task},
     objects::ServiceCidr,
     resource::{CERTIFICATE_SIGNING_REQUESTS, NODES, SERVICE_CIDRS},
-    writer::{ApiWriter, ObjectRef, has_status_code},
+    update::UpdateWithPatch,
 };
 
 const MESSAGE: &str =

@@ -8,6 +8,7 @@ use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
     store::Store,
+    writer::{ApiWriter, ObjectRef},
 };
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ use crate::{
     context::{CertificateOrder, CertificateSigner, ControllerContext, Task},
     patch_values::truncate_to_second,
     resource::CERTIFICATE_SIGNING_REQUESTS,
-    writer::{ApiWriter, ObjectRef},
+    update::UpdateWithPatch,
 };
 
 /// Maximum validity.

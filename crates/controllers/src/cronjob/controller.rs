@@ -13,6 +13,10 @@ use kubecontroller::{
     events::EventRecorder,
     informer::Informer,
     metrics::{MetricDesc, Metrics, exponential_buckets},
+    writer::{
+        ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code, is_already_exists,
+        is_namespace_terminating,
+    },
 };
 use serde_json::json;
 
@@ -26,10 +30,7 @@ use crate::{
     event_message::EventMessage,
     objects::{CronJob, CronJobSpec, CronJobStatus, Job, JobReference},
     resource::{CRON_JOBS, JOBS},
-    writer::{
-        ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code, is_already_exists,
-        is_namespace_terminating,
-    },
+    update::UpdateWithPatch,
 };
 
 /// Requeue delay for objects that the informer has not delivered yet, if no event arrives before.

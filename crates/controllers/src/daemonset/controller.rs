@@ -3,20 +3,24 @@
 //! Invariants: a DaemonSet is not synced before all its creations and deletions are in the informer's cache. Pods created before
 //! a crash are found again by owner and node. If two replicas of this controller run, both delete the same duplicate pod.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use kubecontroller::{
-    Clock, Key,
+    Backoff, Clock, Key, KeyedBackoff,
     controller::{Error, Outcome, Reconciler, Request},
     events::EventRecorder,
     expectations::ControllerExpectations,
     informer::Informer,
     store::Store,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code, is_namespace_terminating},
 };
 use serde_json::json;
 
 use super::{
-    backoff::{Backoff, BackoffKey},
     manage::{DaemonSetPlan, ObservedDaemonSet},
     placement::{NodeConstraints, NodeEligibility},
     pod_template::{DaemonPodTemplate, HASH, TemplateRevision},
@@ -33,11 +37,22 @@ use crate::{
     },
     resource::{DAEMON_SETS, PODS},
     status_throttle::StatusThrottle,
-    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code, is_namespace_terminating},
+    update::UpdateWithPatch,
 };
 
 /// Pods created, and pods deleted, per sync.
 const BURST: usize = 250;
+/// Backoff before a failed pod is replaced.
+pub(super) const FAILED_PODS_BACKOFF: Backoff =
+    Backoff::exponential(Duration::from_secs(1), Duration::from_mins(15));
+
+/// UID and observed generation of a DaemonSet, and a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct BackoffKey {
+    set: Box<str>,
+    generation: i64,
+    node: Box<str>,
+}
 
 // upstream: pkg/controller/daemon/daemon_controller.go DaemonSetsController, syncDaemonSet
 pub(super) struct DaemonSetController {
@@ -50,7 +65,10 @@ pub(super) struct DaemonSetController {
     pub(super) pods_by_owner: OwnerIndex<Pod>,
     pub(super) revision_store: RevisionStore,
     pub(super) expectations: Arc<ControllerExpectations>,
-    pub(super) backoff: Backoff,
+    /// Pods that failed, per DaemonSet and node. A kubelet may reject a pod immediately, every time: after each failure the wait
+    /// before the next replacement doubles.
+    // upstream: pkg/controller/daemon/daemon_controller.go failedPodsBackoffKey, podsShouldBeOnNode
+    pub(super) backoff: Mutex<KeyedBackoff<BackoffKey>>,
     pub(super) status_throttle: StatusThrottle,
 }
 
@@ -241,7 +259,7 @@ impl DaemonSetController {
 
     /// A rolling update starts only when there is nothing else to do.
     fn plan(&self, observed: &ObservedDaemonSet<'_>) -> DaemonSetPlan {
-        let plan = observed.manage(|node| self.backoff.left(&backoff_key(observed.set, node)));
+        let plan = observed.manage(|node| self.backoff_remaining(&backoff_key(observed.set, node)));
         if !plan.is_empty() || observed.set.spec.update_strategy.kind == UpdateStrategyKind::OnDelete {
             return plan;
         }
@@ -249,6 +267,17 @@ impl DaemonSetController {
             requeue_after: plan.requeue_after,
             ..observed.rolling_update()
         }
+    }
+
+    /// How long a failed pod is kept; `None` if it can be replaced now.
+    fn backoff_remaining(&self, key: &BackoffKey) -> Option<Duration> {
+        let now = self.clock.now();
+        let until = self.backoff().until_since_update(key, now)?;
+        Some(until.duration_since(now).unsigned_abs())
+    }
+
+    fn backoff(&self) -> MutexGuard<'_, KeyedBackoff<BackoffKey>> {
+        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     // upstream: pkg/controller/daemon/daemon_controller.go syncNodes
@@ -263,8 +292,13 @@ impl DaemonSetController {
         for events in &plan.events {
             pod_control.record(events);
         }
-        for node in &plan.failed {
-            self.backoff.record_failure(backoff_key(observed.set, node));
+        if !plan.failed.is_empty() {
+            let now = self.clock.now();
+            let mut backoff = self.backoff();
+            backoff.remove_expired(now);
+            for node in &plan.failed {
+                backoff.increase(backoff_key(observed.set, node), now, now);
+            }
         }
         if plan.is_empty() {
             return Ok(());

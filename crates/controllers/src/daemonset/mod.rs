@@ -5,11 +5,9 @@
 //! pod_template    the pods and their revision labels
 //! manage          missing and surplus pods
 //! rolling_update  replacement of pods of earlier templates
-//! backoff         delay for replacing failed pods
 //! controller      the reconciler
 //! ```
 
-mod backoff;
 mod controller;
 mod manage;
 mod placement;
@@ -19,15 +17,15 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use kubecontroller::{
-    Key, controller::Predicate, expectations::ControllerExpectations, informer::Delta, object::Object,
-    store::Store,
+    Key, KeyedBackoff, controller::Predicate, expectations::ControllerExpectations, informer::Delta,
+    object::Object, store::Store,
 };
 
 use self::{
-    controller::DaemonSetController,
+    controller::{DaemonSetController, FAILED_PODS_BACKOFF},
     placement::{NodeConstraints, NodeEligibility},
 };
 use crate::{
@@ -68,7 +66,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
         nodes: nodes.store().clone(),
         revision_store,
         expectations,
-        backoff: backoff::Backoff::default(),
+        backoff: Mutex::new(KeyedBackoff::new(FAILED_PODS_BACKOFF)),
         status_throttle: StatusThrottle::default(),
     };
     let controller = context

@@ -9,6 +9,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     events::{EventRecorder, EventType},
     informer::Informer,
+    writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code, is_namespace_terminating},
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -24,7 +25,7 @@ use crate::{
     objects::{ConditionStatus, Deployment, DeploymentStatus, Pod, ReplicaSet},
     resource::{DEPLOYMENTS, REPLICA_SETS},
     status_throttle::StatusThrottle,
-    writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code, is_namespace_terminating},
+    update::UpdateWithPatch,
 };
 
 const SCALING: &str = "ScalingReplicaSet";

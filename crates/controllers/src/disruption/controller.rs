@@ -11,6 +11,7 @@ use kubecontroller::{
     events::EventRecorder,
     informer::Informer,
     store::Index,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 use super::{
@@ -21,7 +22,7 @@ use crate::{
     event_message::EventMessage,
     objects::{Pod, PodDisruptionBudget, PodDisruptionBudgetStatus},
     resource::{POD_DISRUPTION_BUDGETS, PODS},
-    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
+    update::UpdateWithPatch,
 };
 
 // upstream: pkg/controller/disruption/disruption.go DisruptionController, trySync

@@ -5,14 +5,15 @@ use std::{
     sync::Arc,
 };
 
-use kubecontroller::{Key, store::Store};
-use serde::Deserialize;
-
-use crate::{
-    objects::{Deployment, OwnerRef, Pod, Projection, ReplicaSet, ReplicationController, StatefulSet},
+use kubecontroller::{
+    Key,
     resource::Resource,
+    store::Store,
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
+use serde::Deserialize;
+
+use crate::objects::{Deployment, OwnerRef, Pod, Projection, ReplicaSet, ReplicationController, StatefulSet};
 
 /// The scale subresource of any kind.
 type Scale = Projection<ScaleSpec>;
@@ -49,7 +50,7 @@ pub(super) enum ScaleError {
     NoKind { kind: Box<str>, version: Box<str> },
     #[error("{0} does not implement the scale subresource")]
     NoScale(String),
-    #[error("{}", crate::writer::error_message(.0))]
+    #[error("{}", kubecontroller::writer::error_message(.0))]
     Api(#[from] kube::Error),
 }
 

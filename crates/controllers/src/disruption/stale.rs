@@ -7,6 +7,7 @@ use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::{Delta, Informer},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 use serde_json::json;
 
@@ -15,7 +16,6 @@ use crate::{
     objects::{Condition, ConditionStatus, Pod},
     patch_values,
     resource::PODS,
-    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 const DISRUPTION_TARGET: &str = "DisruptionTarget";

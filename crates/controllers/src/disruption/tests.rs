@@ -40,7 +40,7 @@ fn pod(name: &str, app: &str, owner: Option<&Value>) -> Value {
 
 fn owner(
     cluster: &TestCluster,
-    resource: &crate::resource::Resource,
+    resource: &kubecontroller::resource::Resource,
     name: &str,
     replicas: i32,
     above: Option<&Value>,

@@ -5,6 +5,7 @@ use kubecontroller::{
     events::EventRecorder,
     informer::Informer,
     store::Store,
+    writer::ApiWriter,
 };
 
 use super::{
@@ -19,7 +20,6 @@ use crate::{
         EndpointSliceWriteError, EndpointSliceWriter, SliceAnnotations, SliceChanges, SlicesByService,
     },
     status_throttle::StatusThrottle,
-    writer::ApiWriter,
 };
 
 /// DNS-1123 subdomain limit.

@@ -13,6 +13,7 @@ use kubecontroller::{
     informer::Informer,
     object::Object,
     store::Store,
+    writer::ApiWriter,
 };
 
 use super::{
@@ -32,7 +33,6 @@ use crate::{
         trigger_time::TriggerTimeTracker,
     },
     status_throttle::StatusThrottle,
-    writer::ApiWriter,
 };
 
 const ENABLED: &str = "TopologyAwareHintsEnabled";

@@ -7,6 +7,9 @@ use kubecontroller::{
     events::EventRecorder,
     informer::Informer,
     store::Store,
+    writer::{
+        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, is_namespace_terminating,
+    },
 };
 use serde_json::json;
 
@@ -21,9 +24,7 @@ use crate::{
         trigger_time::{self, TriggerTimeTracker},
     },
     status_throttle::StatusThrottle,
-    writer::{
-        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, is_namespace_terminating,
-    },
+    update::UpdateWithPatch,
 };
 
 /// Annotation of Endpoints with truncated addresses.

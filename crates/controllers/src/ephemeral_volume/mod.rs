@@ -11,6 +11,7 @@ use kubecontroller::{
     events::EventRecorder,
     informer::Delta,
     store::Store,
+    writer::{ApiWriter, ObjectRef, error_message, has_status_code, is_already_exists},
 };
 use serde_json::{Value, json};
 
@@ -19,7 +20,6 @@ use crate::{
     event_message::EventMessage,
     objects::{PersistentVolumeClaim, Pod, Volume},
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
-    writer::{ApiWriter, ObjectRef, error_message, has_status_code, is_already_exists},
 };
 
 /// Name of its work queue and source of its events.

@@ -7,7 +7,11 @@ use std::{
 
 use futures_util::{TryStreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
-use kubecontroller::events::EventRecorder;
+use kubecontroller::{
+    events::EventRecorder,
+    resource::Resource,
+    writer::{ApiWriter, ObjectRef, has_status_code},
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -17,11 +21,7 @@ use super::{
     dependent::{Dependent, FOREGROUND, ORPHAN, OwnerReference},
     graph::{self, DependencyGraph, GraphNode, GraphWorkItem, Uid},
 };
-use crate::{
-    event_message::EventMessage,
-    resource::Resource,
-    writer::{ApiWriter, ObjectRef, has_status_code},
-};
+use crate::event_message::EventMessage;
 
 /// Dependents that are orphaned concurrently.
 const CONCURRENT_ORPHANING: usize = 20;

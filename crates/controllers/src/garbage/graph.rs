@@ -9,10 +9,8 @@ use std::{
 };
 
 use super::dependent::{Dependent, FOREGROUND, ORPHAN, OwnerReference};
-use crate::{
-    objects::{Interner, SharedList},
-    resource::Resource,
-};
+use crate::objects::{Interner, SharedList};
+use kubecontroller::resource::Resource;
 
 pub(super) type Uid = Arc<str>;
 

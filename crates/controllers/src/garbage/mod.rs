@@ -20,11 +20,13 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use kubecontroller::{
+    Backoff,
     events::EventRecorder,
     informer::{Informer, SharedInformerFactory},
     manager::{BoxError, Runnable, Stop},
     metrics::{MetricDesc, Metrics},
-    workqueue::{ExponentialBackoff, WorkQueue, WorkQueueOptions},
+    workqueue::{WorkQueue, WorkQueueOptions},
+    writer::ApiWriter,
 };
 use tokio::task::JoinSet;
 
@@ -34,7 +36,6 @@ use crate::{
     context::{ControllerContext, Task},
     discovery::{CustomResourceDefinition, ResourceDiscovery},
     resource::CUSTOM_RESOURCE_DEFINITIONS,
-    writer::ApiWriter,
 };
 
 /// Objects processed concurrently.
@@ -76,10 +77,7 @@ impl Runnable for GarbageCollector {
     fn run(&self, stop: Stop) -> BoxFuture<'_, Result<(), BoxError>> {
         async move {
             let options = WorkQueueOptions {
-                backoff: ExponentialBackoff {
-                    max: Duration::from_mins(1),
-                    ..ExponentialBackoff::default()
-                },
+                backoff: Backoff::exponential(Duration::from_millis(5), Duration::from_mins(1)),
                 bucket: None,
                 ..WorkQueueOptions::default()
             };

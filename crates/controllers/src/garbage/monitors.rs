@@ -4,12 +4,13 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use kubecontroller::{
     informer::{Delta, EventHandlerRegistration, Informer, InformerScope, SharedInformerFactory},
+    resource::Resource,
     workqueue::WorkQueue,
 };
 use tokio::{sync::watch, time};
 
 use super::{collector::WorkProcessor, dependent::Dependent, graph::GraphWorkItem};
-use crate::{discovery::DiscoveryResult, resource::Resource};
+use crate::discovery::DiscoveryResult;
 
 /// How long a resource may delay the others until its first list.
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -6,6 +6,8 @@ use kubecontroller::{
     Key,
     controller::Request,
     informer::{Delta, Informer},
+    resource::Resource,
+    writer::{ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, is_already_exists},
 };
 use serde_json::{Value, json};
 
@@ -14,8 +16,7 @@ use crate::{
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
     objects::{ControllerRevision, ProjectedMeta, Selector, Template},
     pods::pod_from_template::NewPodMeta,
-    resource::{CONTROLLER_REVISIONS, Resource},
-    writer::{ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, is_already_exists},
+    resource::CONTROLLER_REVISIONS,
 };
 
 /// Length of the set's name prefix in names of its revisions.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
+use kubecontroller::Backoff;
 
 use crate::objects::{Condition, ConditionStatus, Pod};
 
-const INITIAL_BACKOFF: Duration = Duration::from_secs(10);
-const MAX_BACKOFF: Duration = Duration::from_mins(10);
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_secs(10), Duration::from_mins(10));
 
 /// Failures of a job since its last success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,8 +52,7 @@ impl BackoffRecord {
         let Some(last) = self.last.filter(|_| self.count > 0) else {
             return Duration::ZERO;
         };
-        let doublings = (self.count - 1).min(16);
-        let wait = (INITIAL_BACKOFF * 2_u32.pow(doublings)).min(MAX_BACKOFF);
+        let wait = BACKOFF.after(self.count);
         let until = i128::from(last.as_second()) * 1_000_000_000
             + i128::from(last.subsec_nanosecond())
             + i128::try_from(wait.as_nanos()).unwrap_or(i128::MAX);

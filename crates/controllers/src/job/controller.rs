@@ -13,6 +13,10 @@ use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     events::EventRecorder,
     informer::Informer,
+    writer::{
+        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
+        is_already_exists, is_namespace_terminating,
+    },
 };
 use tokio::time::Instant;
 
@@ -32,10 +36,7 @@ use crate::{
     objects::{CompletionMode, Job, JobStatus, Pod},
     pods::slow_start_batch::{all, slow_start_batch},
     resource::{JOBS, PODS},
-    writer::{
-        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
-        is_already_exists, is_namespace_terminating,
-    },
+    update::UpdateWithPatch,
 };
 
 /// Requeue delay for a pod that another replica of this controller created, if no event arrives before.

@@ -1,12 +1,12 @@
 //! The finalizer that keeps a pod until it is counted.
 
+use kubecontroller::writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code};
 use serde_json::json;
 
 use super::pods::FINALIZER;
 use crate::{
     objects::{OwnerRef, Pod},
     resource::PODS,
-    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 /// Removes the finalizer from a pod. Returns the new resourceVersion; `None` if the pod is deleted.

@@ -35,10 +35,10 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use kubecontroller::{
-    Key,
+    Backoff, Key,
     informer::Delta,
     store::{Index, Store},
-    workqueue::{ExponentialBackoff, WorkQueueOptions},
+    workqueue::WorkQueueOptions,
 };
 
 use self::{controller::JobController, orphan_pods::OrphanPodController};
@@ -83,10 +83,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
 }
 
 fn batch_events(options: WorkQueueOptions<Key>) -> WorkQueueOptions<Key> {
-    let backoff = ExponentialBackoff {
-        base: Duration::from_millis(100),
-        max: Duration::from_mins(1),
-    };
+    let backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_mins(1));
     WorkQueueOptions { backoff, ..options }
 }
 

@@ -6,6 +6,7 @@ use kubecontroller::{
     informer::Delta,
     object::Object,
     store::Store,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 use super::{controlling_job, finalizer::remove_finalizer, pods::is_tracked};
@@ -14,7 +15,6 @@ use crate::{
     controller_ref_manager::OwnerIndex,
     objects::{Job, Pod},
     resource::JOBS,
-    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 #[derive(Clone)]

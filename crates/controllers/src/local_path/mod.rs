@@ -17,6 +17,7 @@ use kubecontroller::{
     events::EventRecorder,
     informer::Delta,
     store::Store,
+    writer::{ApiWriter, ObjectRef, is_already_exists},
 };
 use serde_json::{Value, json};
 
@@ -26,8 +27,8 @@ use crate::{
     event_message::EventMessage,
     objects::{Node, PersistentVolume, PersistentVolumeClaim, StorageClass},
     resource::{NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES},
+    update::UpdateWithPatch,
     volume_binder::annotations::SELECTED_NODE,
-    writer::{ApiWriter, ObjectRef, is_already_exists},
 };
 
 /// Name of the provisioner in storage classes.

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
+use kubecontroller::resource::Resource;
 
-use crate::{
-    objects::{Condition, ConditionStatus},
-    resource::Resource,
-};
+use crate::objects::{Condition, ConditionStatus};
 
 /// The result of deleting the contents of a namespace.
 #[derive(Debug, Default)]

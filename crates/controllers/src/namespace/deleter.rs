@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
 use k8s_openapi::jiff::Timestamp;
-use kubecontroller::Clock;
+use kubecontroller::{
+    Clock,
+    resource::Resource,
+    writer::{ApiWriter, ObjectRef, error_message, has_status_code},
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -12,8 +16,8 @@ use super::conditions::DeletionResult;
 use crate::{
     discovery::DiscoveryResult,
     objects::{Condition, ProjectedMeta},
-    resource::{NAMESPACES, PODS, Resource},
-    writer::{ApiWriter, ObjectRef, error_message, has_status_code},
+    resource::{NAMESPACES, PODS},
+    update::UpdateWithPatch,
 };
 
 /// The finalizer of namespaces that this controller removes.

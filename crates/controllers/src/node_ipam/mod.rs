@@ -22,6 +22,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Predicate, Reconciler, Request},
     events::EventRecorder,
     informer::{Delta, Informer},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -33,7 +34,6 @@ use crate::{
     event_message::EventMessage,
     objects::Node,
     resource::NODES,
-    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// Nodes written concurrently.

@@ -9,6 +9,7 @@ use kubecontroller::{
     events::EventRecorder,
     informer::Informer,
     store::Index,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -23,7 +24,6 @@ use crate::{
     objects::{ConditionStatus, Node, Pod},
     patch_values,
     resource::{LEASES, NODES},
-    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go Controller, doNodeProcessingPassWorker

@@ -6,6 +6,7 @@ use kubecontroller::{
     events::EventRecorder,
     informer::{Delta, Informer},
     store::Store,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 use serde_json::json;
 
@@ -14,7 +15,6 @@ use crate::{
     objects::{ConditionStatus, Node, Pod},
     patch_values::truncate_to_second,
     resource::PODS,
-    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 /// Processes pods that are new on a node. Later their kubelet reports their status.

@@ -5,14 +5,13 @@ use std::{collections::BTreeMap, fmt};
 use k8s_openapi::{
     api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp,
 };
-use kubecontroller::object::Metadata;
+use kubecontroller::{object::Metadata, resource::Resource};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
 use super::{SharedList, StringMap};
-use crate::resource::Resource;
 
 /// kubectl's annotation, as long as the object itself, which no controller reads.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

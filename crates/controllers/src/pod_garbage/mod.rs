@@ -15,6 +15,7 @@ use kubecontroller::{
     manager::{BoxError, Runnable, Stop},
     metrics::{MetricDesc, Metrics},
     store::Index,
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 use serde_json::{Value, json};
 use tokio::time::{self, Instant};
@@ -24,7 +25,6 @@ use crate::{
     context::{ControllerContext, Task},
     objects::{Node, Pod},
     resource::{NODES, PODS},
-    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 const PERIOD: Duration = Duration::from_secs(20);

@@ -16,6 +16,7 @@ use kubecontroller::{
     object::Object,
     selector::Selector,
     store::Index,
+    writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code},
 };
 use tokio::time::Instant;
 
@@ -29,11 +30,8 @@ use super::{
     target::{ScaleTarget, TargetFinder},
 };
 use crate::{
-    context::ControllerContext,
-    event_message::EventMessage,
-    objects::Pod,
-    resource::HORIZONTAL_POD_AUTOSCALERS,
-    writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code},
+    context::ControllerContext, event_message::EventMessage, objects::Pod,
+    resource::HORIZONTAL_POD_AUTOSCALERS, update::UpdateWithPatch,
 };
 
 const RECONCILIATIONS: MetricDesc = MetricDesc::counter(

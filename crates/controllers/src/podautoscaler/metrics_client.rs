@@ -8,16 +8,17 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::api::ListParams;
+use kubecontroller::{
+    resource::{Resource, push_segment},
+    writer::{ApiWriter, ListPage, error_message},
+};
 use serde_json::{Value, json};
 
 use super::{
     replica_calculator::{MetricSample, MetricSamples},
     target::TargetFinder,
 };
-use crate::{
-    resource::{PODS, Resource, push_segment},
-    writer::{ApiWriter, ListPage, error_message},
-};
+use crate::resource::PODS;
 
 const CUSTOM: &str = "custom.metrics.k8s.io";
 const EXTERNAL: &str = "external.metrics.k8s.io";

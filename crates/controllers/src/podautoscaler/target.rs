@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k3_api::{go, strategy::Tree};
 use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
-use serde_json::Value;
-
-use crate::{
-    discovery::DiscoveryResult,
+use kubecontroller::{
     resource::Resource,
     writer::{ApiWriter, ObjectRef, error_message, has_status_code},
 };
+use serde_json::Value;
+
+use crate::discovery::DiscoveryResult;
 
 /// Attempts to write a scale after conflicts.
 const MAX_ATTEMPTS: u32 = 5;

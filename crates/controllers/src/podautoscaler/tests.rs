@@ -5,13 +5,13 @@ use k8s_openapi::api::{
     autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerStatus},
     core::v1::Event,
 };
-use kubecontroller::testing::eventually;
+use kubecontroller::{resource::Resource, testing::eventually};
 use serde_json::{Value, json};
 use tokio::time::{Duration, sleep};
 
 use super::make;
 use crate::{
-    resource::{DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, PODS, Resource},
+    resource::{DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, PODS},
     testing::{Scenario, TestCluster},
 };
 

@@ -7,13 +7,11 @@ use kubecontroller::{
     expectations::ControllerExpectations,
     informer::Delta,
     object::Object,
+    resource::Resource,
     store::{Index, Store},
 };
 
-use crate::{
-    objects::{OwnerRef, Pod, Selector},
-    resource::Resource,
-};
+use crate::objects::{OwnerRef, Pod, Selector};
 
 /// Finds the sets of a kind that a pod belongs to, and updates expectations.
 pub(crate) struct PodEventHandler<T> {

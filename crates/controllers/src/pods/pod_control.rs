@@ -1,18 +1,21 @@
 //! Creates and deletes single pods for an owner, and records events.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kubecontroller::events::EventRecorder;
+use kubecontroller::{
+    events::EventRecorder,
+    resource::Resource,
+    writer::{
+        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
+        is_namespace_terminating,
+    },
+};
 use serde_json::value::RawValue;
 
 use super::pod_from_template::PodTemplateError;
 use crate::{
     event_message::EventMessage,
     objects::{Pod, ProjectedMeta},
-    resource::{PODS, Resource},
-    writer::{
-        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
-        is_namespace_terminating,
-    },
+    resource::PODS,
 };
 
 /// Makes and deletes the pods of one owner.

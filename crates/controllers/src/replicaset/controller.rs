@@ -12,6 +12,8 @@ use kubecontroller::{
     events::EventRecorder,
     expectations::ControllerExpectations,
     informer::Informer,
+    resource::Resource,
+    writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code},
 };
 
 use super::status::{self, ObservedReplicaSet};
@@ -24,9 +26,9 @@ use crate::{
         pod_from_template::PodFromTemplate,
         slow_start_batch::{self, BatchResult},
     },
-    resource::{PODS, Resource},
+    resource::PODS,
     status_throttle::StatusThrottle,
-    writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code},
+    update::UpdateWithPatch,
 };
 
 /// Pods created or deleted per sync.

@@ -10,15 +10,18 @@ use k3_api::{
     time::Time,
 };
 use kube::api::ListParams;
-use kubecontroller::Clock;
+use kubecontroller::{
+    Clock,
+    resource::Resource,
+    writer::{ApiWriter, ListPage},
+};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::status::CountResult;
 use crate::{
     context::ControllerContext,
-    resource::{DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, Resource},
-    writer::{ApiWriter, ListPage},
+    resource::{DEVICE_CLASSES, PODS, RESOURCE_CLAIMS},
 };
 
 /// Page size of lists.

@@ -5,6 +5,7 @@ use kubecontroller::{
     Key,
     informer::Delta,
     object::Object,
+    resource::Resource,
     store::{Index, Store},
 };
 
@@ -12,7 +13,6 @@ use super::Quota;
 use crate::{
     garbage::Dependent,
     objects::{Condition, Pod},
-    resource::Resource,
 };
 
 /// Conditions of a pod during an in-place resize.

@@ -8,6 +8,7 @@ use kubecontroller::{
     controller::{ControllerHandle, SourceId, mapped_source},
     informer::{Informer, InformerScope},
     manager::{BoxError, Runnable, Stop},
+    resource::Resource,
     store::Store,
 };
 use tokio::sync::watch;
@@ -17,7 +18,7 @@ use crate::{
     context::ControllerContext,
     discovery::{CustomResourceDefinition, DiscoveryResult, ResourceDiscovery},
     garbage::Dependent,
-    resource::{PODS, Resource},
+    resource::PODS,
 };
 
 /// Verbs that a countable resource supports.

@@ -23,6 +23,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::{Delta, Informer},
     store::Store,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -37,7 +38,6 @@ use crate::{
     context::{ControllerContext, Task},
     objects::Projection,
     resource::{CUSTOM_RESOURCE_DEFINITIONS, RESOURCE_QUOTAS},
-    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 /// Events are batched: a burst of deletions is counted once.

@@ -1,13 +1,13 @@
 //! Quotas, against an API in memory.
 
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota, Secret};
-use kubecontroller::testing::eventually;
+use kubecontroller::{resource::Resource, testing::eventually};
 use serde_json::{Value, json};
 use tokio::time::{Duration, sleep};
 
 use super::make;
 use crate::{
-    resource::{DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, Resource, SERVICES},
+    resource::{DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES},
     testing::{Scenario, TestCluster},
 };
 

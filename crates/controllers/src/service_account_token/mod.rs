@@ -14,6 +14,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::{Delta, InformerScope},
     store::Store,
+    writer::{ApiWriter, ObjectRef, delete_options_for_uid, has_status_code},
 };
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ use crate::{
     context::{ClusterConfig, ControllerContext, Task, TokenSigner},
     objects::Projection,
     resource::{SECRETS, SERVICE_ACCOUNTS},
-    writer::{ApiWriter, ObjectRef, delete_options_for_uid, has_status_code},
+    update::UpdateWithPatch,
 };
 
 type ServiceAccount = Projection<IgnoredAny>;

@@ -9,14 +9,12 @@ use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
     informer::Delta,
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 use serde_json::{Value, json};
 
 use super::secret::{ACCOUNT, TokenSecret};
-use crate::{
-    resource::SERVICE_ACCOUNTS,
-    writer::{ApiWriter, ObjectRef, has_status_code},
-};
+use crate::{resource::SERVICE_ACCOUNTS, update::UpdateWithPatch};
 
 /// Deleted Secrets by ServiceAccount. Other entries in `secrets` of a ServiceAccount are not touched, whether they exist or
 /// not.

@@ -9,6 +9,7 @@ use kubecontroller::{
     events::EventRecorder,
     informer::Informer,
     store::Store,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 use serde_json::{Value, json};
 
@@ -18,7 +19,6 @@ use crate::{
     objects::{Condition, ConditionStatus, IpAddress, ServiceCidr},
     patch_values,
     resource::SERVICE_CIDRS,
-    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";

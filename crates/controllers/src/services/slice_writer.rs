@@ -8,6 +8,10 @@ use kubecontroller::{
     controller::Request,
     informer::{Delta, Informer},
     store::{Index, Store},
+    writer::{
+        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
+        is_namespace_terminating,
+    },
 };
 use serde_json::json;
 
@@ -15,10 +19,7 @@ use crate::{
     objects::{Endpoint, EndpointSlice, OwnerRef, SlicePort},
     patch_values,
     resource::ENDPOINT_SLICES,
-    writer::{
-        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
-        is_namespace_terminating,
-    },
+    update::UpdateWithPatch,
 };
 
 /// The label that names the service of a slice.

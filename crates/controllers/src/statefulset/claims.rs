@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use kubecontroller::resource::Resource;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::{
         ClaimRetention, ClaimRetentionPolicy, ClaimTemplate, OwnerRef, PersistentVolumeClaim, ProjectedMeta,
         StatefulSet,
     },
-    resource::{PODS, Resource, STATEFUL_SETS},
+    resource::{PODS, STATEFUL_SETS},
 };
 
 /// What to do about the claims of a pod.

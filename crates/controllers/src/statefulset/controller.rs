@@ -18,6 +18,10 @@ use kubecontroller::{
     events::EventRecorder,
     expectations::ControllerExpectations,
     informer::Informer,
+    writer::{
+        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
+        is_already_exists, is_namespace_terminating,
+    },
 };
 use serde_json::{Value, json};
 
@@ -36,10 +40,7 @@ use crate::{
     pods::slow_start_batch,
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS},
     status_throttle::StatusThrottle,
-    writer::{
-        ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
-        is_already_exists, is_namespace_terminating,
-    },
+    update::UpdateWithPatch,
 };
 
 const HASH: &str = "controller.kubernetes.io/hash";

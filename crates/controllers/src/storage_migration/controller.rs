@@ -10,7 +10,9 @@ use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
     informer::Informer,
+    resource::Resource,
     store::Index,
+    writer::{ApiWriter, ListPage, ObjectRef, WrittenObject, error_message, has_status_code},
 };
 use serde_json::{Value, json};
 
@@ -24,8 +26,7 @@ use crate::{
     discovery::{DiscoveryResult, ServedResource},
     objects::Projection,
     patch_values::truncate_to_second,
-    resource::{Resource, STORAGE_VERSION_MIGRATIONS},
-    writer::{ApiWriter, ListPage, ObjectRef, WrittenObject, error_message, has_status_code},
+    resource::STORAGE_VERSION_MIGRATIONS,
 };
 
 const MERGE: &str = "application/merge-patch+json";

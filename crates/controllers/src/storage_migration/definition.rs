@@ -2,13 +2,11 @@
 
 use k3_api::strategy::Tree;
 use k8s_openapi::jiff::Timestamp;
+use kubecontroller::writer::{ApiWriter, ObjectRef, has_status_code};
 use serde_json::{Value, json};
 
 use super::MigratedResource;
-use crate::{
-    resource::CUSTOM_RESOURCE_DEFINITIONS,
-    writer::{ApiWriter, ObjectRef, has_status_code},
-};
+use crate::resource::CUSTOM_RESOURCE_DEFINITIONS;
 
 const MIGRATING: &str = "StorageMigrating";
 const MANAGER: &str = "migration-runner-controller";

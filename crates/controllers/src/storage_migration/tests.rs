@@ -4,12 +4,15 @@ use k8s_openapi::{
     api::storagemigration::v1::StorageVersionMigration,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kubecontroller::testing::{Fault, RequestMatcher, eventually};
+use kubecontroller::{
+    resource::Resource,
+    testing::{Fault, RequestMatcher, eventually},
+};
 use serde_json::{Value, json};
 
 use super::make;
 use crate::{
-    resource::{CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, Resource, STORAGE_VERSION_MIGRATIONS},
+    resource::{CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, STORAGE_VERSION_MIGRATIONS},
     testing::{Scenario, TestCluster},
 };
 

@@ -12,6 +12,7 @@ use kubecontroller::{
     events::EventRecorder,
     metrics::{MetricDesc, Metrics},
     store::Store,
+    writer::{ApiWriter, ObjectRef, delete_options_for_uid, has_status_code},
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -23,7 +24,6 @@ use crate::{
     objects::{Condition, ConditionStatus, Node, Pod},
     patch_values::truncate_to_second,
     resource::PODS,
-    writer::{ApiWriter, ObjectRef, delete_options_for_uid, has_status_code},
 };
 
 const REASON: &str = "DeletionByTaintManager";

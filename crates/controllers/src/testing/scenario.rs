@@ -10,7 +10,9 @@ use kubecontroller::{
     informer::SharedInformerFactory,
     manager::{Runnable, Stop},
     metrics::Metrics,
+    resource::Resource,
     testing::{FakeApi, Fault, RequestMatcher},
+    writer::ApiWriter,
 };
 use serde_json::Value;
 use tokio::{
@@ -18,11 +20,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::{
-    context::{ClusterConfig, ControllerContext, Task},
-    resource::Resource,
-    writer::ApiWriter,
-};
+use crate::context::{ClusterConfig, ControllerContext, Task};
 
 /// How often others get their turn.
 const STEP_INTERVAL: Duration = Duration::from_millis(250);

@@ -10,6 +10,7 @@ use kubecontroller::{
     informer::Delta,
     metrics::{MetricDesc, Metrics, exponential_buckets},
     store::Store,
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 use serde_json::json;
 
@@ -18,7 +19,6 @@ use crate::{
     context::{ControllerContext, Task},
     objects::Job,
     resource::JOBS,
-    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 
 /// Delay between expiry and deletion.

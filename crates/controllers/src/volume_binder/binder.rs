@@ -2,7 +2,15 @@
 
 use std::sync::Arc;
 
-use kubecontroller::{Key, events::EventRecorder, informer::Informer, store::Index, store::Store};
+use kubecontroller::{
+    Key,
+    events::EventRecorder,
+    informer::Informer,
+    resource::Resource,
+    store::Index,
+    store::Store,
+    writer::{ApiWriter, ObjectRef, has_status_code},
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -18,8 +26,8 @@ use crate::{
         ClaimPhase, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, StorageRequest, VolumePhase,
     },
     patch_values::list,
-    resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource, STORAGE_CLASSES},
-    writer::{ApiWriter, ObjectRef, has_status_code},
+    resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES},
+    update::UpdateWithPatch,
 };
 
 /// Source of this controller's events.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
+    writer::ObjectRef,
 };
 use serde_json::{Value, json};
 
@@ -18,7 +19,6 @@ use crate::{
     event_message::EventMessage,
     objects::{ClaimPhase, PersistentVolume, PersistentVolumeClaim, VolumePhase},
     resource::PERSISTENT_VOLUMES,
-    writer::ObjectRef,
 };
 
 // upstream: pkg/controller/volume/persistentvolume/pv_controller_base.go syncClaimByKey, updateClaim

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use kubecontroller::{
     Key,
     controller::{Error, Outcome},
+    writer::{ObjectRef, delete_options_for_uid, error_message, is_already_exists},
 };
 use serde_json::{Value, json};
 
@@ -13,7 +14,6 @@ use crate::{
     event_message::EventMessage,
     objects::{PersistentVolume, Pod, PodPhase, VolumePhase},
     resource::{PERSISTENT_VOLUMES, PODS},
-    writer::{ObjectRef, delete_options_for_uid, error_message, is_already_exists},
 };
 
 /// Where the pods are.

@@ -6,6 +6,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     informer::Delta,
     store::{Index, Store},
+    writer::{ApiWriter, ObjectRef},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use crate::{
     objects::{ClaimPhase, Condition, ConditionStatus, PersistentVolumeClaim, Pod},
     patch_values::truncate_to_second,
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
-    writer::{ApiWriter, ObjectRef},
+    update::UpdateWithPatch,
 };
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";

@@ -5,6 +5,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::Delta,
     store::{Index, Store},
+    writer::ApiWriter,
 };
 use serde::de::IgnoredAny;
 
@@ -13,7 +14,6 @@ use crate::{
     context::{ControllerContext, Task},
     objects::{PersistentVolume, PersistentVolumeClaim, Projection},
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES},
-    writer::ApiWriter,
 };
 
 const FINALIZER: &str = "kubernetes.io/vac-protection";

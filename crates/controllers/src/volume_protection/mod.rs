@@ -6,17 +6,17 @@ mod classes;
 mod tests;
 mod volumes;
 
-use kubecontroller::object::Object;
+use kubecontroller::{
+    object::Object,
+    resource::Resource,
+    writer::{ApiWriter, ObjectRef, has_status_code},
+};
 use serde_json::{Value, json};
 
 pub(crate) use self::{
     claims::make as make_for_claims, classes::make as make_for_classes, volumes::make as make_for_volumes,
 };
-use crate::{
-    objects::ProjectedMeta,
-    resource::Resource,
-    writer::{ApiWriter, ObjectRef, has_status_code},
-};
+use crate::{objects::ProjectedMeta, update::UpdateWithPatch};
 
 /// What to do with the finalizer of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::Delta,
     store::Store,
+    writer::ApiWriter,
 };
 
 use super::{FinalizerAction, write_finalizers};
@@ -11,7 +12,6 @@ use crate::{
     context::{ControllerContext, Task},
     objects::{PersistentVolume, VolumePhase},
     resource::PERSISTENT_VOLUMES,
-    writer::ApiWriter,
 };
 
 const FINALIZER: &str = "kubernetes.io/pv-protection";

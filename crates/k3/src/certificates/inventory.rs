@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use k3_pki::Certificate;
-use k3_storage::Clock;
+use kubecontroller::Clock;
 
 use super::{
     CertificateAndKey,
@@ -44,7 +44,7 @@ const CERTIFICATES: [(&str, &str); 5] = [
 /// Lists the files of a directory.
 pub(crate) fn list_certificates(
     directory: &Path,
-    clock: &dyn Clock,
+    clock: &Clock,
 ) -> Result<Vec<CertificateInfo>, CertificateError> {
     let now = seconds(clock)?;
     let mut infos = Vec::new();
@@ -137,7 +137,7 @@ impl CertificateInfo {
 mod tests {
     use std::fs;
 
-    use k3_storage::SystemClock;
+    use kubecontroller::Clock;
 
     use super::{
         super::{ServerCertificates, SubjectAltNames},
@@ -147,8 +147,8 @@ mod tests {
     #[test]
     fn lists_expiry_of_valid_and_flaw_of_invalid_certificates() {
         let directory = tempfile::tempdir().unwrap();
-        ServerCertificates::ensure(directory.path(), &SubjectAltNames::new([]), &SystemClock).unwrap();
-        let infos = list_certificates(directory.path(), &SystemClock).unwrap();
+        ServerCertificates::ensure(directory.path(), &SubjectAltNames::new([]), &Clock::system()).unwrap();
+        let infos = list_certificates(directory.path(), &Clock::system()).unwrap();
         assert!(infos.iter().all(|infos| infos.flaw.is_none()), "{infos:?}");
         let server = infos.iter().find(|infos| infos.name == "server").unwrap();
         // The clock may have advanced by a second since it was created.
@@ -165,7 +165,7 @@ mod tests {
         )
         .unwrap();
         fs::remove_file(directory.path().join("ca.key")).unwrap();
-        let infos = list_certificates(directory.path(), &SystemClock).unwrap();
+        let infos = list_certificates(directory.path(), &Clock::system()).unwrap();
         let flawed: Vec<_> = infos
             .iter()
             .filter(|infos| infos.flaw.is_some())

@@ -15,7 +15,7 @@ use std::{fs, io, path::Path};
 use clap::ValueEnum;
 use k3_apiserver::PublicKey;
 use k3_pki::{Certificate, KeyPair, read_public_keys};
-use k3_storage::Clock;
+use kubecontroller::Clock;
 
 use super::{
     SubjectAltNames,
@@ -48,7 +48,7 @@ pub(crate) enum RotationTarget {
 pub(crate) fn rotate(
     directory: &Path,
     parts: &[RotationTarget],
-    clock: &dyn Clock,
+    clock: &Clock,
 ) -> Result<ServerCertificates, CertificateError> {
     change(directory, clock, |now| {
         if parts.contains(&RotationTarget::Ca) {
@@ -74,7 +74,7 @@ pub(crate) fn rotate(
 }
 
 /// Runs the second step: replaced keys are no longer trusted.
-pub(crate) fn finish(directory: &Path, clock: &dyn Clock) -> Result<ServerCertificates, CertificateError> {
+pub(crate) fn finish(directory: &Path, clock: &Clock) -> Result<ServerCertificates, CertificateError> {
     change(directory, clock, |_| {
         if directory.join("ca-next.crt").exists() {
             rename(directory, "ca-next.key", "ca.key")?;
@@ -87,7 +87,7 @@ pub(crate) fn finish(directory: &Path, clock: &dyn Clock) -> Result<ServerCertif
 /// Changes a directory under its lock, then creates missing files.
 fn change(
     directory: &Path,
-    clock: &dyn Clock,
+    clock: &Clock,
     change: impl FnOnce(i64) -> Result<(), CertificateError>,
 ) -> Result<ServerCertificates, CertificateError> {
     let now = seconds(clock)?;
@@ -164,7 +164,7 @@ fn remove(directory: &Path, name: &str) -> Result<(), CertificateError> {
 
 #[cfg(test)]
 mod tests {
-    use k3_storage::SystemClock;
+    use kubecontroller::Clock;
 
     use super::*;
 
@@ -179,7 +179,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut names = SubjectAltNames::new([]);
         names.extend(["k3.example.com".parse().unwrap()]);
-        let made = ServerCertificates::ensure(directory.path(), &names, &SystemClock).unwrap();
+        let made = ServerCertificates::ensure(directory.path(), &names, &Clock::system()).unwrap();
         (directory, made)
     }
 
@@ -193,14 +193,14 @@ mod tests {
     #[test]
     fn trusts_both_authorities_until_the_second_step() {
         let (directory, old) = started();
-        let both = rotate(directory.path(), &ALL, &SystemClock).unwrap();
+        let both = rotate(directory.path(), &ALL, &Clock::system()).unwrap();
         assert!(both.authority.starts_with(&old.authority));
         assert_eq!(both.authorities().unwrap().len(), 2);
         assert!(
             both.server != old.server && both.admin != old.admin && both.kubelet_client != old.kubelet_client
         );
         assert_eq!(names(&both), names(&old));
-        let new = finish(directory.path(), &SystemClock).unwrap();
+        let new = finish(directory.path(), &Clock::system()).unwrap();
         assert_eq!(new.authorities().unwrap().len(), 1);
         assert!(both.authority.ends_with(&new.authority) && new.authority != old.authority);
         assert!(new.admin == both.admin && new.server != both.server);
@@ -210,13 +210,23 @@ mod tests {
     #[test]
     fn trusts_the_old_signing_key_until_the_second_step() {
         let (directory, old) = started();
-        let both = rotate(directory.path(), &[RotationTarget::ServiceAccount], &SystemClock).unwrap();
+        let both = rotate(
+            directory.path(),
+            &[RotationTarget::ServiceAccount],
+            &Clock::system(),
+        )
+        .unwrap();
         assert_ne!(both.signing_key, old.signing_key);
         assert_eq!(both.old_signing_keys.len(), 1);
         assert!(both.server == old.server && both.authority == old.authority);
-        let more = rotate(directory.path(), &[RotationTarget::ServiceAccount], &SystemClock).unwrap();
+        let more = rotate(
+            directory.path(),
+            &[RotationTarget::ServiceAccount],
+            &Clock::system(),
+        )
+        .unwrap();
         assert_eq!(more.old_signing_keys.len(), 2);
-        let new = finish(directory.path(), &SystemClock).unwrap();
+        let new = finish(directory.path(), &Clock::system()).unwrap();
         assert_eq!(new.signing_key, more.signing_key);
         assert!(new.old_signing_keys.is_empty());
     }
@@ -224,14 +234,14 @@ mod tests {
     #[test]
     fn the_next_start_completes_an_interrupted_second_step() {
         let (directory, old) = started();
-        rotate(directory.path(), &[RotationTarget::Ca], &SystemClock).unwrap();
+        rotate(directory.path(), &[RotationTarget::Ca], &Clock::system()).unwrap();
         fs::rename(
             directory.path().join("ca-next.key"),
             directory.path().join("ca.key"),
         )
         .unwrap();
         let names = SubjectAltNames::from_hosts(&names(&old));
-        let new = ServerCertificates::ensure(directory.path(), &names, &SystemClock).unwrap();
+        let new = ServerCertificates::ensure(directory.path(), &names, &Clock::system()).unwrap();
         assert_eq!(new.authorities().unwrap().len(), 1);
         assert_ne!(new.authority, old.authority);
         assert!(crate::tls::ServerTls::new(&new).is_ok());
@@ -240,11 +250,11 @@ mod tests {
     #[test]
     fn rejects_a_second_rotation_and_an_empty_directory() {
         let (directory, _) = started();
-        rotate(directory.path(), &[RotationTarget::Ca], &SystemClock).unwrap();
-        let again = rotate(directory.path(), &[RotationTarget::Ca], &SystemClock).map(drop);
+        rotate(directory.path(), &[RotationTarget::Ca], &Clock::system()).unwrap();
+        let again = rotate(directory.path(), &[RotationTarget::Ca], &Clock::system()).map(drop);
         assert!(matches!(again, Err(CertificateError::UnderWay)));
         let empty = tempfile::tempdir().unwrap();
-        let nothing = rotate(empty.path(), &ALL, &SystemClock).map(drop);
+        let nothing = rotate(empty.path(), &ALL, &Clock::system()).map(drop);
         assert!(matches!(nothing, Err(CertificateError::Nothing { .. })));
     }
 }

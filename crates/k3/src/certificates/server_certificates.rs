@@ -7,7 +7,7 @@ use std::{
 
 use k3_apiserver::{NODE_CLIENT_USER, PublicKey};
 use k3_pki::{IssueError, KeyError, KeyPair, ParseError, PemError, read_certificates};
-use k3_storage::Clock;
+use kubecontroller::Clock;
 use rustls::pki_types::CertificateDer;
 
 use super::{
@@ -150,7 +150,7 @@ impl ServerCertificates {
     pub(crate) fn ensure(
         directory: &Path,
         names: &SubjectAltNames,
-        clock: &dyn Clock,
+        clock: &Clock,
     ) -> Result<Self, CertificateError> {
         let now = seconds(clock)?;
         protect_tls_directory(directory)?;
@@ -197,7 +197,7 @@ impl ServerCertificates {
     }
 
     /// Creates certificates of a new authority in memory, without files.
-    pub(crate) fn generate(names: &SubjectAltNames, clock: &dyn Clock) -> Result<Self, CertificateError> {
+    pub(crate) fn generate(names: &SubjectAltNames, clock: &Clock) -> Result<Self, CertificateError> {
         let now = seconds(clock)?;
         let authority = ClusterAuthority::generate(now)?;
         let issue = |purpose: CertificatePurpose<'_>| CertificateAndKey::issue(&authority, &purpose, now);
@@ -225,8 +225,8 @@ impl ServerCertificates {
 }
 
 /// The time for certificates, in seconds since 1970.
-pub(super) fn seconds(clock: &dyn Clock) -> Result<i64, CertificateError> {
-    let now = clock.now().duration_since(std::time::UNIX_EPOCH);
+pub(super) fn seconds(clock: &Clock) -> Result<i64, CertificateError> {
+    let now = clock.system_time().duration_since(std::time::UNIX_EPOCH);
     now.ok()
         .and_then(|now| i64::try_from(now.as_secs()).ok())
         .ok_or(CertificateError::Clock)
@@ -273,23 +273,16 @@ fn signing_key(directory: &Path) -> Result<Vec<u8>, CertificateError> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        fs, thread,
-        time::{Duration, SystemTime, UNIX_EPOCH},
-    };
+    use std::{fs, thread, time::Duration};
 
     use k3_pki::Certificate;
+    use k8s_openapi::jiff::Timestamp;
 
     use super::{super::certificate_and_key::DAY, *};
 
     /// A clock that is fixed to a day.
-    #[derive(Debug)]
-    struct FixedDay(u64);
-
-    impl Clock for FixedDay {
-        fn now(&self) -> SystemTime {
-            UNIX_EPOCH + Duration::from_hours(24 * self.0)
-        }
+    fn fixed_day(day: u64) -> Clock {
+        Clock::new(move || Timestamp::UNIX_EPOCH + Duration::from_hours(24 * day))
     }
 
     const TODAY: u64 = 20_000;
@@ -301,7 +294,7 @@ mod tests {
     }
 
     fn ensure(directory: &Path, day: u64) -> ServerCertificates {
-        ServerCertificates::ensure(directory, &names(&[]), &FixedDay(day)).unwrap()
+        ServerCertificates::ensure(directory, &names(&[]), &fixed_day(day)).unwrap()
     }
 
     fn read(identity: &CertificateAndKey) -> Certificate {
@@ -323,7 +316,7 @@ mod tests {
     fn rustls_accepts_generated_certificates() {
         let directory = tempfile::tempdir().unwrap();
         assert!(crate::tls::ServerTls::new(&ensure(directory.path(), TODAY)).is_ok());
-        let fresh = ServerCertificates::generate(&names(&[]), &FixedDay(TODAY)).unwrap();
+        let fresh = ServerCertificates::generate(&names(&[]), &fixed_day(TODAY)).unwrap();
         assert!(crate::tls::ServerTls::new(&fresh).is_ok());
     }
 
@@ -361,7 +354,7 @@ mod tests {
     fn changed_names_replace_only_the_serving_certificate() {
         let directory = tempfile::tempdir().unwrap();
         let ensure = |extra: &[&str]| {
-            ServerCertificates::ensure(directory.path(), &names(extra), &FixedDay(TODAY)).unwrap()
+            ServerCertificates::ensure(directory.path(), &names(extra), &fixed_day(TODAY)).unwrap()
         };
         let plain = ensure(&[]);
         let more = ensure(&["k3.example.com", "192.0.2.7"]);
@@ -447,7 +440,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         ensure(directory.path(), TODAY);
         let again =
-            || ServerCertificates::ensure(directory.path(), &names(&[]), &FixedDay(TODAY)).map(|_| ());
+            || ServerCertificates::ensure(directory.path(), &names(&[]), &fixed_day(TODAY)).map(|_| ());
         let key = directory.path().join("ca.key");
         fs::copy(directory.path().join("admin.key"), &key).unwrap();
         assert!(matches!(again(), Err(CertificateError::AuthorityUnfit { .. })));

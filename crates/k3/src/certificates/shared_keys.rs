@@ -6,6 +6,7 @@
 use std::{fs, io, path::Path};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use kubecontroller::Clock;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
@@ -97,7 +98,7 @@ impl SharedKeys {
     }
 
     /// Generates keys in an empty directory.
-    pub(crate) fn create(directory: &Path, clock: &dyn k3_storage::Clock) -> Result<Self, CertificateError> {
+    pub(crate) fn create(directory: &Path, clock: &Clock) -> Result<Self, CertificateError> {
         // The names are placeholders: the server replaces the serving certificate with one for its names.
         ServerCertificates::ensure(directory, &SubjectAltNames::new([]), clock)?;
         Self::read(directory)?

@@ -6,15 +6,13 @@ mod status;
 use std::{fmt, sync::Arc};
 
 use k3_apiserver::Server;
-use k3_controllers::{
-    CONTROLLERS, ClusterConfig, ControllerContext, ControllerDescriptor, writer::ApiWriter,
-};
+use k3_controllers::{CONTROLLERS, ClusterConfig, ControllerContext, ControllerDescriptor};
 use k3_scheduler::Scheduler;
 use k3_simulator::{Rules, Simulator};
 use kubecontroller::{
     events::EventApi,
     manager::{Config, ControllerSelection, Manager, ManagerError, Stop},
-    metrics,
+    writer::ApiWriter,
 };
 
 use self::bootstrap_objects::{Bootstrap, RequiredPermission};
@@ -164,7 +162,7 @@ impl ControllerManager {
     /// Publishes metrics and state of the controllers on a server.
     pub(crate) fn publish_status(&self, server: &Server) {
         let context = (*self.manager).clone();
-        server.add_metrics(move || metrics::encode_text(&context.registry()));
+        server.add_metrics(move || context.metrics().text());
         let context = (*self.manager).clone();
         server.add_document(CONTROLLERS_PATH, move || status::controllers_status(&context));
     }

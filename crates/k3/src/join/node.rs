@@ -4,8 +4,8 @@ use std::{path::Path, time::UNIX_EPOCH};
 
 use http::{Request, Uri};
 use k3_node::signing::SigningError;
-use k3_storage::{Clock, SystemClock};
 use kube::{Client, Config, config::AuthInfo};
+use kubecontroller::Clock;
 use kubecontroller::manager::Stop;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::watch;
@@ -234,6 +234,9 @@ fn join_failure(error: kube::Error) -> CommandError {
 }
 
 pub(super) fn unix_now() -> i64 {
-    let since = SystemClock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = Clock::system()
+        .system_time()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

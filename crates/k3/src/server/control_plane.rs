@@ -11,7 +11,8 @@ use std::{
 use k3_apiserver::{Config, EndpointReconcilerType, Server, kubernetes_address};
 use k3_controllers::{CaBundle, ClusterConfig, ServerIdentity, TokenSigner};
 use k3_encryption::Reloader;
-use k3_storage::{Compactor, OpenError, StorageConfig, Store, StoreError, SystemClock};
+use k3_storage::{Compactor, OpenError, StorageConfig, Store, StoreError};
+use kubecontroller::Clock;
 use kubecontroller::manager::Stop;
 use rustls::ServerConfig;
 use tokio::{
@@ -118,7 +119,7 @@ impl ControlPlane {
         let certificates = certificates.with_signing_key(signing_key.as_deref());
         let tls = ServerTls::new(&certificates).map_err(certificate_error)?;
         settings.authentication.certificates = Some(Arc::clone(&tls.clients));
-        let compactor = Compactor::start(Arc::clone(&store), COMPACTION_INTERVAL, Arc::new(SystemClock));
+        let compactor = Compactor::start(Arc::clone(&store), COMPACTION_INTERVAL, Clock::system());
         let config = api_config(&mut settings, &certificates, &listeners);
         tracing::debug!("starting the API server");
         let starting = Box::pin(Server::start(config, Arc::clone(&store)));
@@ -289,7 +290,7 @@ async fn certificates(
                 None
             };
             let generation = renewal::generation(&directory);
-            let certificates = ServerCertificates::ensure(&directory, names, &SystemClock);
+            let certificates = ServerCertificates::ensure(&directory, names, &Clock::system());
             let source = CertificateSource {
                 directory,
                 generation,
@@ -297,7 +298,7 @@ async fn certificates(
             };
             (Some(source), certificates)
         }
-        KeySource::Generated => (None, ServerCertificates::generate(names, &SystemClock)),
+        KeySource::Generated => (None, ServerCertificates::generate(names, &Clock::system())),
         KeySource::Provided(certificates) => (None, Ok(*certificates)),
     };
     Ok((source, certificates.map_err(certificate_error)?))

@@ -15,12 +15,13 @@ use std::{
 
 use k3_apiserver::Server;
 use k3_controllers::{CaBundle, CertificateSigner};
-use k3_storage::{Clock, Revision, Store, SystemClock};
+use k3_storage::{Revision, Store};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
     api::{ListParams, Patch, PatchParams},
 };
+use kubecontroller::Clock;
 use serde_json::json;
 use tokio::{
     sync::watch,
@@ -145,10 +146,10 @@ impl CertificateSource {
 impl CertificateRenewal {
     /// Checks periodically, forever.
     pub(super) async fn run(mut self) {
-        let mut timer = RenewalTimer::new(Instant::now(), SystemClock.now());
+        let mut timer = RenewalTimer::new(Instant::now(), Clock::system().system_time());
         loop {
             sleep(self.source.pause()).await;
-            let is_due = timer.is_due(Instant::now(), SystemClock.now());
+            let is_due = timer.is_due(Instant::now(), Clock::system().system_time());
             match self.sync(is_due).await {
                 Ok(()) if is_due => timer.restart(Instant::now()),
                 Ok(()) => {}
@@ -182,7 +183,7 @@ impl CertificateRenewal {
         let failed = |error| {
             CommandError::new("certificates are unusable", "check them with `k3 certs show`").caused_by(error)
         };
-        let new = ServerCertificates::ensure(&self.source.directory, &self.names, &SystemClock)
+        let new = ServerCertificates::ensure(&self.source.directory, &self.names, &Clock::system())
             .map_err(failed)?
             .with_signing_key(self.signing_key.as_deref());
         let old = self.current.get();

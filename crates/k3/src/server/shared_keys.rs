@@ -7,7 +7,8 @@
 
 use std::{error::Error, path::Path};
 
-use k3_storage::{CommitError, Key, Revision, Store, SystemClock, Write};
+use k3_storage::{CommitError, Key, Revision, Store, Write};
+use kubecontroller::Clock;
 
 use super::control_plane::certificate_error;
 use crate::{
@@ -77,7 +78,7 @@ pub(super) async fn sync_keys(
                 own
             } else {
                 is_unused = true;
-                SharedKeys::create(directory, &SystemClock).map_err(certificate_error)?
+                SharedKeys::create(directory, &Clock::system()).map_err(certificate_error)?
             };
             let create = Write::create(store_key(), bytes(&own));
             let Some(revision) = publish(store, create, &own, directory).await? else {
@@ -215,7 +216,8 @@ mod tests {
         async fn starts(&self, store: &Arc<MemoryStore>) -> SyncOutcome {
             let store: &dyn Store = store.as_ref();
             let synced = sync_keys(store, &self.directory(), ConflictPolicy::Reject).await;
-            ServerCertificates::ensure(&self.directory(), &SubjectAltNames::new([]), &SystemClock).unwrap();
+            ServerCertificates::ensure(&self.directory(), &SubjectAltNames::new([]), &Clock::system())
+                .unwrap();
             synced.unwrap().outcome
         }
 
@@ -223,7 +225,7 @@ mod tests {
             rotate(
                 &self.directory(),
                 &[RotationTarget::Ca, RotationTarget::ServiceAccount],
-                &SystemClock,
+                &Clock::system(),
             )
             .unwrap();
         }
@@ -265,7 +267,7 @@ mod tests {
         let store = MemoryStore::new();
         let [ours, theirs] = [(); 2].map(|()| TestServer::new());
         for server in [&ours, &theirs] {
-            SharedKeys::create(&server.directory(), &SystemClock).unwrap();
+            SharedKeys::create(&server.directory(), &Clock::system()).unwrap();
         }
         let before = ours.keys();
         ours.starts(&store).await;
@@ -293,7 +295,7 @@ mod tests {
         assert_eq!(there.starts(&store).await, SyncOutcome::Adopted);
         assert_eq!(there.keys(), here.keys());
         assert!(there.keys() != old);
-        finish(&there.directory(), &SystemClock).unwrap();
+        finish(&there.directory(), &Clock::system()).unwrap();
         assert_eq!(there.starts(&store).await, SyncOutcome::Published);
         for server in [&here, &off] {
             assert_eq!(server.starts(&store).await, SyncOutcome::Adopted);
@@ -328,7 +330,7 @@ mod tests {
             server.starts(&store).await;
         }
         let other = TestServer::new();
-        SharedKeys::create(&other.directory(), &SystemClock).unwrap();
+        SharedKeys::create(&other.directory(), &Clock::system()).unwrap();
         fs::copy(other.directory().join("ca.key"), there.directory().join("ca.key")).unwrap();
         fs::write(there.directory().join("agreed"), "half written").unwrap();
         assert_eq!(there.starts(&store).await, SyncOutcome::Adopted);

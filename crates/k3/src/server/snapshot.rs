@@ -11,7 +11,8 @@ use std::{
 
 use k3_apiserver::Server;
 use k3_client::with_causes;
-use k3_storage::{Clock, Key, Store, SystemClock, transfer};
+use k3_storage::{Key, Store, transfer};
+use kubecontroller::Clock;
 use tokio::{fs::File, runtime::Handle, task::block_in_place};
 
 use super::shared_keys::holds_private_keys;
@@ -58,7 +59,7 @@ async fn save(store: &dyn Store, data_dir: &Path, includes_keys: bool) -> Result
         .map(File::from_std)
         .map_err(|error| with_causes(&error))?;
     let is_included = |key: &Key| includes_keys || !holds_private_keys(key);
-    transfer::backup_filtered(is_included, store, out, SystemClock.now(), |_| {})
+    transfer::backup_filtered(is_included, store, out, Clock::system().system_time(), |_| {})
         .await
         .map_err(|error| with_causes(&error))?;
     pending.persist().map_err(|error| with_causes(&error))?;

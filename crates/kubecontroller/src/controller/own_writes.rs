@@ -14,15 +14,14 @@ use std::{
 use hashbrown::HashMap;
 use tokio::time::Instant;
 
-use crate::Key;
+use crate::{Backoff, BackoffDelays, Key};
 
 /// How long a key waits at most. An informer whose selector does not match the written object sees its version only with a
 /// bookmark, about a minute later, which is too long to delay a key.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// The delay of the first check; it doubles after each. There is no need to check often: the event that brings the version usually
 /// enqueues the key as well.
-const FIRST_CHECK_DELAY: Duration = Duration::from_millis(2);
-const MAX_CHECK_DELAY: Duration = Duration::from_millis(500);
+const CHECK_BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(2), Duration::from_millis(500));
 
 /// Writes that the informers have not received yet, by key.
 #[derive(Default)]
@@ -35,7 +34,7 @@ pub(super) struct OwnWrites {
 struct PendingWrites {
     is_seen: Vec<Box<dyn Fn() -> bool + Send>>,
     deadline: Instant,
-    next_delay: Duration,
+    delays: BackoffDelays,
 }
 
 // --- OwnWrites ---
@@ -47,10 +46,10 @@ impl OwnWrites {
         let pending = keys.entry(key.clone()).or_insert_with(|| PendingWrites {
             is_seen: Vec::new(),
             deadline: Instant::now(),
-            next_delay: FIRST_CHECK_DELAY,
+            delays: CHECK_BACKOFF.delays(),
         });
         pending.deadline = Instant::now() + MAX_WAIT;
-        pending.next_delay = FIRST_CHECK_DELAY;
+        pending.delays.reset();
         pending.is_seen.push(Box::new(is_seen));
         self.count.store(keys.len(), Ordering::Release);
     }
@@ -72,9 +71,7 @@ impl OwnWrites {
             self.count.store(keys.len(), Ordering::Release);
             return None;
         }
-        let delay = pending.next_delay;
-        pending.next_delay = (delay * 2).min(MAX_CHECK_DELAY);
-        Some(delay)
+        Some(pending.delays.next_delay())
     }
 
     fn keys(&self) -> MutexGuard<'_, HashMap<Key, PendingWrites>> {
@@ -91,7 +88,7 @@ mod tests {
 
     use tokio::time::advance;
 
-    use super::{FIRST_CHECK_DELAY, MAX_WAIT, OwnWrites};
+    use super::{CHECK_BACKOFF, MAX_WAIT, OwnWrites};
     use crate::Key;
 
     #[tokio::test(start_paused = true)]
@@ -104,10 +101,10 @@ mod tests {
             let seen = Arc::clone(seen);
             writes.record(&web, move || seen.load(Ordering::Relaxed));
         }
-        assert_eq!(writes.delay(&web), Some(FIRST_CHECK_DELAY));
+        assert_eq!(writes.delay(&web), Some(CHECK_BACKOFF.base));
         assert_eq!(writes.delay(&other), None);
         seen[0].store(true, Ordering::Relaxed);
-        assert_eq!(writes.delay(&web), Some(FIRST_CHECK_DELAY * 2));
+        assert_eq!(writes.delay(&web), Some(CHECK_BACKOFF.base * 2));
         seen[1].store(true, Ordering::Relaxed);
         assert_eq!(writes.delay(&web), None);
     }

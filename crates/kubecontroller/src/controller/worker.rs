@@ -1,6 +1,6 @@
 //! Workers: each takes keys from the queue and reconciles them, one after the other.
 
-use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::{task::coop::consume_budget, time::timeout};
@@ -11,6 +11,7 @@ use super::{
 use crate::{
     Key,
     metrics::{ControllerMetrics, ReconcileResult, WorkerMetrics},
+    panic_message,
     workqueue::{NextItem, WorkItem, WorkQueue},
 };
 
@@ -92,7 +93,7 @@ impl<R: Reconciler> Worker<R> {
         };
         match result {
             Ok(result) => result.map_err(ReconcileFailure::Error),
-            Err(panic) => Err(ReconcileFailure::Panicked(panic_message(&*panic))),
+            Err(panic) => Err(ReconcileFailure::Panicked(panic_message(&*panic).to_owned())),
         }
     }
 
@@ -149,10 +150,4 @@ impl<R: Reconciler> Worker<R> {
         });
         processing_time
     }
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("unknown panic payload").to_owned()
 }

@@ -11,11 +11,6 @@ use std::{
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family},
-    registry::Registry,
-};
 use tokio::sync::{Mutex, mpsc};
 
 use super::{EventApi, EventType, record::EventAttributes, writer::EventWriter};
@@ -23,6 +18,7 @@ use crate::{
     Clock,
     leader_election::hostname,
     manager::{BoxError, Runnable, Stop},
+    metrics::{MetricDesc, Metrics},
 };
 
 /// The capacity of the queue of events that wait to be written.
@@ -56,15 +52,16 @@ pub struct EventRecorder {
 /// The results of recorded events.
 #[derive(Clone, Default)]
 pub(super) struct RecorderMetrics {
-    counts: Family<EventResultLabel, Counter>,
+    metrics: Metrics,
     /// The number of dropped events, so that only every thousandth is logged.
     dropped: Arc<AtomicU64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct EventResultLabel {
-    result: &'static str,
-}
+const RECORDED: MetricDesc = MetricDesc::counter(
+    "events_recorded_total",
+    "Recorded events, by result.",
+    &["result"],
+);
 
 // --- EventBroadcaster ---
 
@@ -89,11 +86,17 @@ impl EventBroadcaster {
         self
     }
 
-    /// Registers the counter `events_recorded_total` with the label `result`: `written`, `filtered` (rate limit of an
-    /// object), `dropped` (queue full) or `failed`.
-    pub fn register(&self, registry: &mut Registry) {
-        let help = "Recorded events, by result";
-        registry.register("events_recorded", help, self.metrics.counts.clone());
+    /// Counts events in `events_recorded_total` of these metrics, with the label `result`: `written`, `filtered` (rate limit
+    /// of an object), `dropped` (queue full) or `failed`. To be called before recorders are created.
+    #[must_use]
+    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+        let metrics = RecorderMetrics {
+            metrics: metrics.clone(),
+            ..RecorderMetrics::default()
+        };
+        self.writer.get_mut().metrics = metrics.clone();
+        self.metrics = metrics;
+        self
     }
 
     /// Creates a recorder for a component, usually a controller.
@@ -218,7 +221,7 @@ impl fmt::Debug for EventRecorder {
 
 impl RecorderMetrics {
     pub(super) fn count(&self, result: &'static str) {
-        self.counts.get_or_create(&EventResultLabel { result }).inc();
+        self.metrics.increment(&RECORDED, &[result], 1);
     }
 
     fn dropped(&self) {
@@ -231,13 +234,13 @@ impl RecorderMetrics {
 
     #[cfg(test)]
     pub(super) fn of(&self, result: &'static str) -> u64 {
-        self.counts.get_or_create(&EventResultLabel { result }).get()
+        self.metrics.count(&RECORDED, &[result])
     }
 }
 
 #[cfg(test)]
 impl EventBroadcaster {
-    pub(super) fn metrics(&self) -> &RecorderMetrics {
+    pub(super) fn recorder_metrics(&self) -> &RecorderMetrics {
         &self.metrics
     }
 }

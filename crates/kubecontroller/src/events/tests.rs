@@ -232,7 +232,7 @@ async fn repetitions_become_a_series() {
     );
     assert_eq!(event.note.as_deref(), Some("no image"));
     assert_eq!(event.regarding.as_ref().unwrap().name.as_deref(), Some("web"));
-    assert_eq!(events.metrics().of("written"), 3);
+    assert_eq!(events.recorder_metrics().of("written"), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,11 +285,11 @@ async fn recording_never_blocks_and_overflow_is_dropped() {
             "a note",
         );
     }
-    assert_eq!(broadcaster.events.metrics().of("dropped"), 500);
+    assert_eq!(broadcaster.events.recorder_metrics().of("dropped"), 500);
     broadcaster.api.faults().clear();
     let (api, events) = broadcaster.end(600 * SECOND).await;
     assert_eq!(api.list::<EventsV1Event>().len(), 1000);
-    assert_eq!(events.metrics().of("written"), 1000);
+    assert_eq!(events.recorder_metrics().of("written"), 1000);
 }
 
 #[tokio::test(start_paused = true)]
@@ -307,7 +307,7 @@ async fn transient_errors_are_retried_and_rejections_are_not() {
     eventually(|| async { broadcaster.api.list::<EventsV1Event>().len() == 1 }).await;
     broadcaster.api.faults().fail_next(1, 403);
     recorder.event(&pod("web"), EventType::Normal, "Tested", "Test", "forbidden");
-    eventually(|| async { broadcaster.events.metrics().of("failed") == 1 }).await;
+    eventually(|| async { broadcaster.events.recorder_metrics().of("failed") == 1 }).await;
     // After a rejection, the next occurrence creates an event instead of updating a missing one.
     recorder.event(&pod("web"), EventType::Normal, "Tested", "Test", "forbidden");
     let (api, _) = broadcaster.end(SECOND).await;

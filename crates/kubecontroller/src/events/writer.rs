@@ -19,12 +19,11 @@ use super::{
     record::{EventAttributes, EventCount},
     recorder::RecorderMetrics,
 };
-use crate::manager::Stop;
+use crate::{Backoff, manager::Stop};
 
 /// How often a write is tried while the API server does not respond. client-go tries 12 times too.
 const TRIES: u32 = 12;
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(500), Duration::from_secs(10));
 /// The timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -32,7 +31,7 @@ pub(super) struct EventWriter {
     client: Client,
     event: mpsc::Receiver<EventAttributes>,
     correlator: Correlator,
-    metrics: RecorderMetrics,
+    pub(super) metrics: RecorderMetrics,
 }
 
 /// The result of a request.
@@ -86,7 +85,7 @@ impl EventWriter {
             CorrelationDecision::First(event, count) => (event, count, true),
             CorrelationDecision::Again(event, count) => (event, count, false),
         };
-        let mut pause = FIRST_PAUSE;
+        let mut delays = BACKOFF.delays();
         for left in (0..TRIES).rev() {
             let response = timeout(REQUEST_TIMEOUT, self.send(&event, &count, is_new)).await;
             match response.unwrap_or_else(|_| EventWriteResult::Retry("timeout".to_owned())) {
@@ -101,9 +100,7 @@ impl EventWriter {
                         event = count.name,
                         "failed to write event; will retry"
                     );
-                    let pause_now = pause;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                    if stop.until_expired(sleep(pause_now)).await.is_none() {
+                    if stop.until_expired(sleep(delays.next_delay())).await.is_none() {
                         break;
                     }
                 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::workqueue::ExponentialBackoff;
+use crate::Backoff;
 
 /// The options of an informer.
 pub struct InformerOptions<T> {
@@ -30,7 +30,7 @@ pub struct InformerOptions<T> {
     /// [`InformerHealth::Failing`]: super::InformerHealth::Failing
     pub max_objects: Option<usize>,
     /// The backoff after failures. Each delay is chosen at random between half of it and all of it.
-    pub backoff: ExponentialBackoff,
+    pub backoff: Backoff,
 }
 
 /// Options that a program sets for all its informers that are requested without options.
@@ -80,10 +80,7 @@ impl<T> Default for InformerOptions<T> {
             list_timeout: Duration::from_mins(1),
             watch_timeout: Duration::from_secs(290),
             max_objects: None,
-            backoff: ExponentialBackoff {
-                base: Duration::from_millis(800),
-                max: Duration::from_secs(30),
-            },
+            backoff: Backoff::exponential(Duration::from_millis(800), Duration::from_secs(30)),
         }
     }
 }

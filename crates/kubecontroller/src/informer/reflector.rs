@@ -20,7 +20,7 @@ use super::{
     shared_informer::UntypedInformerCore,
     store_updater::StoreUpdater,
 };
-use crate::{object::Object, workqueue::ExponentialBackoff};
+use crate::{Backoff, object::Object};
 
 /// Returns random numbers from 0 to 1.
 pub(super) type JitterSource = Arc<dyn Fn() -> f64 + Send + Sync>;
@@ -66,7 +66,7 @@ pub(super) enum ReflectorEvent {
 pub(super) struct ReflectorSettings {
     pub(super) resync: Option<Duration>,
     pub(super) list_timeout: Duration,
-    pub(super) backoff: ExponentialBackoff,
+    pub(super) backoff: Backoff,
 }
 
 /// The [`ReflectorTarget`] for objects of type `T` from the source `S`.

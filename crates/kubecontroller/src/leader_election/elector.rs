@@ -20,7 +20,12 @@ use super::{
     options::JITTER,
     record::{self, ObservedLease},
 };
-use crate::{Clock, manager::Stop, metrics::Metrics};
+use crate::{
+    Clock,
+    manager::Stop,
+    metrics::Metrics,
+    writer::{has_status_code, is_not_found},
+};
 
 /// A candidate for a lease.
 // upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go LeaderElector
@@ -186,7 +191,7 @@ impl LeaderElector {
         let renewed = Instant::now();
         match self.write_holder(old.as_ref()).await {
             Ok(lease) => Ok(Some(LeaderTerm { lease, renewed })),
-            Err(error) if is_conflict(&error) => Ok(None),
+            Err(error) if has_status_code(&error, 409) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -268,7 +273,7 @@ impl LeaderElector {
             }
             let try_once = async {
                 match self.write_holder(lease.as_ref()).await {
-                    Err(error) if is_conflict(&error) || is_not_found(&error) => {
+                    Err(error) if has_status_code(&error, 409) || is_not_found(&error) => {
                         let current = self.leases.get_opt(&self.options.name).await?;
                         Ok(Err(current))
                     }
@@ -315,13 +320,14 @@ impl LeaderElector {
                     .replace(&self.options.name, &PostParams::default(), &free)
                     .await
                 {
-                    Err(error) if is_conflict(&error) => match self.leases.get_opt(&self.options.name).await?
-                    {
-                        Some(current) if record::holder(&current) == Some(&self.options.identity) => {
-                            lease = current;
+                    Err(error) if has_status_code(&error, 409) => {
+                        match self.leases.get_opt(&self.options.name).await? {
+                            Some(current) if record::holder(&current) == Some(&self.options.identity) => {
+                                lease = current;
+                            }
+                            _ => return Ok(()),
                         }
-                        _ => return Ok(()),
-                    },
+                    }
                     done => return done.map(drop),
                 }
             }
@@ -347,14 +353,6 @@ impl LeaderElector {
             true
         });
     }
-}
-
-fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 409)
-}
-
-fn is_not_found(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 // --- Jitter ---

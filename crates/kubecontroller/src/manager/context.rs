@@ -1,9 +1,8 @@
 //! What the managers of a process share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kube::Client;
-use prometheus_client::registry::Registry;
 
 use super::{Config, RunnableStatus, health::HealthChecks, status::StatusBoard, supervisor::Supervisor};
 use crate::{
@@ -23,7 +22,6 @@ struct SharedContext {
     config: Config,
     client: Client,
     informers: SharedInformerFactory,
-    registry: Mutex<Registry>,
     metrics: Metrics,
     events: Arc<EventBroadcaster>,
     clock: Clock,
@@ -41,10 +39,9 @@ impl ManagerContext {
 
     /// Creates a context with another clock, for tests.
     pub fn with_clock(config: Config, client: Client, clock: Clock) -> Self {
-        let mut registry = Registry::default();
-        let metrics = Metrics::new(&mut registry);
-        let events = EventBroadcaster::new(client.clone()).clock(clock.clone());
-        events.register(&mut registry);
+        let metrics = Metrics::default();
+        let events = EventBroadcaster::new(client.clone());
+        let events = events.clock(clock.clone()).metrics(&metrics);
         let informers = SharedInformerFactory::new(client.clone()).with_metrics(&metrics);
         let informers = informers.with_defaults(InformerDefaults {
             resync: config.informer.resync,
@@ -57,7 +54,6 @@ impl ManagerContext {
                 informers,
                 config,
                 client,
-                registry: Mutex::new(registry),
                 metrics,
                 events: Arc::new(events),
                 clock,
@@ -82,17 +78,9 @@ impl ManagerContext {
         &self.shared.informers
     }
 
-    /// The metrics of the framework.
+    /// The metrics that `/metrics` serves: those of the framework, and those that the program [declares](crate::metrics::MetricDesc).
     pub fn metrics(&self) -> &Metrics {
         &self.shared.metrics
-    }
-
-    /// The registry in which a program registers metrics, which `/metrics` then serves together with the framework's.
-    pub fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.shared
-            .registry
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The event broadcaster.

@@ -23,7 +23,7 @@ use tracing_subscriber::{
 };
 
 use super::config::{LogConfig, LogFormat, level as parse_level};
-use crate::Clock;
+use crate::{Clock, panic_message};
 
 /// Controls the level of the installed log.
 struct LogLevelControl {
@@ -208,7 +208,7 @@ impl Visit for EventFields {
 pub(super) fn log_panics(with_stack: bool) {
     std::panic::set_hook(Box::new(move |panic| {
         let location = panic.location().map(ToString::to_string).unwrap_or_default();
-        let message = super::supervisor::panic_message(panic.payload());
+        let message = panic_message(panic.payload());
         if with_stack {
             let stack = std::backtrace::Backtrace::force_capture();
             tracing::error!(location, message, %stack, "panic");

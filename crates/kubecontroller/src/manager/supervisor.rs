@@ -1,6 +1,6 @@
 //! Supervision of runnables.
 
-use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::{
@@ -14,13 +14,10 @@ use super::{
     start_condition::StartCondition,
     status::{RunnableState, StatusBoard},
 };
-use crate::{metrics::Metrics, workqueue::ExponentialBackoff};
+use crate::{Backoff, metrics::Metrics, panic_message};
 
 /// The restart backoff. It resets after a run that lasted as long as the maximal delay.
-const BACKOFF: ExponentialBackoff = ExponentialBackoff {
-    base: Duration::from_secs(1),
-    max: Duration::from_mins(1),
-};
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_secs(1), Duration::from_mins(1));
 
 /// A runnable and the conditions for its start.
 #[derive(Clone)]
@@ -112,13 +109,6 @@ impl Supervisor {
     }
 }
 
-/// The message of a panic.
-pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no message")
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
@@ -145,8 +135,7 @@ mod tests {
 
     /// Runs the given runnables under a supervisor.
     fn supervised(runnables: Vec<(Arc<dyn Runnable>, Vec<StartCondition>)>) -> (Stop, JoinSet<()>, Metrics) {
-        let mut registry = prometheus_client::registry::Registry::default();
-        let metrics = Metrics::new(&mut registry);
+        let metrics = Metrics::default();
         let board = StatusBoard::default();
         for (runnable, _) in &runnables {
             assert!(board.insert(Arc::clone(runnable)));

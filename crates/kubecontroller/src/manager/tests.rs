@@ -23,7 +23,6 @@ use crate::{
     App, Key,
     controller::{Outcome, Request, reconcile_fn},
     informer::InformerScope,
-    metrics,
     testing::{FakeApi, eventually},
 };
 
@@ -448,7 +447,7 @@ async fn panicking_controller_is_restarted_and_counted() {
     let mut running = JoinSet::new();
     running.spawn(manager.run(stop.clone()));
     eventually(|| async { runs.load(Ordering::SeqCst) == 4 }).await;
-    let text = metrics::encode_text(&context.registry());
+    let text = context.metrics().text();
     assert!(
         text.contains("controller_restarts_total{controller=\"failing\"} 3"),
         "{text}"

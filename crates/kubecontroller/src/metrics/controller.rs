@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use super::histogram::{Histogram, HistogramSnapshot, RECONCILE_BUCKETS, WORKQUEUE_BUCKETS};
+use k3_metrics::{Histogram, HistogramSnapshot};
+
+use super::buckets::{RECONCILE_BUCKETS, WORKQUEUE_BUCKETS};
 use crate::workqueue::{WorkQueue, WorkQueueStats};
 
 /// The metrics of a controller.
@@ -129,9 +131,9 @@ impl ControllerMetrics {
         }
         ControllerMetricsSnapshot {
             results,
-            waited: Histogram::snapshot(WORKQUEUE_BUCKETS, workers.iter().map(|worker| &worker.waited)),
-            worked: Histogram::snapshot(WORKQUEUE_BUCKETS, workers.iter().map(|worker| &worker.worked)),
-            took: Histogram::snapshot(RECONCILE_BUCKETS, workers.iter().map(|worker| &worker.took)),
+            waited: HistogramSnapshot::new(&WORKQUEUE_BUCKETS, workers.iter().map(|worker| &worker.waited)),
+            worked: HistogramSnapshot::new(&WORKQUEUE_BUCKETS, workers.iter().map(|worker| &worker.worked)),
+            took: HistogramSnapshot::new(&RECONCILE_BUCKETS, workers.iter().map(|worker| &worker.took)),
             max_concurrent: self.max_concurrent.load(Relaxed),
             errors: self.errors.load(Relaxed),
             permanent: self.permanent.load(Relaxed),
@@ -149,9 +151,9 @@ impl Default for WorkerMetrics {
     fn default() -> Self {
         WorkerMetrics {
             results: Default::default(),
-            waited: Histogram::new(WORKQUEUE_BUCKETS),
-            worked: Histogram::new(WORKQUEUE_BUCKETS),
-            took: Histogram::new(RECONCILE_BUCKETS),
+            waited: Histogram::new(&WORKQUEUE_BUCKETS),
+            worked: Histogram::new(&WORKQUEUE_BUCKETS),
+            took: Histogram::new(&RECONCILE_BUCKETS),
         }
     }
 }
@@ -160,9 +162,9 @@ impl WorkerMetrics {
     /// Counts a completed reconcile.
     pub(crate) fn reconciled(&self, result: ReconcileResult, waited: Duration, took: Duration) {
         self.results[result as usize].fetch_add(1, Relaxed);
-        self.waited.observe(waited);
-        self.worked.observe(took);
-        self.took.observe(took);
+        self.waited.took(waited);
+        self.worked.took(took);
+        self.took.took(took);
     }
 }
 

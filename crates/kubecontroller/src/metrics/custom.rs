@@ -2,14 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use prometheus_client::{
-    encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet},
-    metrics::MetricType,
-};
+use k3_metrics::{ExpositionText, Number};
 
 use super::Metrics;
 
@@ -17,15 +13,13 @@ use super::Metrics;
 /// number small.
 ///
 /// ```
-/// use kubecontroller::metrics::{self, MetricDesc, Metrics};
-/// use prometheus_client::registry::Registry;
+/// use kubecontroller::metrics::{MetricDesc, Metrics};
 ///
 /// const BAKED: MetricDesc = MetricDesc::counter("bakery_loaves_total", "Loaves that were baked", &["kind"]);
 ///
-/// let mut registry = Registry::default();
-/// let metrics = Metrics::new(&mut registry);
+/// let metrics = Metrics::default();
 /// metrics.increment(&BAKED, &["rye"], 2);
-/// assert!(metrics::encode_text(&registry).contains(r#"bakery_loaves_total{kind="rye"} 2"#));
+/// assert!(metrics.text().contains(r#"bakery_loaves_total{kind="rye"} 2"#));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct MetricDesc {
@@ -150,12 +144,20 @@ impl Metrics {
     }
 }
 
+#[cfg(test)]
+impl Metrics {
+    /// The value of a counter.
+    pub(crate) fn count(&self, desc: &MetricDesc, labels: &[&str]) -> u64 {
+        self.own().count(desc, labels)
+    }
+}
+
 // --- CustomMetrics ---
 
 impl CustomMetrics {
     fn change(&self, desc: &MetricDesc, labels: &[&str], change: impl FnOnce(&mut MetricValue)) {
         debug_assert_eq!(labels.len(), desc.labels.len(), "the labels of {}", desc.name);
-        let mut metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut metrics = self.metrics();
         let metric = metrics.entry(desc.name).or_insert_with(|| DeclaredMetric {
             desc: *desc,
             samples: Vec::new(),
@@ -172,34 +174,51 @@ impl CustomMetrics {
         change(&mut samples[at].1);
     }
 
-    pub(super) fn encode_metrics(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let metrics = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
-        for DeclaredMetric { desc, samples } in metrics.values() {
-            // The library appends `_total` to counters. Upstream has a few counters without it, exported as untyped.
-            let (name, kind) = match (desc.kind, desc.name.strip_suffix("_total")) {
-                (MetricKind::Counter, Some(name)) => (name, MetricType::Counter),
-                (MetricKind::Counter, None) => (desc.name, MetricType::Unknown),
-                (MetricKind::Gauge, _) => (desc.name, MetricType::Gauge),
-                (MetricKind::Histogram(_), _) => (desc.name, MetricType::Histogram),
+    /// Writes all metrics that have a sample.
+    pub(super) fn write(&self, out: &mut ExpositionText) {
+        for DeclaredMetric { desc, samples } in self.metrics().values() {
+            let kind = match desc.kind {
+                MetricKind::Counter if desc.name.ends_with("_total") => "counter",
+                // Upstream has a few counters without the suffix, which are exported as untyped.
+                MetricKind::Counter => "untyped",
+                MetricKind::Gauge => "gauge",
+                MetricKind::Histogram(_) => "histogram",
             };
-            let mut shown = encoder.encode_descriptor(name, desc.help, None, kind)?;
+            out.metric_family(desc.name, kind, desc.help);
             let mut samples: Vec<_> = samples.iter().collect();
             samples.sort_by(|(left, _), (right, _)| left.cmp(right));
             for (values, sample) in samples {
-                if values.is_empty() {
-                    sample.encode(kind, &mut shown)?;
-                    continue;
+                let values = values.iter().map(|value| &**value);
+                let labels: Vec<_> = desc.labels.iter().copied().zip(values).collect();
+                match sample {
+                    MetricValue::Counter(count) => out.sample(desc.name, &labels, count),
+                    MetricValue::Gauge(level) => out.sample(desc.name, &labels, Number(*level)),
+                    MetricValue::Histogram { buckets, sum } => {
+                        out.histogram(desc.name, &labels, 0, buckets.iter().copied(), *sum);
+                    }
                 }
-                let labels: Vec<_> = desc
-                    .labels
-                    .iter()
-                    .copied()
-                    .zip(values.iter().map(|value| &**value))
-                    .collect();
-                sample.encode(kind, &mut shown.encode_family(&labels)?)?;
             }
         }
-        Ok(())
+    }
+
+    #[cfg(test)]
+    fn count(&self, desc: &MetricDesc, labels: &[&str]) -> u64 {
+        let metrics = self.metrics();
+        let samples = metrics
+            .get(desc.name)
+            .into_iter()
+            .flat_map(|metric| &metric.samples);
+        let mut counts = samples.filter_map(|(known, sample)| match sample {
+            MetricValue::Counter(count) if known.iter().map(|value| &**value).eq(labels.iter().copied()) => {
+                Some(*count)
+            }
+            _ => None,
+        });
+        counts.next().unwrap_or_default()
+    }
+
+    fn metrics(&self) -> MutexGuard<'_, BTreeMap<&'static str, DeclaredMetric>> {
+        self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -221,28 +240,11 @@ impl MetricValue {
             },
         }
     }
-
-    fn encode(&self, kind: MetricType, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
-        match self {
-            MetricValue::Counter(count) if matches!(kind, MetricType::Counter) => {
-                encoder.encode_counter::<NoLabelSet, _, u64>(count, None)
-            }
-            MetricValue::Counter(count) => encoder.encode_gauge(count),
-            MetricValue::Gauge(level) => encoder.encode_gauge(level),
-            MetricValue::Histogram { buckets, sum } => {
-                let count = buckets.iter().map(|(_, count)| count).sum();
-                encoder.encode_histogram::<NoLabelSet>(*sum, count, buckets, None)
-            }
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use prometheus_client::registry::Registry;
-
     use super::*;
-    use crate::metrics::encode_text;
 
     const SYNCS: MetricDesc =
         MetricDesc::counter("job_syncs_total", "The number of syncs", &["mode", "result"]);
@@ -257,8 +259,7 @@ mod tests {
 
     #[test]
     fn exports_declared_metrics_by_name_and_labels() {
-        let mut registry = Registry::default();
-        let metrics = Metrics::new(&mut registry);
+        let metrics = Metrics::default();
         metrics.increment(&SYNCS, &["b", "ok"], 1);
         metrics.increment(&SYNCS, &["a", "ok"], 2);
         metrics.clone().increment(&SYNCS, &["b", "ok"], 4);
@@ -268,7 +269,7 @@ mod tests {
         for amount in [0.5, 0.6, 9.0] {
             metrics.observe(&TOOK, &["ok"], amount);
         }
-        let text = encode_text(&registry);
+        let text = metrics.text();
         let lines: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(
             lines,
@@ -276,16 +277,19 @@ mod tests {
                 "changes 3",
                 r#"job_syncs_total{mode="a",result="ok"} 2"#,
                 r#"job_syncs_total{mode="b",result="ok"} 5"#,
-                r#"took_seconds_sum{result="ok"} 10.1"#,
-                r#"took_seconds_count{result="ok"} 3"#,
                 r#"took_seconds_bucket{result="ok",le="0.5"} 1"#,
                 r#"took_seconds_bucket{result="ok",le="1"} 2"#,
                 r#"took_seconds_bucket{result="ok",le="2"} 2"#,
                 r#"took_seconds_bucket{result="ok",le="+Inf"} 3"#,
-                r#"waiting{queue="active"} 5.0"#,
+                r#"took_seconds_sum{result="ok"} 10.1"#,
+                r#"took_seconds_count{result="ok"} 3"#,
+                r#"waiting{queue="active"} 5"#,
             ]
         );
-        assert!(text.contains("# TYPE job_syncs_total counter"));
+        assert!(text.contains("# HELP changes Changes\n# TYPE changes untyped\n"));
+        assert!(
+            text.contains("# HELP job_syncs_total The number of syncs\n# TYPE job_syncs_total counter\n")
+        );
         assert!(text.contains("# TYPE took_seconds histogram"));
     }
 }

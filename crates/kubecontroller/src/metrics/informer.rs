@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use super::histogram::{Histogram, HistogramSnapshot, WORKQUEUE_BUCKETS};
+use k3_metrics::{Histogram, HistogramSnapshot};
+
+use super::buckets::WORKQUEUE_BUCKETS;
 
 /// The metrics of an informer. Clones share them.
 #[derive(Clone, Debug)]
@@ -46,7 +48,7 @@ impl Default for InformerMetrics {
     fn default() -> Self {
         let counts = InformerCounts {
             lists: AtomicU64::new(0),
-            took: Histogram::new(WORKQUEUE_BUCKETS),
+            took: Histogram::new(&WORKQUEUE_BUCKETS),
             watches: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             events: AtomicU64::new(0),
@@ -64,7 +66,7 @@ impl InformerMetrics {
     /// Counts a completed list and its duration.
     pub fn listed(&self, took: Duration) {
         self.counts.lists.fetch_add(1, Relaxed);
-        self.counts.took.observe(took);
+        self.counts.took.took(took);
     }
 
     /// Counts a started watch.
@@ -101,7 +103,7 @@ impl InformerMetrics {
         let counts = &*self.counts;
         InformerMetricsSnapshot {
             lists: counts.lists.load(Relaxed),
-            took: Histogram::snapshot(WORKQUEUE_BUCKETS, [&counts.took].into_iter()),
+            took: HistogramSnapshot::new(&WORKQUEUE_BUCKETS, [&counts.took]),
             watches: counts.watches.load(Relaxed),
             failures: counts.failures.load(Relaxed),
             events: counts.events.load(Relaxed),

@@ -10,21 +10,18 @@
 //! - A controller can declare its own metrics as [`MetricDesc`]s.
 //!
 //! ```
-//! use kubecontroller::metrics::{self, Metrics};
-//! use prometheus_client::registry::Registry;
+//! use kubecontroller::metrics::Metrics;
 //!
-//! let mut registry = Registry::default();
-//! let metrics = Metrics::new(&mut registry);
+//! let metrics = Metrics::default();
 //! metrics.record_restart("web");
-//! assert!(metrics::encode_text(&registry).contains(r#"controller_restarts_total{controller="web"} 1"#));
+//! assert!(metrics.text().contains(r#"controller_restarts_total{controller="web"} 1"#));
 //! ```
 
-mod collector;
+mod buckets;
 mod controller;
 mod custom;
-mod histogram;
 mod informer;
-mod text;
+mod named;
 
 use std::{
     collections::BTreeMap,
@@ -33,16 +30,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use prometheus_client::registry::Registry;
+use k3_metrics::ExpositionText;
 
+use self::controller::QueueCounts;
 pub(crate) use self::controller::{ControllerMetrics, ReconcileResult, WorkerMetrics};
-use self::{collector::MetricsCollector, controller::QueueCounts};
 pub use self::{
     custom::{MetricDesc, exponential_buckets},
     informer::InformerMetrics,
-    text::encode_text,
 };
-use crate::{phase::PhaseMetrics, workqueue::WorkQueue};
+use crate::workqueue::WorkQueue;
 
 /// The metrics of a program. Clones share them.
 #[derive(Clone, Default)]
@@ -54,7 +50,6 @@ pub struct Metrics {
 struct SharedMetrics {
     names: Mutex<NamedMetrics>,
     own: custom::CustomMetrics,
-    phases: PhaseMetrics,
 }
 
 /// All metrics by the name of their controller, queue, informer or lease.
@@ -69,12 +64,12 @@ struct NamedMetrics {
 // --- Metrics ---
 
 impl Metrics {
-    /// Creates metrics that are part of the registry; see [`encode_text`].
-    pub fn new(registry: &mut Registry) -> Self {
-        let metrics = Metrics::default();
-        metrics.phases().register(registry);
-        registry.register_collector(Box::new(MetricsCollector::new(metrics.clone())));
-        metrics
+    /// All metrics in Prometheus' text format, version 0.0.4, which every scraper reads.
+    pub fn text(&self) -> String {
+        let mut out = ExpositionText::default();
+        self.names().write(&mut out);
+        self.own().write(&mut out);
+        out.finish()
     }
 
     /// Registers the metrics of a queue. A new queue with the same name replaces the old one but continues its counters.
@@ -108,11 +103,6 @@ impl Metrics {
         Arc::clone(names.controllers.entry(name.to_owned()).or_default())
     }
 
-    /// The metrics of state machines.
-    pub(crate) fn phases(&self) -> &PhaseMetrics {
-        &self.shared.phases
-    }
-
     fn own(&self) -> &custom::CustomMetrics {
         &self.shared.own
     }
@@ -137,20 +127,13 @@ impl fmt::Debug for Metrics {
 mod tests {
     use std::time::Duration;
 
-    use prometheus_client::registry::Registry;
     use tokio::time::advance;
 
-    use super::{Metrics, ReconcileResult, encode_text};
+    use super::{Metrics, ReconcileResult};
     use crate::workqueue::{WorkQueue, WorkQueueOptions};
 
-    fn metrics() -> (Registry, Metrics) {
-        let mut registry = Registry::default();
-        let metrics = Metrics::new(&mut registry);
-        (registry, metrics)
-    }
-
-    fn assert_lines(registry: &Registry, lines: &[&str]) {
-        let text = encode_text(registry);
+    fn assert_lines(metrics: &Metrics, lines: &[&str]) {
+        let text = metrics.text();
         for line in lines {
             assert!(
                 text.lines().any(|known| known == *line),
@@ -161,7 +144,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn queue_metrics_have_upstream_names() {
-        let (registry, metrics) = metrics();
+        let metrics = Metrics::default();
         let queue = WorkQueue::new(WorkQueueOptions::default());
         metrics.register_workqueue("web", &queue);
         for key in ["a", "b", "c"] {
@@ -170,15 +153,15 @@ mod tests {
         let [first, second] = [queue.try_next(), queue.try_next()].map(Option::unwrap);
         advance(Duration::from_secs(2)).await;
         assert_lines(
-            &registry,
+            &metrics,
             &[
                 "# TYPE workqueue_depth gauge",
                 r#"workqueue_depth{name="web"} 1"#,
                 "# HELP workqueue_adds_total Total number of adds handled by workqueue",
                 "# TYPE workqueue_adds_total counter",
                 r#"workqueue_adds_total{name="web"} 3"#,
-                r#"workqueue_unfinished_work_seconds{name="web"} 4.0"#,
-                r#"workqueue_longest_running_processor_seconds{name="web"} 2.0"#,
+                r#"workqueue_unfinished_work_seconds{name="web"} 4"#,
+                r#"workqueue_longest_running_processor_seconds{name="web"} 2"#,
                 r#"workqueue_retries_total{name="web"} 0"#,
                 r#"controller_workqueue_depth{controller="web"} 1"#,
                 r#"controller_workqueue_adds_total{controller="web"} 3"#,
@@ -189,18 +172,18 @@ mod tests {
         first.fail();
         second.done();
         assert_lines(
-            &registry,
+            &metrics,
             &[
                 r#"workqueue_retries_total{name="web"} 1"#,
                 r#"controller_workqueue_retries_total{controller="web"} 1"#,
-                r#"workqueue_unfinished_work_seconds{name="web"} 0.0"#,
+                r#"workqueue_unfinished_work_seconds{name="web"} 0"#,
             ],
         );
     }
 
     #[tokio::test(start_paused = true)]
     async fn counters_survive_restart_of_controller() {
-        let (registry, metrics) = metrics();
+        let metrics = Metrics::default();
         for _ in 0..2 {
             let queue = WorkQueue::new(WorkQueueOptions::default());
             metrics.register_workqueue("web", &queue);
@@ -209,7 +192,7 @@ mod tests {
         }
         metrics.record_restart("web");
         assert_lines(
-            &registry,
+            &metrics,
             &[
                 r#"workqueue_adds_total{name="web"} 4"#,
                 r#"workqueue_depth{name="web"} 2"#,
@@ -220,7 +203,7 @@ mod tests {
 
     #[test]
     fn counts_reconciles_by_result_and_duration() {
-        let (registry, metrics) = metrics();
+        let metrics = Metrics::default();
         let controller = metrics.controller("web");
         controller.set_max_concurrent(3);
         let waited = Duration::from_micros(5);
@@ -238,7 +221,7 @@ mod tests {
         controller.error();
         controller.permanent();
         assert_lines(
-            &registry,
+            &metrics,
             &[
                 r#"controller_runtime_reconcile_total{controller="web",result="success"} 2"#,
                 r#"controller_runtime_reconcile_total{controller="web",result="error"} 1"#,
@@ -266,8 +249,8 @@ mod tests {
 
     #[test]
     fn exports_informer_and_leader_metrics() {
-        let (registry, metrics) = metrics();
-        assert_eq!(encode_text(&registry), "");
+        let metrics = Metrics::default();
+        assert_eq!(metrics.text(), "");
         let pods = metrics.informer("pods");
         pods.listed(Duration::from_millis(20));
         pods.watched();
@@ -278,7 +261,7 @@ mod tests {
         pods.synced(true);
         metrics.set_leader("manager", true);
         assert_lines(
-            &registry,
+            &metrics,
             &[
                 r#"reflector_lists_total{name="pods"} 1"#,
                 r#"reflector_list_duration_seconds_bucket{name="pods",le="0.1"} 1"#,
@@ -292,7 +275,6 @@ mod tests {
             ],
         );
         metrics.set_leader("manager", false);
-        assert_lines(&registry, &[r#"leader_election_master_status{name="manager"} 0"#]);
-        assert!(!encode_text(&registry).contains("# EOF"));
+        assert_lines(&metrics, &[r#"leader_election_master_status{name="manager"} 0"#]);
     }
 }

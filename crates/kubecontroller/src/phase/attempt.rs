@@ -14,7 +14,7 @@ use super::{
     pass::{HandlerRun, NextPass, PassResult},
     phase_event::{PhaseEvent, reason},
     run::{HandlerOutcome, apply_changes, run},
-    state::HandlerState,
+    state::{Completion, HandlerState},
     state_machine::{StateMachine, errors},
     status::{Approval, Phased},
     step::Change,
@@ -55,12 +55,12 @@ impl<R: Phased> StateMachine<R> {
         apply(&mut object, &mut attempt, now);
         let handler = phase.and_then(|phase| phase.handler.as_ref());
         let to = self.target(&name, &mut attempt, now);
-        if attempt.state.failed {
+        if attempt.state.completion().is_failure() {
             attempt.state.failures = last.failures.saturating_add(1);
             let exhausted = phase
                 .and_then(|phase| phase.tries)
                 .filter(|tries| attempt.state.failures >= *tries);
-            if let Some(tries) = exhausted.filter(|_| !attempt.state.fatal) {
+            if let Some(tries) = exhausted.filter(|_| attempt.state.completion() == Completion::Retrying) {
                 let why = error_summary(handler, &attempt.state);
                 attempt
                     .state
@@ -68,13 +68,9 @@ impl<R: Phased> StateMachine<R> {
                 attempt.result = Some(reason::EXHAUSTED);
             }
         }
-        let to = to.or_else(|| {
-            attempt
-                .state
-                .fatal
-                .then(|| self.error_phase(&name).map(str::to_owned))
-                .flatten()
-        });
+        let has_failed = attempt.state.completion() == Completion::Failed;
+        let on_error = || self.error_phase(&name).filter(|_| has_failed);
+        let to = to.or_else(|| on_error().map(str::to_owned));
         let then = self.then(&name, to.as_deref(), &attempt, now);
         let mut pass = PassResult {
             object,
@@ -85,10 +81,8 @@ impl<R: Phased> StateMachine<R> {
         pass.record(&name, to.as_deref(), &attempt, &last, handler);
         pass.run = Some(HandlerRun::new(&name, to.clone(), &attempt.state));
         let status = pass.object.phases_mut();
-        status.reason = attempt
-            .state
-            .failed
-            .then(|| error_summary(handler, &attempt.state));
+        let is_failure = attempt.state.completion().is_failure();
+        status.reason = is_failure.then(|| error_summary(handler, &attempt.state));
         status.state.insert(name, attempt.state);
         if let Some(to) = to {
             // A phase that is entered again starts with empty state.
@@ -165,7 +159,7 @@ impl<R: Phased> StateMachine<R> {
             }
         };
         // Work that was completed while it was being cancelled counts; a fatal failure keeps its own reason.
-        if in_time || ran.state.done {
+        if in_time || ran.state.completion().is_end() {
             Attempt::of(ran)
         } else {
             late(&ran.state, context.clock().now())
@@ -174,7 +168,7 @@ impl<R: Phased> StateMachine<R> {
 
     /// The phase that follows when the handler is done and did not fail. A missing or undeclared next phase is a failure.
     fn target(&self, name: &str, attempt: &mut Attempt<R>, now: Timestamp) -> Option<String> {
-        if !attempt.state.done || attempt.state.failed {
+        if attempt.state.completion() != Completion::Succeeded {
             return None;
         }
         let then = || self.get(name).and_then(|phase| phase.then.clone());
@@ -200,8 +194,8 @@ impl<R: Phased> StateMachine<R> {
         }
         let defer = self.defer_interval(name);
         let state = &attempt.state;
-        let wait = if state.failed {
-            self.backoff.delay(state.failures, defer)
+        let wait = if state.completion().is_failure() {
+            self.retry_delay(state.failures, defer)
         } else {
             attempt.after.unwrap_or(defer)
         };
@@ -219,7 +213,7 @@ pub(super) fn last_state<R: Phased>(object: &R, phase: &str) -> HandlerState {
         .and_then(|status| status.state.get(phase))
         .cloned()
         .unwrap_or_default();
-    if last.done && last.failed {
+    if last.completion() == Completion::Failed {
         let began = last.start_time.clone();
         let failures = last.failures;
         clear_failed(&mut last, &mut Vec::new(), &mut |_, _| {});
@@ -288,7 +282,7 @@ impl<R> PassResult<R> {
                 format!("phase {name}: {warning}"),
             ));
         }
-        if state.failed {
+        if state.completion().is_failure() {
             let why = error_summary(handler, state);
             let (reason, note) = match self.then {
                 NextPass::After(wait) if to.is_none() => (
@@ -315,12 +309,11 @@ impl<R> PassResult<R> {
 impl HandlerRun {
     fn new(phase: &str, to: Option<String>, state: &HandlerState) -> Self {
         let span = state.start_time.as_ref().zip(state.end_time.as_ref());
-        let severity = if state.fatal {
-            Severity::Fatal
-        } else {
-            Severity::Retry
+        let failed = match state.completion() {
+            Completion::Failed => Some(Severity::Fatal),
+            Completion::Retrying => Some(Severity::Retry),
+            Completion::Unfinished | Completion::Succeeded => None,
         };
-        let failed = state.failed.then_some(severity);
         let duration = span.and_then(|(start, end)| Duration::try_from(end.0.duration_since(start.0)).ok());
         HandlerRun {
             phase: phase.to_owned(),

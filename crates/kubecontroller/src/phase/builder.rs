@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    backoff::PhaseBackoff,
     context::HandlerContext,
     error::PhaseError,
     handler::PhaseHandler,
@@ -11,6 +10,7 @@ use super::{
     status::Phased,
     validation::{StateMachineValidationError, validation_errors},
 };
+use crate::Backoff;
 
 /// Declares a state machine. Created by [`StateMachine::builder`].
 pub struct StateMachineBuilder<R> {
@@ -89,10 +89,10 @@ impl<R: Phased> StateMachineBuilder<R> {
         self
     }
 
-    /// Sets the backoff after failed tries. Default: exponential with factor 2, from the defer interval up to 5 minutes.
+    /// Sets the backoff after failed tries. Default: exponential from the defer interval of the phase up to 5 minutes.
     #[must_use]
-    pub fn backoff(mut self, backoff: PhaseBackoff) -> Self {
-        self.machine.backoff = backoff;
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.machine.backoff = Some(backoff);
         self
     }
 

@@ -218,12 +218,7 @@ impl<R> PhaseHandler<R> {
     /// The state before the first run: empty, with an empty entry for each child.
     pub(super) fn blank(&self) -> HandlerState {
         let children = self.children().iter();
-        HandlerState {
-            state: children
-                .map(|child| (child.name.clone(), child.blank()))
-                .collect(),
-            ..HandlerState::default()
-        }
+        HandlerState::with_children(children.map(|child| (child.name.clone(), child.blank())))
     }
 }
 

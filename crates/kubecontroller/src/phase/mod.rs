@@ -80,7 +80,7 @@
 //! # Failures
 //!
 //! A [`PhaseError`] is either fatal, which moves the object to the error phase, or retriable. A retriable error keeps the
-//! phase and retries it with exponential backoff that starts at the defer interval ([`PhaseBackoff`]). [`StateMachineBuilder::is_fatal`]
+//! phase and retries it with exponential backoff that starts at the defer interval ([`StateMachineBuilder::backoff`]). [`StateMachineBuilder::is_fatal`]
 //! classifies errors converted by `?`; by default, network errors and errors of an overloaded server are retriable, all others
 //! are fatal. A panic is fatal. [`Phase::tries`] and [`Phase::timeout`] limit a phase; both limits survive restarts. The
 //! first failure among parallel children cancels the others, and the machine waits until all have returned.
@@ -103,8 +103,9 @@
 //! # Running against an API server
 //!
 //! [`StateMachine::into_reconciler`] turns the machine into a [`Reconciler`](crate::controller::Reconciler). A pass reads the
-//! object; stops if the object is paused, blocked by an annotation ([`annotations`]) or in a terminal phase; runs the handler;
-//! and writes the changed fields, if any. Concurrent edits by other clients are never lost; see [`PhaseReconciler`]. Events
+//! object; stops if the object is paused, blocked by an annotation ([`annotations`]) or in a terminal phase; stores the finalizer
+//! or the beginning of the phase, if that is missing; otherwise runs the handler and writes the changed fields, if any. Either
+//! costs at most two writes. Concurrent edits by other clients are never lost; see [`PhaseReconciler`]. Events
 //! go to a [`PhaseEventSink`], such as an [`EventRecorder`](crate::events::EventRecorder); metrics go to the program's
 //! [`Metrics`](crate::metrics::Metrics).
 //!
@@ -126,7 +127,6 @@
 mod action;
 pub mod annotations;
 mod attempt;
-mod backoff;
 mod builder;
 mod context;
 mod diagram;
@@ -150,14 +150,11 @@ mod tree;
 mod validation;
 mod view;
 
-pub(crate) use self::metrics::PhaseMetrics;
-
 /// The key of the clean-up's state among the phases in the status.
 const CLEANUP: &str = "cleanup";
 
 pub use self::{
     action::{Action, ActionError, ActionRejection},
-    backoff::PhaseBackoff,
     builder::{Phase, StateMachineBuilder},
     context::{HandlerContext, MachineEnvironment},
     error::{PhaseError, Severity},
@@ -166,7 +163,7 @@ pub use self::{
     paths::{ObjectPaths, paths},
     phase_event::{PhaseEvent, PhaseEventSink, reason},
     reconciler::PhaseReconciler,
-    state::{HandlerResult, HandlerState, ObjectState},
+    state::{Completion, HandlerResult, HandlerState, ObjectState},
     state_machine::StateMachine,
     status::{Approval, Audit, PhaseStatus, Phased},
     step::{Step, StepResult},

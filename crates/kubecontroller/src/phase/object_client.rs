@@ -15,7 +15,7 @@ use kube::{
 use serde_json::{Map, Value, json};
 
 use super::status::Phased;
-use crate::{Key, decode};
+use crate::{Key, conflict::is_conflict, decode, writer::is_not_found};
 
 /// How often a write is tried when each try conflicts.
 const TRIES: usize = 5;
@@ -181,13 +181,9 @@ impl<'c> ObjectClient<'c> {
 fn found<R>(response: Result<R, kube::Error>) -> Result<Option<R>, kube::Error> {
     match response {
         Ok(object) => Ok(Some(object)),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) if is_not_found(&error) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
 fn tree<R: Phased>(object: &R, fields: &[&str]) -> Result<Value, kube::Error> {

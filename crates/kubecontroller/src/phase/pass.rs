@@ -6,6 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
 
 use super::{
     CLEANUP,
@@ -15,6 +16,7 @@ use super::{
     handler::PhaseHandler,
     phase_event::{PhaseEvent, reason},
     run::run,
+    state::Completion,
     state_machine::StateMachine,
     status::{Approval, Phased},
 };
@@ -54,6 +56,24 @@ pub struct HandlerRun {
     pub duration: Option<Duration>,
 }
 
+/// The next step of a pass.
+pub(super) enum PassStep<R> {
+    /// Nothing, until then.
+    Wait(NextPass),
+    /// The finalizer must be stored.
+    AddFinalizer,
+    /// The object is in a terminal phase.
+    Ended,
+    /// The changes that [`StateMachine::begin`] made must be stored before the handler runs.
+    Begin {
+        context: HandlerContext<R>,
+        object: R,
+        event: Option<PhaseEvent>,
+    },
+    /// The handler runs.
+    Run(HandlerContext<R>),
+}
+
 // --- Machine ---
 
 impl<R: Phased> StateMachine<R> {
@@ -63,18 +83,54 @@ impl<R: Phased> StateMachine<R> {
         environment: &MachineEnvironment,
         object: &R,
     ) -> Result<PassResult<R>, PhaseError> {
+        match self.next_step(environment, object, None).await? {
+            PassStep::Wait(then) => Ok(PassResult::idle(object.clone(), then)),
+            PassStep::AddFinalizer | PassStep::Ended => Ok(PassResult::idle(object.clone(), NextPass::Stop)),
+            PassStep::Begin {
+                context,
+                object,
+                event,
+            } => {
+                let mut pass = self.run_phase(&context, object).await;
+                pass.events.splice(..0, event);
+                Ok(pass)
+            }
+            PassStep::Run(context) => Ok(self.run_phase(&context, object.clone()).await),
+        }
+    }
+
+    /// The next step of a pass over an object that is not terminating. This is the one place that knows the order of steps:
+    /// passes in memory and passes over objects of the server take the steps that it returns.
+    ///
+    /// `finalizer` must be stored before anything else happens; a pass in memory needs none.
+    pub(super) async fn next_step(
+        &self,
+        environment: &MachineEnvironment,
+        object: &R,
+        finalizer: Option<&str>,
+    ) -> Result<PassStep<R>, PhaseError> {
         if let Some(then) = self.blocked(object, environment.now()) {
-            return Ok(PassResult::idle(object.clone(), then));
+            return Ok(PassStep::Wait(then));
+        }
+        let has_ended = self.is_terminal(object);
+        let is_missing = |finalizer: &str| !object.finalizers().iter().any(|one| one == finalizer);
+        if !has_ended && finalizer.is_some_and(is_missing) {
+            return Ok(PassStep::AddFinalizer);
         }
         let context = self.prepared(environment, object).await?;
-        if self.is_terminal(object) {
-            return Ok(PassResult::idle(object.clone(), NextPass::Stop));
+        if has_ended {
+            return Ok(PassStep::Ended);
         }
-        let mut object = object.clone();
-        let event = self.begin(&mut object, environment.now());
-        let mut pass = self.run_phase(&context, object).await;
-        pass.events.splice(..0, event);
-        Ok(pass)
+        let mut begun = object.clone();
+        let event = self.begin(&mut begun, environment.now());
+        if begun.phases() == object.phases() {
+            return Ok(PassStep::Run(context));
+        }
+        Ok(PassStep::Begin {
+            context,
+            object: begun,
+            event,
+        })
     }
 
     /// Runs one pass of the clean-up over a terminating object, and returns whether the clean-up is done. A machine without
@@ -100,9 +156,9 @@ impl<R: Phased> StateMachine<R> {
         apply(&mut object, &mut attempt, environment.now());
         let mut events = Vec::new();
         let mut then = NextPass::After(attempt.after.unwrap_or(self.defer));
-        if attempt.state.failed {
+        if attempt.state.completion().is_failure() {
             attempt.state.failures = last.failures.saturating_add(1);
-            let delay = self.backoff.delay(attempt.state.failures, self.defer);
+            let delay = self.retry_delay(attempt.state.failures, self.defer);
             then = NextPass::After(delay);
             let note = format!(
                 "clean-up failed, again in {delay:?}: {}",
@@ -110,7 +166,7 @@ impl<R: Phased> StateMachine<R> {
             );
             events.push(PhaseEvent::warning(reason::CLEANUP, note));
         }
-        let done = attempt.state.done && !attempt.state.failed;
+        let done = attempt.state.completion() == Completion::Succeeded;
         object
             .phases_mut()
             .state

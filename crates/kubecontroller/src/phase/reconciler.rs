@@ -8,6 +8,8 @@
 //! - The machine's own writes do not trigger an early pass: the defer interval is kept unless another client changes the
 //!   object.
 //! - Events and metrics report only what was written.
+//! - A pass costs at most two writes, unless other clients write at the same time: either what must be stored before a handler
+//!   runs (the finalizer, or the beginning of a phase), or the status after the run and the label.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -20,7 +22,7 @@ use super::{
     error::PhaseError,
     metrics::PhaseMetrics,
     object_client::{ObjectClient, WriteResult},
-    pass::{NextPass, PassResult},
+    pass::{NextPass, PassResult, PassStep},
     pass_cache::{PassCache, Unsaved},
     phase_event::{PhaseEvent, PhaseEventSink},
     state_machine::StateMachine,
@@ -102,7 +104,7 @@ impl<R: Phased> PhaseReconciler<R> {
     /// Counts transitions, failures and durations in these metrics.
     #[must_use]
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
-        self.metrics = Some(metrics.phases().clone());
+        self.metrics = Some(PhaseMetrics(metrics.clone()));
         self
     }
 
@@ -152,40 +154,37 @@ impl<R: Phased> PhaseReconciler<R> {
         Ok(then)
     }
 
-    async fn drive(&self, remote: &ObjectClient<'_>, mut object: Arc<R>) -> Result<PassOutcome<R>, Error> {
+    /// Either stores what must be stored before the handler runs, or runs the handler and stores its result: in each case at
+    /// most two writes.
+    async fn drive(&self, remote: &ObjectClient<'_>, object: Arc<R>) -> Result<PassOutcome<R>, Error> {
         let machine = &self.machine;
-        if let Some(then) = machine.blocked(&object, self.environment.now()) {
-            return Ok(PassOutcome::new(object, then));
+        let finalizer = machine.cleanup.as_ref().map(|_| ongoing_finalizer::<R>());
+        let step = machine.next_step(&self.environment, &object, finalizer.as_deref());
+        match step.await.map_err(|error| prepare_error(&error))? {
+            PassStep::Wait(then) => Ok(PassOutcome::new(object, then)),
+            PassStep::AddFinalizer => {
+                let finalizer = finalizer.unwrap_or_default();
+                let written = remote.finalizer(&*object, &finalizer, true).await?;
+                Ok(PassOutcome::stored(object, written))
+            }
+            PassStep::Ended => {
+                let object = self.label(remote, object).await?;
+                Ok(PassOutcome::new(object, NextPass::Stop))
+            }
+            PassStep::Begin {
+                object: begun, event, ..
+            } => {
+                let written = remote.write_status(&*object, &begun).await?;
+                if let WriteResult::Written(now) = &written {
+                    self.record(now, event.as_slice());
+                }
+                Ok(PassOutcome::stored(object, written))
+            }
+            PassStep::Run(context) => {
+                let pass = machine.run_phase(&context, R::clone(&object)).await;
+                Ok(self.save(remote, object, pass).await)
+            }
         }
-        let ended = machine.is_terminal(&object);
-        if machine.cleanup.is_some() && !ended {
-            let finalizer = ongoing_finalizer::<R>();
-            object = match remote.finalizer(&*object, &finalizer, true).await? {
-                WriteResult::Unchanged => object,
-                WriteResult::Written(now) => Arc::new(now),
-                WriteResult::Conflict(now) => return Ok(PassOutcome::repeat(now)),
-                WriteResult::NotFound => return Ok(PassOutcome::new(object, NextPass::Stop)),
-            };
-        }
-        let context = machine
-            .prepared(&self.environment, &object)
-            .await
-            .map_err(|error| prepare_error(&error))?;
-        if ended {
-            object = self.label(remote, object).await?;
-            return Ok(PassOutcome::new(object, NextPass::Stop));
-        }
-        let mut begun = R::clone(&object);
-        let event = machine.begin(&mut begun, self.environment.now());
-        object = match remote.write_status(&*object, &begun).await? {
-            WriteResult::Unchanged => object,
-            WriteResult::Written(now) => Arc::new(now),
-            WriteResult::Conflict(now) => return Ok(PassOutcome::repeat(now)),
-            WriteResult::NotFound => return Ok(PassOutcome::new(object, NextPass::Stop)),
-        };
-        self.record(&object, event.as_slice());
-        let pass = machine.run_phase(&context, R::clone(&object)).await;
-        Ok(self.save(remote, object, pass).await)
     }
 
     /// Writes the result of a pass. A failed write is not a failure of the object: the result is kept and written later.
@@ -309,7 +308,16 @@ impl<R> PassOutcome<R> {
         }
     }
 
-    /// Another pass at once, on the object as another client changed it.
+    /// Another pass at once, after a write that precedes the handler's run.
+    fn stored(before: Arc<R>, written: WriteResult<R>) -> Self {
+        match written {
+            WriteResult::Unchanged => PassOutcome::new(before, NextPass::After(Duration::ZERO)),
+            WriteResult::Written(now) | WriteResult::Conflict(now) => PassOutcome::repeat(now),
+            WriteResult::NotFound => PassOutcome::new(before, NextPass::Stop),
+        }
+    }
+
+    /// Another pass at once, on the object as the server has it.
     fn repeat(now: R) -> Self {
         PassOutcome::new(Arc::new(now), NextPass::After(Duration::ZERO))
     }

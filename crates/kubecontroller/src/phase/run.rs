@@ -18,9 +18,10 @@ use super::{
     context::HandlerContext,
     error::{PhaseError, Severity},
     handler::{BoxedFuture, HandlerKind, ListFn, ObjectsFn, PhaseHandler},
-    state::{HandlerState, ObjectState, stamp},
+    state::{Completion, HandlerState, ObjectState, stamp},
     step::{Change, Step},
 };
+use crate::panic_message;
 
 /// Decides whether an unclassified error is fatal.
 pub(super) type IsFatal = Arc<dyn Fn(&PhaseError) -> bool + Send + Sync>;
@@ -45,10 +46,8 @@ pub(super) fn run<'a, R: Clone + Send + Sync + 'static>(
 ) -> std::pin::Pin<Box<dyn Future<Output = HandlerOutcome<R>> + Send + 'a>> {
     Box::pin(async move {
         let now = context.clock().now();
-        let mut state = HandlerState {
-            start_time: context.last().start_time.clone(),
-            ..HandlerState::default()
-        };
+        let mut state = HandlerState::default();
+        state.start_time.clone_from(&context.last().start_time);
         state.begin(now);
         match &handler.kind {
             HandlerKind::Function(run) => {
@@ -80,7 +79,7 @@ fn function<R: Clone>(
         Ok(step) => {
             state.warning = step.warning;
             if step.done {
-                state.end(now);
+                state.complete(Completion::Succeeded, now);
             }
             let after = step.after.filter(|_| !step.done);
             let changes = step.changes;
@@ -152,7 +151,7 @@ async fn serial<R: Clone + Send + Sync + 'static>(
     let mut stopped = false;
     for child in children {
         let last = child_state(child, context.last());
-        let ran = if stopped || is_ended(&last) {
+        let ran = if stopped || last.completion().is_end() {
             HandlerOutcome::of(last)
         } else {
             run(
@@ -165,7 +164,7 @@ async fn serial<R: Clone + Send + Sync + 'static>(
         for change in &ran.changes {
             change(Arc::make_mut(&mut seen));
         }
-        stopped |= !ran.state.done || ran.state.failed;
+        stopped |= ran.state.completion() != Completion::Succeeded;
         all.take(child, ran);
     }
     all.finish(context)
@@ -181,7 +180,7 @@ async fn parallel<R: Clone + Send + Sync + 'static>(
     let cancel = context.cancel().child_token();
     let runs = children.iter().map(|child| async {
         let last = child_state(child, context.last());
-        if is_ended(&last) {
+        if last.completion().is_end() {
             return HandlerOutcome::of(last);
         }
         let ran = run(
@@ -190,7 +189,7 @@ async fn parallel<R: Clone + Send + Sync + 'static>(
             context.at(context.shared_resource(), &last, cancel.clone()),
         )
         .await;
-        if ran.state.failed {
+        if ran.state.completion().is_failure() {
             cancel.cancel();
         }
         ran
@@ -242,10 +241,7 @@ pub(super) fn apply_changes<R>(changes: &[Change<R>], object: &mut R) -> Result<
 }
 
 fn panicked<R>(handler: &PhaseHandler<R>, panic: &(dyn Any + Send)) -> PhaseError {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
+    let text = panic_message(panic);
     PhaseError::fatal(format!("handler {} panicked: {text}", handler.name))
 }
 
@@ -259,8 +255,7 @@ fn fail<R>(is_fatal: &IsFatal, state: &mut HandlerState, error: &PhaseError, con
     if fatal {
         state.end_badly(context.clock().now(), error.to_string());
     } else {
-        state.failed = true;
-        state.error = Some(error.to_string());
+        state.retry(error.to_string());
     }
 }
 
@@ -273,10 +268,14 @@ fn child_state<R>(child: &PhaseHandler<R>, parent: &HandlerState) -> HandlerStat
         .unwrap_or_else(|| child.blank())
 }
 
-/// Whether a child must not run again. A child that is done with a failure that is not fatal runs again: the machine never
-/// writes such a state, and honouring it would leave the composite neither succeeded nor failed.
-fn is_ended(child: &HandlerState) -> bool {
-    child.done && (child.fatal || !child.failed)
+/// The completion of a composite with two children. A fatal failure ends it; it succeeds when both have succeeded.
+fn combine(one: Completion, other: Completion) -> Completion {
+    match (one, other) {
+        (Completion::Failed, _) | (_, Completion::Failed) => Completion::Failed,
+        (Completion::Retrying, _) | (_, Completion::Retrying) => Completion::Retrying,
+        (Completion::Succeeded, Completion::Succeeded) => Completion::Succeeded,
+        _ => Completion::Unfinished,
+    }
 }
 
 // --- objects ---
@@ -353,7 +352,7 @@ fn roll_up<R>(state: &mut HandlerState, context: &HandlerContext<R>) {
     }
     let warnings = join(|object| object.warning.as_deref());
     state.warning = warnings.or_else(|| state.warning.take());
-    state.end(now);
+    state.complete(Completion::Succeeded, now);
 }
 
 // --- HandlerOutcome ---
@@ -377,7 +376,7 @@ impl<R> HandlerOutcome<R> {
             );
         }
         self.changes.extend(ran.changes);
-        if ran.state.start_time.is_some() && !ran.state.done {
+        if ran.state.start_time.is_some() && !ran.state.completion().is_end() {
             self.waits.push(ran.after);
         }
         self.state.state.insert(child.name.clone(), ran.state);
@@ -387,12 +386,9 @@ impl<R> HandlerOutcome<R> {
     fn finish(mut self, context: &HandlerContext<R>) -> Self {
         let waits: Option<Vec<Duration>> = self.waits.drain(..).collect();
         self.after = waits.and_then(|waits| waits.into_iter().min());
-        let children = || self.state.state.values();
-        self.state.failed = children().any(|child| child.failed);
-        self.state.fatal = children().any(|child| child.fatal);
-        if self.state.fatal || children().all(|child| child.done && !child.failed) {
-            self.state.end(context.clock().now());
-        }
+        let children = self.state.state.values().map(HandlerState::completion);
+        let completion = children.reduce(combine).unwrap_or(Completion::Unfinished);
+        self.state.complete(completion, context.clock().now());
         self
     }
 }

@@ -3,15 +3,18 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    backoff::PhaseBackoff,
     builder::{Phase, StateMachineBuilder},
     context::HandlerContext,
     error::PhaseError,
     handler::{BoxedFuture, PhaseHandler},
     run::IsFatal,
-    state::HandlerState,
+    state::{Completion, HandlerState},
     status::{PhaseStatus, Phased},
 };
+use crate::Backoff;
+
+/// The maximum of the default backoff. A longer defer interval takes precedence.
+const MAX_RETRY_DELAY: Duration = Duration::from_mins(5);
 
 /// A state machine for the objects of a kind. See the [module documentation](super).
 pub struct StateMachine<R> {
@@ -22,7 +25,7 @@ pub struct StateMachine<R> {
     pub(super) succeeded: Vec<String>,
     pub(super) failed: Vec<String>,
     pub(super) defer: Duration,
-    pub(super) backoff: PhaseBackoff,
+    pub(super) backoff: Option<Backoff>,
     pub(super) is_fatal: IsFatal,
     pub(super) prepare: Option<Prepare<R>>,
     pub(super) cleanup: Option<PhaseHandler<R>>,
@@ -47,11 +50,17 @@ impl<R: Phased> StateMachine<R> {
             succeeded: Vec::new(),
             failed: Vec::new(),
             defer: Duration::from_secs(5),
-            backoff: PhaseBackoff::default(),
+            backoff: None,
             is_fatal: Arc::new(PhaseError::is_fatal_by_default),
             prepare: None,
             cleanup: None,
         }
+    }
+
+    /// The delay after failed tries of a phase with this defer interval.
+    pub(super) fn retry_delay(&self, failures: u32, defer: Duration) -> Duration {
+        let by_default = || Backoff::exponential(defer, MAX_RETRY_DELAY.max(defer));
+        self.backoff.unwrap_or_else(by_default).after(failures)
     }
 
     /// The name of the activity.
@@ -120,7 +129,7 @@ impl<R: Phased> StateMachine<R> {
             status
                 .state
                 .get(*phase)
-                .is_some_and(|state| state.done && state.failed)
+                .is_some_and(|state| state.completion() == Completion::Failed)
         };
         let named = self
             .phases
@@ -179,7 +188,7 @@ pub(super) fn errors<R>(
         .iter()
         .filter_map(|object| Some((object.id.clone(), object.error.clone()?)));
     let mut found: Vec<_> = failed.collect();
-    if found.is_empty() || !state.done {
+    if found.is_empty() || !state.completion().is_end() {
         found.extend(state.error.iter().map(|error| (path.to_owned(), error.clone())));
     }
     let declared = handler.map_or(&[][..], PhaseHandler::children).iter();

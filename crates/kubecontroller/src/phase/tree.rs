@@ -9,7 +9,7 @@ pub(super) fn clear_failed(
     path: &mut Vec<String>,
     each: &mut dyn FnMut(&[String], &mut HandlerState),
 ) {
-    if !state.failed && !state.fatal {
+    if !state.completion().is_failure() {
         return;
     }
     for (name, child) in &mut state.state {
@@ -23,13 +23,6 @@ pub(super) fn clear_failed(
         object.start_time = None;
         object.end_time = None;
     }
-    state.done = false;
-    state.failed = false;
-    state.fatal = false;
-    state.failures = 0;
-    state.error = None;
-    // The start time is cleared too: otherwise a phase that timed out would time out again at once.
-    state.start_time = None;
-    state.end_time = None;
+    state.clear_failure();
     each(path, state);
 }

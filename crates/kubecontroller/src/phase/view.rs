@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     handler::{HandlerView, PhaseHandler},
-    state::{HandlerResult, HandlerState, ObjectState},
+    state::{Completion, HandlerResult, HandlerState, ObjectState},
     state_machine::StateMachine,
     status::Phased,
 };
@@ -255,7 +255,7 @@ fn counted<R>(handler: &PhaseHandler<R>, state: &HandlerState) -> HandlerProgres
 
 fn functions<R>(handler: &PhaseHandler<R>, state: Option<&HandlerState>) -> Vec<bool> {
     if handler.children().is_empty() {
-        return vec![state.is_some_and(|state| state.done && !state.failed)];
+        return vec![state.is_some_and(|state| state.completion() == Completion::Succeeded)];
     }
     let below = |child: &PhaseHandler<R>| state.and_then(|state| state.state.get(&child.name));
     handler

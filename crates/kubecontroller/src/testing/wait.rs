@@ -4,6 +4,8 @@ use std::{fmt, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::Backoff;
+
 /// The result of evaluating a condition: the awaited value, or what was observed instead.
 pub trait WaitCondition {
     /// The awaited value.
@@ -52,7 +54,7 @@ pub async fn eventually_within<L: WaitCondition, F: Future<Output = L>>(
     mut look: impl FnMut() -> F,
 ) -> L::Output {
     let end = Instant::now() + limit;
-    let mut pause = Duration::from_millis(1);
+    let mut pauses = Backoff::exponential(Duration::from_millis(1), Duration::from_millis(50)).delays();
     let mut last = "nothing, because the first evaluation did not complete".to_owned();
     loop {
         if let Ok(seen) = timeout_at(end, look()).await {
@@ -65,7 +67,6 @@ pub async fn eventually_within<L: WaitCondition, F: Future<Output = L>>(
             Instant::now() < end,
             "condition not met after {limit:?}; last observed: {last}"
         );
-        sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_millis(50));
+        sleep(pauses.next_delay()).await;
     }
 }

@@ -48,7 +48,7 @@ use tokio::{sync::Notify, time::Instant};
 
 pub use self::{
     next_item::NextItem,
-    options::{BucketRateLimiter, Debounce, ExponentialBackoff, LaneFn, WorkQueueOptions},
+    options::{BucketRateLimiter, Debounce, LaneFn, WorkQueueOptions},
     state::{FailureReport, WorkQueueStats},
 };
 use self::{

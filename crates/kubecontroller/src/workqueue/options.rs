@@ -2,10 +2,12 @@
 
 use std::{fmt, hash::BuildHasher, hash::Hash, sync::Arc, time::Duration};
 
+use k3_task::Backoff;
+
 /// The options of a work queue.
 pub struct WorkQueueOptions<K> {
     /// The backoff of a key that failed.
-    pub backoff: ExponentialBackoff,
+    pub backoff: Backoff,
     /// Limits the retries of all keys together. `None` for no limit besides the backoff of each key.
     pub bucket: Option<BucketRateLimiter>,
     /// After how many retries a key is dropped. `None` for never, which is right for level-driven controllers.
@@ -20,17 +22,6 @@ pub struct WorkQueueOptions<K> {
 
 /// Returns the lane of a key.
 pub type LaneFn<K> = Arc<dyn Fn(&K) -> u64 + Send + Sync>;
-
-/// A delay that doubles with each failure in a row: client-go's `ItemExponentialFailureRateLimiter`.
-// upstream: staging/src/k8s.io/client-go/util/workqueue/default_rate_limiters.go ItemExponentialFailureRateLimiter
-#[doc(alias = "ItemExponentialFailureRateLimiter")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExponentialBackoff {
-    /// The delay after the first failure.
-    pub base: Duration,
-    /// The maximum delay.
-    pub max: Duration,
-}
 
 /// A token bucket: client-go's `BucketRateLimiter`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,7 +49,7 @@ impl<K> Default for WorkQueueOptions<K> {
     // upstream: staging/src/k8s.io/client-go/util/workqueue/default_rate_limiters.go DefaultTypedControllerRateLimiter
     fn default() -> Self {
         WorkQueueOptions {
-            backoff: ExponentialBackoff::default(),
+            backoff: Backoff::exponential(Duration::from_millis(5), Duration::from_secs(1000)),
             bucket: Some(BucketRateLimiter::default()),
             max_retries: None,
             report_after: 5,
@@ -97,25 +88,6 @@ impl<K> WorkQueueOptions<K> {
         let hasher = hashbrown::DefaultHashBuilder::default();
         self.lane = Arc::new(move |key| hasher.hash_one(part(key)));
         self
-    }
-}
-
-// --- ExponentialBackoff ---
-
-impl Default for ExponentialBackoff {
-    fn default() -> Self {
-        ExponentialBackoff {
-            base: Duration::from_millis(5),
-            max: Duration::from_secs(1000),
-        }
-    }
-}
-
-impl ExponentialBackoff {
-    /// The delay after this many failures in a row.
-    pub fn after(&self, failures: u32) -> Duration {
-        let times = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-        self.base.saturating_mul(times).min(self.max)
     }
 }
 

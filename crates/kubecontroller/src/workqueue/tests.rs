@@ -13,9 +13,8 @@ use tokio::{
     time::{Instant, advance, timeout},
 };
 
-use super::{
-    BucketRateLimiter, Debounce, ExponentialBackoff, WorkQueue, WorkQueueOptions, state, time::QueueTime,
-};
+use super::{BucketRateLimiter, Debounce, WorkQueue, WorkQueueOptions, state, time::QueueTime};
+use crate::Backoff;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -93,10 +92,7 @@ async fn lanes_take_turns() {
 #[tokio::test(start_paused = true)]
 async fn the_backoff_doubles_up_to_its_maximum() {
     let queue = WorkQueue::new(WorkQueueOptions {
-        backoff: ExponentialBackoff {
-            base: 5 * MS,
-            max: 30 * MS,
-        },
+        backoff: Backoff::exponential(5 * MS, 30 * MS),
         ..WorkQueueOptions::default()
     });
     queue.add("a");
@@ -123,10 +119,7 @@ async fn the_backoff_doubles_up_to_its_maximum() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_during_the_backoff_does_not_increase_it() {
     let queue = WorkQueue::new(WorkQueueOptions {
-        backoff: ExponentialBackoff {
-            base: 100 * MS,
-            max: 1000 * MS,
-        },
+        backoff: Backoff::exponential(100 * MS, 1000 * MS),
         ..WorkQueueOptions::default()
     });
     queue.add("a");

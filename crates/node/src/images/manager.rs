@@ -9,7 +9,7 @@ use std::{
 
 use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
 use kubecontroller::{
-    Clock,
+    Backoff, Clock, KeyedBackoff,
     events::{EventRecorder, EventType},
 };
 use tokio::{sync::Semaphore, time::Instant};
@@ -19,10 +19,10 @@ use super::{
     keyring::DockerKeyring,
     reference::{ImageReference, apply_default_image_tag},
 };
-use crate::{
-    pod::backoff::KeyedBackoff,
-    runtime::{Image, Runtime, RuntimeError},
-};
+use crate::runtime::{Image, Runtime, RuntimeError};
+
+/// Back-off between pulls of an image for a pod.
+const PULL_BACKOFF: Backoff = Backoff::exponential(Duration::from_secs(10), Duration::from_mins(5));
 
 /// Limits of image pulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl ImageManager {
     /// Without images; events are recorded with `recorder`.
     pub fn new(limits: ImagePullLimits, pulled: PulledImages, recorder: EventRecorder, clock: Clock) -> Self {
         let failures = PullFailures {
-            backoff: KeyedBackoff::new(Duration::from_secs(10), Duration::from_mins(5)),
+            backoff: KeyedBackoff::new(PULL_BACKOFF),
             last_error: HashMap::new(),
         };
         ImageManager {
@@ -286,7 +286,7 @@ impl ImageManager {
         };
         let now = self.clock.now();
         let mut failures = self.failures();
-        failures.backoff.increase(&key, now, now);
+        failures.backoff.increase(key.clone(), now, now);
         let retry_at = failures.backoff.until_since_update(&key, now);
         failures.last_error.insert(key, format!("{reason}: {message}"));
         EnsureImageError {

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kubecontroller::{
+    Backoff, KeyedBackoff,
     informer::{Delta, InformerScope, SharedInformerFactory},
     manager::Stop,
     workqueue::{WorkQueue, WorkQueueOptions},
@@ -17,7 +18,6 @@ use tokio::{
 
 use super::{
     PodDependencies,
-    backoff::KeyedBackoff,
     cache::PodCache,
     events::PodEventRecorder,
     start_limiter::StartLimiter,
@@ -35,6 +35,8 @@ use crate::{
 
 /// Delay before the stream of runtime events is opened again.
 const RECONNECT: Duration = Duration::from_secs(2);
+/// Back-off between restarts of a container.
+const RESTART_BACKOFF: Backoff = Backoff::exponential(Duration::from_secs(10), Duration::from_mins(5));
 
 /// The pods of this node. Clones share state.
 #[derive(Clone)]
@@ -92,10 +94,7 @@ impl PodManager {
                 images,
                 status_manager: StatusManager::new(client, find_api_pod),
                 events,
-                restart_backoff: std::sync::Mutex::new(KeyedBackoff::new(
-                    Duration::from_secs(10),
-                    Duration::from_mins(5),
-                )),
+                restart_backoff: std::sync::Mutex::new(KeyedBackoff::new(RESTART_BACKOFF)),
                 is_shutting_down: watch::Sender::new(false),
                 mirrors: std::sync::Mutex::default(),
                 all_pods_known: watch::Sender::new(false),

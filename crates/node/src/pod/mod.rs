@@ -12,7 +12,7 @@
 //! store               the in-memory state of each pod
 //! admission           whether the node admits the pod; allocation, allocation_state: its resources
 //! static_pods         pods from files, and their mirror pods
-//! backoff             restart back-off; start_limiter: concurrent starts
+//! start_limiter       concurrent starts; time: sums and texts of times
 //! events              events of pods and containers
 //! ```
 //!
@@ -24,7 +24,6 @@ mod actions;
 mod admission;
 mod allocation;
 mod allocation_state;
-pub(crate) mod backoff;
 mod cache;
 mod dependencies;
 mod events;
@@ -44,6 +43,7 @@ mod sync;
 mod termination_message;
 #[cfg(test)]
 mod tests;
+mod time;
 mod workers;
 
 pub use self::{

@@ -18,8 +18,9 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, Preconditions},
 };
 use kubecontroller::{
+    Backoff,
     manager::Stop,
-    workqueue::{ExponentialBackoff, WorkQueue, WorkQueueOptions},
+    workqueue::{WorkQueue, WorkQueueOptions},
 };
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
@@ -56,10 +57,7 @@ impl StatusManager {
     /// Writes the statuses of pods that `find_api_pod` finds.
     pub(super) fn new(client: kube::Client, find_api_pod: ApiPodLookup) -> Self {
         let options = WorkQueueOptions {
-            backoff: ExponentialBackoff {
-                base: Duration::from_millis(200),
-                max: Duration::from_secs(10),
-            },
+            backoff: Backoff::exponential(Duration::from_millis(200), Duration::from_secs(10)),
             ..WorkQueueOptions::default()
         };
         StatusManager {

@@ -12,11 +12,12 @@ use tokio::time::Instant;
 
 use super::{
     actions::{KillReason, NewSandbox, PodActions},
-    backoff, events,
+    events,
     spec::{self, ContainerType, dns_warnings, hash_container},
     start::{self, ContainerStarter, StartError, waiting},
     status::PodSnapshot,
     stop::ContainerStopper,
+    time,
     workers::{NextSync, PodWorkers},
 };
 use crate::{
@@ -66,8 +67,7 @@ impl SyncResult {
         if self.changed {
             return Some(Duration::ZERO);
         }
-        self.retry_at
-            .map(|retry_at| backoff::duration_until(now, retry_at))
+        self.retry_at.map(|retry_at| time::duration_until(now, retry_at))
     }
 
     fn schedule_retry(&mut self, at: Timestamp) {
@@ -476,7 +476,7 @@ impl PodSync<'_> {
         );
         let until = self.workers.restart_backoff().until(&key, finished, now);
         let Some((until, time)) = until else {
-            self.workers.restart_backoff().increase(&key, finished, now);
+            self.workers.restart_backoff().increase(key, finished, now);
             return None;
         };
         let name = &container.name;
@@ -490,7 +490,7 @@ impl PodSync<'_> {
             "BackOff",
             &message,
         );
-        let time = backoff::format_duration(time);
+        let time = time::format_duration(time);
         let message = format!("back-off {time} restarting failed container={name} pod={pod}");
         Some(StartError {
             waiting: waiting("CrashLoopBackOff", message),
@@ -580,7 +580,7 @@ impl PodSync<'_> {
     }
 
     fn later_by(&self, by: Duration) -> Timestamp {
-        backoff::add_duration(self.workers.deps.clock.now(), by)
+        time::add_duration(self.workers.deps.clock.now(), by)
     }
 }
 

@@ -11,14 +11,13 @@ use k8s_openapi::{
     api::core::v1::{Pod, PodStatus, ResourceRequirements},
     jiff::Timestamp,
 };
-use kubecontroller::{events::EventType, workqueue::WorkQueue};
+use kubecontroller::{KeyedBackoff, events::EventType, workqueue::WorkQueue};
 use tokio::sync::{Mutex, watch};
 
 use super::{
     PodDependencies,
     actions::{self, PodActionsInput},
     admission,
-    backoff::{self, KeyedBackoff},
     cache::{PodCache, RuntimeSnapshot},
     events::PodEventRecorder,
     start_limiter::StartLimiter,
@@ -29,7 +28,7 @@ use super::{
     stop::ContainerStopper,
     store::{AdmissionState, PodEntry, PodSource, PodStore},
     sync::{PodSync, SyncResult},
-    termination_message,
+    termination_message, time,
 };
 use crate::{
     PodIdentity,
@@ -540,7 +539,7 @@ impl PodWorkers {
             let seconds = entry.pod.spec.as_ref()?.active_deadline_seconds?;
             let status = entry.previous.as_ref().or(entry.pod.status.as_ref())?;
             let started = status.start_time.as_ref()?.0;
-            Some(backoff::add_duration(
+            Some(time::add_duration(
                 started,
                 Duration::from_secs(u64::try_from(seconds).ok()?),
             ))
@@ -548,10 +547,7 @@ impl PodWorkers {
     }
 
     fn until_deadline(&self, uid: &str) -> NextSync {
-        Some(backoff::duration_until(
-            self.deps.clock.now(),
-            self.deadline(uid)?,
-        ))
+        Some(time::duration_until(self.deps.clock.now(), self.deadline(uid)?))
     }
 
     /// Terminates a pod that exceeded `activeDeadlineSeconds`.

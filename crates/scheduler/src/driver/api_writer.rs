@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use http::{Method, Request, header};
+use http::Method;
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Time};
 use kubecontroller::{
     Clock,
     events::{EventRecorder, EventType},
+    writer::{ApiWriter, JSON, MERGE, STRATEGIC, has_status_code, is_not_found},
 };
 use serde_json::{Value, json};
 
@@ -17,25 +18,22 @@ use crate::{
     scheduler_core::{NominatingInfo, Preemption},
 };
 
-const JSON: &str = "application/json";
-const MERGE: &str = "application/merge-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
 /// Events carry no longer notes.
 const NOTE: usize = 1024;
 
 /// Writes for the scheduler.
 // upstream: pkg/scheduler/backend/api_dispatcher/api_dispatcher.go APIDispatcher
-pub(super) struct ApiWriter {
-    client: kube::Client,
+pub(super) struct SchedulerWriter {
+    writer: ApiWriter,
     clock: Clock,
     recorders: HashMap<Text, EventRecorder>,
 }
 
-impl ApiWriter {
+impl SchedulerWriter {
     /// With the rights of a client; recorders by scheduler name.
     pub(super) fn new(client: kube::Client, clock: Clock, recorders: HashMap<Text, EventRecorder>) -> Self {
-        ApiWriter {
-            client,
+        SchedulerWriter {
+            writer: ApiWriter::new(client),
             clock,
             recorders,
         }
@@ -43,18 +41,18 @@ impl ApiWriter {
 
     /// Creates something.
     pub(super) async fn post(&self, path: &str, body: &Value) -> kube::Result<()> {
-        self.send(Method::POST, path, JSON, Some(body)).await
+        self.writer.send_only(Method::POST, path, JSON, body).await
     }
 
     /// Changes something.
     pub(super) async fn merge(&self, path: &str, patch: &Value) -> kube::Result<()> {
-        self.send(Method::PATCH, path, MERGE, Some(patch)).await
+        self.writer.send_only(Method::PATCH, path, MERGE, patch).await
     }
 
     /// Patches the status of a pod. Ignores that the pod no longer exists.
     pub(super) async fn patch_status(&self, pod: &Pod, patch: &Value) {
         match self.change_status(pod, patch).await {
-            Err(error) if !is_not_found(&error) => {
+            Err(error) if !is_gone(&error) => {
                 tracing::warn!(namespace = %pod.namespace, pod = %pod.name, %error, "status of a pod not written");
             }
             _ => {}
@@ -139,7 +137,7 @@ impl ApiWriter {
         let options =
             json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": &*victim.uid}});
         let result = match self.change_status(victim, &patch).await {
-            Ok(()) => self.send(Method::DELETE, &path, JSON, Some(&options)).await,
+            Ok(()) => self.writer.send_only(Method::DELETE, &path, JSON, &options).await,
             Err(error) => Err(error),
         };
         match result {
@@ -158,7 +156,7 @@ impl ApiWriter {
                 }
                 true
             }
-            Err(error) if is_not_found(&error) => true,
+            Err(error) if is_gone(&error) => true,
             Err(error) => {
                 tracing::warn!(namespace = %victim.namespace, pod = %victim.name, %error, "pod not pushed away");
                 false
@@ -196,23 +194,9 @@ impl ApiWriter {
 
     async fn change_status(&self, pod: &Pod, patch: &Value) -> kube::Result<()> {
         let path = format!("{}/status", path(pod));
-        self.send(Method::PATCH, &path, STRATEGIC, Some(patch)).await
-    }
-
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        content_type: &str,
-        body: Option<&Value>,
-    ) -> kube::Result<()> {
-        let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::CONTENT_TYPE, content_type);
-        let request = request.body(body).map_err(kube::Error::HttpError)?;
-        self.client.request_text(request).await.map(drop)
+        self.writer
+            .send_only(Method::PATCH, &path, STRATEGIC, patch)
+            .await
     }
 }
 
@@ -221,8 +205,8 @@ fn path(pod: &Pod) -> String {
 }
 
 /// Whether the pod that was meant is not there any more.
-fn is_not_found(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404 || status.code == 409)
+fn is_gone(error: &kube::Error) -> bool {
+    is_not_found(error) || has_status_code(error, 409)
 }
 
 fn reference(pod: &Pod) -> ObjectReference {

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep};
 
-use super::{ClaimStore, VOLUME_PATIENCE, api_writer::ApiWriter};
+use super::{ClaimStore, VOLUME_PATIENCE, api_writer::SchedulerWriter};
 use crate::{
     interner::Text,
     object::{PersistentVolume, PersistentVolumeClaim, Pod},
@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Binds a pod; the error is the message for the pod's event.
 // upstream: pkg/scheduler/schedule_one.go bindingCycle
 pub(super) async fn bind(
-    writer: &ApiWriter,
+    writer: &SchedulerWriter,
     claims: &ClaimStore,
     pod: &Pod,
     node: &Text,
@@ -51,7 +51,7 @@ pub(super) fn error_message(error: &kube::Error) -> String {
 }
 
 // upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go BindPodVolumes, bindAPIUpdate
-async fn write_volumes(writer: &ApiWriter, node: &Text, volumes: &PodVolumes) -> Result<(), String> {
+async fn write_volumes(writer: &SchedulerWriter, node: &Text, volumes: &PodVolumes) -> Result<(), String> {
     for (volume, claim) in &volumes.bind {
         if let Some(patch) = for_claim(volume, claim) {
             let path = format!("/api/v1/persistentvolumes/{}", volume.name);

@@ -11,7 +11,7 @@ use tokio::{
 
 use super::{
     ClaimStore,
-    api_writer::ApiWriter,
+    api_writer::SchedulerWriter,
     bind,
     event_handlers::apply,
     informer_event::InformerEvent,
@@ -32,7 +32,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// A run of the scheduler.
 pub(super) struct EventLoop {
     core: SchedulerCore,
-    writer: Arc<ApiWriter>,
+    writer: Arc<SchedulerWriter>,
     claims: ClaimStore,
     metrics: SchedulerMetrics,
     events: UnboundedSender<InformerEvent>,
@@ -45,7 +45,7 @@ impl EventLoop {
     /// What was event so far is read first.
     pub(super) fn new(
         core: SchedulerCore,
-        writer: ApiWriter,
+        writer: SchedulerWriter,
         claims: ClaimStore,
         metrics: SchedulerMetrics,
         (events, event): (UnboundedSender<InformerEvent>, UnboundedReceiver<InformerEvent>),

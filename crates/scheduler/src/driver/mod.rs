@@ -119,7 +119,7 @@ impl Scheduler {
         }
         let core = SchedulerCore::new(self.profiles.clone(), self.backoff, self.seed);
         let writer =
-            api_writer::ApiWriter::new(self.client.clone(), self.clock.clone(), self.recorders.clone());
+            api_writer::SchedulerWriter::new(self.client.clone(), self.clock.clone(), self.recorders.clone());
         let metrics = self.metrics.clone();
         let work = EventLoop::new(core, writer, watched.claims(), metrics, (events, received));
         self.ready.store(true, Ordering::Relaxed);

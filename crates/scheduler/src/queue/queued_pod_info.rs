@@ -2,6 +2,8 @@
 
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
+use kubecontroller::Backoff;
+
 use super::{BackoffOptions, Moment, pod_heap::Key};
 use crate::{
     object::Pod,
@@ -104,10 +106,8 @@ impl QueuedPodInfo {
         if count == 0 {
             return Duration::ZERO;
         }
-        let doubled = 1_u32
-            .checked_shl(count - 1)
-            .and_then(|factor| backoff.initial_backoff.checked_mul(factor));
-        window(self.since + doubled.unwrap_or(backoff.max_backoff).min(backoff.max_backoff))
+        let delays = Backoff::exponential(backoff.initial_backoff, backoff.max_backoff);
+        window(self.since + delays.after(count))
     }
 }
 

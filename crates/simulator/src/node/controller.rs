@@ -11,22 +11,23 @@ use kubecontroller::{
     Clock, Key,
     controller::{Enqueuer, Error, Outcome, Reconciler, Request, RunningSource, Source},
     informer::Informer,
+    resource::Resource,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 use serde_json::json;
 
 use super::{Availability, Node, SimulatedNodes, name, slot::NodeSlots, until};
-use crate::writer::{Writer, has_status_code};
 
 /// Interval of status reports without changes, as the kubelet's `nodeStatusReportFrequency`.
 const HEARTBEAT: Duration = Duration::from_mins(5);
-const NODES: &str = "/api/v1/nodes";
+static NODES: Resource = Resource::new("", "v1", "nodes", "Node", false);
 
 /// Registers nodes and reports their status.
 ///
 /// A deleted node stays deleted until the simulator is restarted, as with a kubelet that does not register again.
 pub(crate) struct NodeController {
     pub(crate) simulated_nodes: SimulatedNodes,
-    pub(crate) writer: Writer,
+    pub(crate) writer: ApiWriter,
     pub(crate) clock: Clock,
     pub(crate) nodes: Informer<Node>,
     /// Whether each node was registered or found in the API. A missing node that was observed before was deleted.
@@ -36,7 +37,7 @@ pub(crate) struct NodeController {
 impl NodeController {
     pub(crate) fn new(
         simulated_nodes: SimulatedNodes,
-        writer: Writer,
+        writer: ApiWriter,
         clock: Clock,
         nodes: Informer<Node>,
     ) -> Self {
@@ -75,8 +76,8 @@ impl NodeController {
 
     async fn register(&self, number: u32, request: &Request) -> Result<Outcome, Error> {
         let node = self.simulated_nodes.initial_node(number, self.clock.now());
-        match self.writer.create(NODES, &node).await {
-            Ok(version) => request.record_write(&self.nodes, &version),
+        match self.writer.create::<WrittenObject>(&NODES, "", &node).await {
+            Ok(written) => request.record_write(&self.nodes, &written.metadata.resource_version),
             // Another simulator registered the node; its event will arrive.
             Err(error) if has_status_code(&error, 409) => {}
             Err(error) => return Err(error.into()),
@@ -94,11 +95,12 @@ impl NodeController {
         request: &Request,
     ) -> Result<(), Error> {
         let uid = &node.metadata.uid;
-        let path = format!("{NODES}/{}", name(number));
-        let mut version = None;
+        let name = name(number);
+        let node_ref = ObjectRef::new(&NODES, "", &name);
+        let mut written = None;
         if !self.simulated_nodes.has_desired_labels(number, node) {
             let patch = json!({"metadata": {"uid": uid, "labels": self.simulated_nodes.labels(number)}});
-            version = Some(self.writer.merge_patch(&path, &patch).await?);
+            written = Some(self.writer.merge_patch::<WrittenObject>(node_ref, &patch).await?);
         }
         let is_heartbeat_current =
             node.status.conditions.heartbeat.is_some_and(|heartbeat| {
@@ -107,14 +109,14 @@ impl NodeController {
         if !is_heartbeat_current || !self.simulated_nodes.is_status_current(number, node) {
             let patch =
                 json!({"metadata": {"uid": uid}, "status": self.simulated_nodes.status(number, node, now)});
-            version = Some(
+            written = Some(
                 self.writer
-                    .strategic_merge_patch(&format!("{path}/status"), &patch)
+                    .strategic_merge_patch(node_ref.subresource("status"), &patch)
                     .await?,
             );
         }
-        if let Some(version) = version {
-            request.record_write(&self.nodes, &version);
+        if let Some(written) = written {
+            request.record_write(&self.nodes, &written.metadata.resource_version);
         }
         Ok(())
     }

@@ -10,21 +10,23 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp}
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
+    resource::Resource,
     store::Store,
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code, is_not_found},
 };
 use serde_json::json;
 
 use super::{Availability, Node, SimulatedNodes, slot::NodeSlots, until};
-use crate::writer::{Writer, has_status_code};
 
 const PERIOD: Duration = Duration::from_secs(10);
 const DURATION: u32 = 40;
-const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+static LEASES: Resource = Resource::new("coordination.k8s.io", "v1", "leases", "Lease", true);
+const NAMESPACE: &str = "kube-node-lease";
 
 /// Renews the leases of nodes.
 pub(crate) struct LeaseController {
     simulated_nodes: SimulatedNodes,
-    writer: Writer,
+    writer: ApiWriter,
     clock: Clock,
     nodes: Store<Node>,
     /// The nodes whose leases exist.
@@ -34,7 +36,7 @@ pub(crate) struct LeaseController {
 impl LeaseController {
     pub(crate) fn new(
         simulated_nodes: SimulatedNodes,
-        writer: Writer,
+        writer: ApiWriter,
         clock: Clock,
         nodes: Store<Node>,
     ) -> Self {
@@ -63,10 +65,10 @@ impl LeaseController {
                 }
             }
         }
-        let path = format!("{LEASES}/{}", node.metadata.name);
+        let lease_ref = ObjectRef::new(&LEASES, NAMESPACE, &node.metadata.name);
         let patch = json!({"spec": {"renewTime": MicroTime(now)}});
-        match self.writer.merge_patch(&path, &patch).await {
-            Err(error) if has_status_code(&error, 404) => {
+        match self.writer.merge_patch::<WrittenObject>(lease_ref, &patch).await {
+            Err(error) if is_not_found(&error) => {
                 self.created().remove(&number);
                 Err(error)
             }
@@ -85,10 +87,12 @@ impl LeaseController {
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": name, "namespace": "kube-node-lease", "ownerReferences": [owner]},
+            "metadata": {"name": name, "namespace": NAMESPACE, "ownerReferences": [owner]},
             "spec": {"holderIdentity": name, "leaseDurationSeconds": DURATION, "renewTime": MicroTime(now)},
         });
-        self.writer.create(LEASES, &lease).await.map(drop)
+        let created: WrittenObject = self.writer.create(&LEASES, NAMESPACE, &lease).await?;
+        drop(created);
+        Ok(())
     }
 }
 

@@ -11,7 +11,9 @@ use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
     informer::Informer,
+    resource::Resource,
     store::{Index, Store},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code, is_not_found},
 };
 use serde_json::json;
 
@@ -21,11 +23,9 @@ use super::{
     object::Pod,
     status::{PodAddresses, PodStage},
 };
-use crate::{
-    node::{Availability, Node, SimulatedNodes, address_of, name, until},
-    writer::{Writer, has_status_code},
-};
+use crate::node::{Availability, Node, SimulatedNodes, address_of, name, until};
 
+static PODS: Resource = Resource::new("", "v1", "pods", "Pod", true);
 /// Delay before the next attempt when a node has no free address.
 const LATER: Duration = Duration::from_secs(10);
 /// Delay after a conflict. The event of the other writer usually arrives earlier.
@@ -34,7 +34,7 @@ const SOON: Duration = Duration::from_secs(1);
 /// Moves pods through their lifecycle as their rules describe.
 pub(crate) struct PodController {
     simulated_nodes: SimulatedNodes,
-    writer: Writer,
+    writer: ApiWriter,
     clock: Clock,
     pods: Informer<Pod>,
     pods_by_node: Index<Pod>,
@@ -47,7 +47,7 @@ pub(crate) struct PodController {
 impl PodController {
     pub(crate) fn new(
         simulated_nodes: SimulatedNodes,
-        writer: Writer,
+        writer: ApiWriter,
         clock: Clock,
         pods: &Informer<Pod>,
         nodes: Store<Node>,
@@ -97,15 +97,19 @@ impl PodController {
             host: is_new.then_some(host),
             own,
         };
-        let path = format!("{}/status", path(&request.key));
+        let pod_ref = pod_ref(&request.key).subresource("status");
         let patch = stage.patch(pod, &addresses, now);
-        match self.writer.strategic_merge_patch(&path, &patch).await {
-            Ok(version) => {
+        match self
+            .writer
+            .strategic_merge_patch::<WrittenObject>(pod_ref, &patch)
+            .await
+        {
+            Ok(written) => {
                 self.status_written_at().insert(request.key.clone(), now);
-                request.record_write(&self.pods, &version);
+                request.record_write(&self.pods, &written.metadata.resource_version);
                 Ok(Outcome::Done)
             }
-            Err(error) if has_status_code(&error, 404) => Ok(Outcome::Done),
+            Err(error) if is_not_found(&error) => Ok(Outcome::Done),
             Err(error) if has_status_code(&error, 409) => Ok(Outcome::RequeueAfter(SOON)),
             Err(error) => Err(error.into()),
         }
@@ -118,8 +122,8 @@ impl PodController {
             "gracePeriodSeconds": 0,
             "preconditions": {"uid": pod.metadata.uid},
         });
-        match self.writer.delete(&path(&request.key), &options).await {
-            Err(error) if !has_status_code(&error, 404) && !has_status_code(&error, 409) => Err(error.into()),
+        match self.writer.delete(pod_ref(&request.key), &options).await {
+            Err(error) if !has_status_code(&error, 409) => Err(error.into()),
             _ => Ok(Outcome::Done),
         }
     }
@@ -177,6 +181,6 @@ pub(crate) fn pods_by_node(pods: &Store<Pod>) -> Index<Pod> {
     })
 }
 
-fn path(key: &Key) -> String {
-    format!("/api/v1/namespaces/{}/pods/{}", key.namespace(), key.name())
+fn pod_ref(key: &Key) -> ObjectRef<'_> {
+    ObjectRef::new(&PODS, key.namespace(), key.name())
 }

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
+use kubecontroller::Backoff;
 
 use super::{
     object::{ContainerStateTerminated, Pod, RestartPolicy},
@@ -41,8 +42,7 @@ const SIGTERM_EXIT_CODE: i32 = 143;
 /// Exit code of a process that SIGKILL ended.
 const SIGKILL_EXIT_CODE: i32 = 137;
 /// Back-off of the second restart; it doubles with each further restart.
-const BACKOFF: Duration = Duration::from_secs(10);
-const MAX_BACKOFF: Duration = Duration::from_mins(5);
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_secs(10), Duration::from_mins(5));
 /// A container that ran for longer than this is restarted without back-off.
 const BACKOFF_RESET: Duration = Duration::from_mins(10);
 
@@ -230,8 +230,7 @@ fn backoff(restarts: u32, ended: ContainerStateTerminated) -> Duration {
     if restarts == 0 || ran.unsigned_abs() > BACKOFF_RESET {
         return Duration::ZERO;
     }
-    let doubled = 2_u32.saturating_pow(restarts - 1);
-    BACKOFF.saturating_mul(doubled).min(MAX_BACKOFF)
+    BACKOFF.after(restarts)
 }
 
 // --- PodTime ---

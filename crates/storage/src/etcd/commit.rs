@@ -1,5 +1,6 @@
 //! Writes.
 
+use k3_task::Clock;
 use tokio::time::Instant;
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     read,
     session::EtcdSession,
 };
-use crate::{Clock, CommitError, Expiry, Operation, Precondition, Revision, SystemClock, Write};
+use crate::{CommitError, Expiry, Operation, Precondition, Revision, Write};
 
 /// Applies a write.
 pub(super) async fn commit(
@@ -40,7 +41,7 @@ async fn grant(
     let Operation::Put { ttl: Some(ttl), .. } = write.operation else {
         return Ok(0);
     };
-    let now = SystemClock.now();
+    let now = Clock::system().system_time();
     leases
         .grant(&session.connection, Expiry::after(now, ttl), now, deadline)
         .await

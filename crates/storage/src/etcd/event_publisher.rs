@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
+use k3_task::BackoffDelays;
 use tokio::task::JoinHandle;
 
 use super::{
-    backoff::Backoff,
+    RETRY_BACKOFF,
     keyspace::Role,
     messages::WatchEvent,
     progress_notifier::WatchProgress,
@@ -75,9 +76,9 @@ impl Drop for EventPublisher {
 
 impl PublisherTask {
     async fn forever(mut self) {
-        let mut backoff = Backoff::new();
+        let mut delays = RETRY_BACKOFF.delays();
         loop {
-            match self.follow(&mut backoff).await {
+            match self.follow(&mut delays).await {
                 EtcdWatchError::Compacted(etcd) => {
                     let position = self.position;
                     tracing::warn!(
@@ -85,19 +86,19 @@ impl PublisherTask {
                         compacted = etcd,
                         "events were compacted before they were received"
                     );
-                    self.skip(&mut backoff).await;
+                    self.skip(&mut delays).await;
                 }
                 EtcdWatchError::Lost(failure) => {
                     let error = self.session.store_error(failure);
                     tracing::warn!(%error, "the watch of etcd broke, will resume it");
-                    backoff.wait().await;
+                    tokio::time::sleep(delays.next_delay()).await;
                 }
             }
         }
     }
 
     /// Publishes events until the stream breaks.
-    async fn follow(&mut self, backoff: &mut Backoff) -> EtcdWatchError {
+    async fn follow(&mut self, delays: &mut BackoffDelays) -> EtcdWatchError {
         let opened = EtcdWatcher::open(&self.session, self.session.keys.all(), self.position).await;
         let mut watcher = match opened {
             Ok(watcher) => watcher,
@@ -125,7 +126,7 @@ impl PublisherTask {
                 proven = delivery.upto >= watcher.began_at;
             }
             self.hand_out(delivery);
-            backoff.reset();
+            delays.reset();
         }
     }
 
@@ -183,7 +184,7 @@ impl PublisherTask {
     }
 
     /// Continues at the current revision of the store. Watches that need compacted events end.
-    async fn skip(&mut self, backoff: &mut Backoff) {
+    async fn skip(&mut self, delays: &mut BackoffDelays) {
         loop {
             match self.session.read_state(self.session.deadline()).await {
                 Ok((state, etcd)) => {
@@ -196,7 +197,7 @@ impl PublisherTask {
                 Err(failure) => {
                     let error = self.session.store_error(failure);
                     tracing::warn!(%error, "cannot ask etcd where it is, will try again");
-                    backoff.wait().await;
+                    tokio::time::sleep(delays.next_delay()).await;
                 }
             }
         }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use k3_task::Clock;
 use tokio::task::JoinSet;
 
 use super::{
@@ -21,7 +22,7 @@ use super::{
     session::EtcdSession,
     state::{EtcdStorePhase, EtcdStoreState},
 };
-use crate::{Clock, Entry, Expiry, Import, ImportError, Prefix, Revision, StoreError, SystemClock};
+use crate::{Entry, Expiry, Import, ImportError, Prefix, Revision, StoreError};
 
 /// Entries written at once. etcd makes those that arrive together durable together.
 const CONCURRENT: usize = 256;
@@ -204,7 +205,7 @@ impl ImportWriter {
     }
 
     async fn grant(&self, expiry: Expiry) -> Result<i64, ImportError> {
-        let now = SystemClock.now();
+        let now = Clock::system().system_time();
         // A deadline set by a clock that was wrong is not to be kept for ever.
         let expiry = Expiry {
             deadline_ms: Expiry::after(now, expiry.left(now)).deadline_ms,

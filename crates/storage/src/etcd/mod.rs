@@ -20,7 +20,6 @@
 //! transactions (`session`), the operations (`commit`, `read`, `import`), and the watches (`watcher`,
 //! `event_publisher`, `replay`).
 
-mod backoff;
 mod commit;
 mod connection;
 mod credentials;
@@ -41,6 +40,10 @@ mod state;
 mod store;
 mod watcher;
 
+use std::time::Duration;
+
+use k3_task::Backoff;
+
 pub use self::{
     options::{ClientCertificate, EtcdOptions, Login, Pem, Tls},
     store::EtcdStore,
@@ -48,3 +51,5 @@ pub use self::{
 
 /// The name of this backend in health reports and errors.
 const BACKEND: &str = "etcd";
+/// Delays before a broken watch or a failed request of the background work is tried again.
+const RETRY_BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_secs(2));

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::{
-    backoff::Backoff,
+    RETRY_BACKOFF,
     connection::RetryPolicy,
     failure::EtcdFailure,
     messages::{PutRequest, PutResponse, method},
@@ -128,13 +128,13 @@ async fn wait_until_reached(progress: &WatchProgress, target: i64, within: Durat
 /// Writes the key, once with success, and waits until that has arrived. A watch that is broken sees it
 /// when it has been resumed.
 async fn nudge(session: &EtcdSession, progress: &WatchProgress, target: i64) {
-    let mut backoff = Backoff::new();
+    let mut delays = RETRY_BACKOFF.delays();
     while let Err(failure) = write_progress_key(session).await {
         // Where etcd is full no key can be written. Watches then stand still at the last event, which
         // is late but not wrong.
         let error = session.store_error(failure);
         tracing::debug!(%error, "failed to write the progress key of the watch");
-        backoff.wait().await;
+        tokio::time::sleep(delays.next_delay()).await;
         if progress.reached() >= target {
             return;
         }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio::{sync::Mutex, time::timeout};
 
 use super::{
-    backoff::Backoff,
+    RETRY_BACKOFF,
     progress_notifier::write_progress_key,
     read,
     recent_events::cut,
@@ -61,7 +61,7 @@ impl HistoryReplay {
         limit: usize,
     ) -> Result<(Vec<Event>, Revision), WatchError> {
         let mut slot = self.replay_buffer.lock().await;
-        let mut backoff = Backoff::new();
+        let mut delays = RETRY_BACKOFF.delays();
         loop {
             let kept = slot.take().filter(|replay_buffer| replay_buffer.from == after);
             match self.page(&mut slot, kept, prefix, after, upto, limit).await {
@@ -69,7 +69,7 @@ impl HistoryReplay {
                 // A watch outlives the members that serve it.
                 Err(WatchError::Store(StoreError::Unavailable { .. })) => {
                     *slot = None;
-                    backoff.wait().await;
+                    tokio::time::sleep(delays.next_delay()).await;
                 }
                 Err(error) => {
                     *slot = None;

@@ -11,13 +11,14 @@ use std::{
     time::Duration,
 };
 
+use k3_task::panic_message;
 use redb::StorageBackend;
 
 use super::{
     directory::{StoreDirectory, StoreFile},
     options::{Durability, FileOptions},
 };
-use crate::{StoreError, panic_message};
+use crate::StoreError;
 
 /// The file's name on its directory.
 pub(super) const FILE: &str = "store.redb";

@@ -1,8 +1,8 @@
 //! How a file store is opened.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
-use crate::{Clock, SystemClock};
+use k3_task::Clock;
 
 /// Settings of a file store.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct FileOptions {
     /// cache; this one serves the writer, and more of it buys little.
     pub cache_bytes: usize,
     /// The time of day, for expiry deadlines.
-    pub clock: Arc<dyn Clock>,
+    pub clock: Clock,
 }
 
 /// When a commit is acknowledged.
@@ -49,7 +49,7 @@ impl FileOptions {
             durability: Durability::Synced,
             repair: RepairMode::Scan,
             cache_bytes: 8 << 20,
-            clock: Arc::new(SystemClock),
+            clock: Clock::system(),
         }
     }
 }

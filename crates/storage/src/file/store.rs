@@ -10,6 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use k3_task::{Clock, panic_message};
 use redb::ReadableDatabase;
 use tokio::{sync::oneshot, time::Instant};
 
@@ -26,11 +27,10 @@ use super::{
     writer::{FileWriter, WriterJob, WriterPosition},
 };
 use crate::{
-    Clock, CommitError, Entry, Event, HistoryMark, Import, ImportError, Key, OpenError, Page, Prefix, Range,
+    CommitError, Entry, Event, HistoryMark, Import, ImportError, Key, OpenError, Page, Prefix, Range,
     ReadError, Revision, Store, StoreError, StoreHealth, WatchError, WatchStream, Write,
     expiry::{Deadlines, ExpirySweeper},
     feed::{EventFeed, FeedWatch, WatchHistory},
-    panic_message,
 };
 
 /// A store in a directory.
@@ -47,7 +47,7 @@ pub(super) struct FileStoreShared {
     pub(super) index: KeyIndex,
     pub(super) feed: Arc<EventFeed>,
     pub(super) deadlines: Arc<Deadlines>,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) clock: Clock,
     pub(super) repair: RepairMode,
     pub(super) phase: FileStorePhase,
 }
@@ -313,12 +313,12 @@ impl FileStoreShared {
             history_bytes: survey.history_bytes,
         };
         let deadlines = Arc::new(Deadlines::default());
-        expect_expiries(&deadlines, &*options.clock, &survey);
+        expect_expiries(&deadlines, &options.clock, &survey);
         let shared = Self {
             feed: Arc::new(EventFeed::new(current)),
             index: KeyIndex::new(survey),
             deadlines,
-            clock: Arc::clone(&options.clock),
+            clock: options.clock.clone(),
             repair: options.repair,
             phase: FileStorePhase(AtomicU8::new(if meta.importing.is_some() {
                 IMPORTS
@@ -332,7 +332,7 @@ impl FileStoreShared {
 
     /// Records the deadlines of expiring entries.
     pub(super) fn expect_expiries(&self, survey: &IndexScan) {
-        expect_expiries(&self.deadlines, &*self.clock, survey);
+        expect_expiries(&self.deadlines, &self.clock, survey);
     }
 
     /// Waits for the writer, then ends the watches and closes the file.
@@ -370,9 +370,9 @@ impl FileStoreShared {
     }
 }
 
-fn expect_expiries(deadlines: &Deadlines, clock: &dyn Clock, survey: &IndexScan) {
+fn expect_expiries(deadlines: &Deadlines, clock: &Clock, survey: &IndexScan) {
     let instant = Instant::now();
-    let now = clock.now();
+    let now = clock.system_time();
     for (key, (revision, expiry)) in &survey.expiring {
         deadlines.set(key.clone(), *revision, instant + expiry.left(now));
     }

@@ -274,7 +274,7 @@ impl FileWriter {
     ) -> Result<(), EngineError> {
         let mut txn = open.database.begin_write()?;
         txn.set_quick_repair(self.shared.repair == RepairMode::Record);
-        let mut group = CommitGroup::begin(&txn, &self.shared.index, self.shared.clock.now())?;
+        let mut group = CommitGroup::begin(&txn, &self.shared.index, self.shared.clock.system_time())?;
         let mut answers = Vec::with_capacity(writes.len());
         for write in writes {
             answers.push(group.apply(write)?);

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use k3_task::Clock;
 use tokio::time::Instant;
 
 use super::state::MemoryState;
 use crate::{
-    Clock, CommitError, Entry, Event, Expiry, HistoryMark, Import, ImportError, Key, Operation, Page, Prefix,
-    Range, ReadError, Revision, Store, StoreError, StoreHealth, SystemClock, WatchError, WatchStream, Write,
+    CommitError, Entry, Event, Expiry, HistoryMark, Import, ImportError, Key, Operation, Page, Prefix, Range,
+    ReadError, Revision, Store, StoreError, StoreHealth, WatchError, WatchStream, Write,
     expiry::{Deadlines, ExpirySweeper},
     feed::{EventFeed, FeedWatch, WatchHistory},
 };
@@ -26,7 +27,7 @@ struct MemoryStoreShared {
     state: Mutex<MemoryStorePhase>,
     feed: Arc<EventFeed>,
     deadlines: Arc<Deadlines>,
-    clock: Box<dyn Clock>,
+    clock: Clock,
 }
 
 /// The phase of the store, which decides about the allowed operations.
@@ -50,17 +51,17 @@ struct MemoryImport {
 impl MemoryStore {
     /// An empty store. Must be called inside a Tokio runtime, where expired entries are deleted.
     pub fn new() -> Arc<Self> {
-        Self::with_clock(SystemClock)
+        Self::with_clock(Clock::system())
     }
 
     /// An empty store that takes the time of day from `clock`.
-    pub fn with_clock(clock: impl Clock + 'static) -> Arc<Self> {
+    pub fn with_clock(clock: Clock) -> Arc<Self> {
         let state = MemoryState::new();
         let shared = Arc::new(MemoryStoreShared {
             feed: Arc::new(EventFeed::new(state.current())),
             state: Mutex::new(MemoryStorePhase::Open(state)),
             deadlines: Arc::default(),
-            clock: Box::new(clock),
+            clock,
         });
         Arc::new_cyclic(|store| Self {
             _sweeper: ExpirySweeper::start(Arc::clone(&shared.deadlines), store.clone()),
@@ -113,9 +114,10 @@ impl Store for MemoryStore {
             operation,
         } = write;
         let stored = match operation {
-            Operation::Put { value, ttl } => {
-                Some((value, ttl.map(|ttl| Expiry::after(self.shared.clock.now(), ttl))))
-            }
+            Operation::Put { value, ttl } => Some((
+                value,
+                ttl.map(|ttl| Expiry::after(self.shared.clock.system_time(), ttl)),
+            )),
             Operation::Delete => None,
         };
         let expires = stored.as_ref().and_then(|(_, expiry)| *expiry);
@@ -286,7 +288,7 @@ impl Import for MemoryImport {
                 return Err(ImportError::Superseded);
             }
         };
-        let now = self.shared.clock.now();
+        let now = self.shared.clock.system_time();
         for entry in &self.entries {
             if let Some(expiry) = entry.expiry {
                 let at = Instant::now() + expiry.left(now);

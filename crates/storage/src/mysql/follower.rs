@@ -5,6 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use k3_task::Backoff;
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::{
@@ -22,8 +23,7 @@ const BUSY: Duration = Duration::from_millis(40);
 /// Poll interval while no process writes: at most two queries a second, and a commit must arrive within 600 ms.
 const IDLE: Duration = Duration::from_millis(510);
 /// Delay after a failure; it doubles with each.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_secs(2));
 
 /// The polling task. Stops when it is dropped.
 pub(super) struct LogFollower(JoinHandle<()>);
@@ -82,16 +82,16 @@ impl Drop for LogFollower {
 
 impl FollowerTask {
     async fn run(mut self) {
-        let mut pause = FIRST_PAUSE;
+        let mut delays = BACKOFF.delays();
         loop {
             let limit = self.connector.options.request_timeout;
             let looked = timeout(limit, self.look())
                 .await
                 .unwrap_or_else(|_| Err(MysqlFailure::Transient(timed_out())));
             match looked {
-                Ok(LogObservation::More) => pause = FIRST_PAUSE,
+                Ok(LogObservation::More) => delays.reset(),
                 Ok(LogObservation::Wait) => {
-                    pause = FIRST_PAUSE;
+                    delays.reset();
                     let interval = if self.publisher.busy() { BUSY } else { IDLE };
                     tokio::select! {
                         () = tokio::time::sleep(interval) => {}
@@ -100,9 +100,9 @@ impl FollowerTask {
                 }
                 Err(failure) => {
                     let error = failure.into_error();
-                    tracing::warn!(%error, "cannot follow the log, will try again in {pause:?}");
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    let delay = delays.next_delay();
+                    tracing::warn!(%error, "cannot follow the log, will try again in {delay:?}");
+                    tokio::time::sleep(delay).await;
                 }
             }
         }

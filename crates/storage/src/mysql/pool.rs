@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use k3_task::{Backoff, BackoffDelays};
 use sqlx::mysql::MySqlRow;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
@@ -23,8 +24,7 @@ use super::{
 use crate::StoreError;
 
 /// The wait before a second attempt. Doubles with each.
-const FIRST_PAUSE: Duration = Duration::from_millis(5);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(5), Duration::from_millis(500));
 
 /// A pool with a maximum number of open and of idle connections.
 pub(super) struct ConnectionPool {
@@ -45,7 +45,7 @@ pub(super) struct PooledConnection<'a> {
 /// The schedule of retries of temporary errors.
 pub(super) struct RetryTimer {
     deadline: Instant,
-    pause: Duration,
+    delays: BackoffDelays,
 }
 
 // --- ConnectionPool ---
@@ -151,7 +151,7 @@ impl RetryTimer {
     pub(super) fn until(deadline: Instant) -> Self {
         Self {
             deadline,
-            pause: FIRST_PAUSE,
+            delays: BACKOFF.delays(),
         }
     }
 
@@ -165,13 +165,13 @@ impl RetryTimer {
             MysqlFailure::Transient(error) => error,
             MysqlFailure::Permanent(error) => return Err(error),
         };
-        let next = Instant::now() + self.pause;
+        let delay = self.delays.next_delay();
+        let next = Instant::now() + delay;
         if next >= self.deadline {
             return Err(error);
         }
-        tracing::debug!(%error, "a statement failed, will try again in {:?}", self.pause);
+        tracing::debug!(%error, "a statement failed, will try again in {delay:?}");
         tokio::time::sleep_until(next).await;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 
+use k3_task::Clock;
 use tokio::io::AsyncRead;
 
 use super::{
@@ -9,7 +10,7 @@ use super::{
     reader::{BackupReader, BackupStreamError},
     snapshot::read_back,
 };
-use crate::{Clock, ReadError, Revision, Store};
+use crate::{ReadError, Revision, Store};
 
 /// The error of a comparison.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +33,7 @@ pub async fn compare(
     input: impl AsyncRead,
     store: &dyn Store,
     at: Revision,
-    clock: &dyn Clock,
+    clock: &Clock,
 ) -> Result<u64, CompareError> {
     let input = pin!(input);
     let (mut reader, _) = BackupReader::begin(input).await?;

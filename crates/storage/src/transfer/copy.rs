@@ -1,12 +1,14 @@
 //! Copies a store to another one.
 
+use k3_task::Clock;
+
 use super::{
     TransferProgress,
     digest::EntryDigest,
     intake::ImportIntake,
     snapshot::{StoreSnapshot, read_back},
 };
-use crate::{Clock, ImportError, ReadError, Revision, Store};
+use crate::{ImportError, ReadError, Revision, Store};
 
 /// The summary of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +52,7 @@ pub enum CopyError {
 pub async fn copy(
     from: &dyn Store,
     to: &dyn Store,
-    clock: &dyn Clock,
+    clock: &Clock,
     mut progress: impl FnMut(TransferProgress),
 ) -> Result<CopySummary, CopyError> {
     let mut snapshot = StoreSnapshot::newest(from);

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use crc32fast::Hasher;
+use k3_task::Clock;
 
-use crate::{Clock, Entry, Expiry, Key};
+use crate::{Entry, Expiry, Key};
 
 /// Entries that were put into a store, in the order of their keys.
 #[derive(Default)]
@@ -40,7 +41,7 @@ impl EntryDigest {
 
     /// Compares what was put, which is this, with what was found. All must be there and nothing else,
     /// but for entries whose time has arrived since; answers with how many those are.
-    pub(super) fn compare(self, found: &Self, clock: &dyn Clock) -> Result<u64, Difference> {
+    pub(super) fn compare(self, found: &Self, clock: &Clock) -> Result<u64, Difference> {
         if self.permanent != found.permanent {
             return Err(format!(
                 "it holds {} permanent entries of {}",
@@ -59,7 +60,7 @@ impl EntryDigest {
                 Some(_) => {}
             }
         }
-        let now = clock.now();
+        let now = clock.system_time();
         let missing = self
             .expiring
             .iter()

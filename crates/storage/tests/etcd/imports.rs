@@ -3,9 +3,10 @@
 use std::{collections::HashSet, time::Duration};
 
 use k3_storage::{
-    Clock, CommitError, Entry, Expiry, ImportError, Page, Prefix, ReadError, Revision, Store, StoreError,
-    SystemClock, WatchError, Write,
+    CommitError, Entry, Expiry, ImportError, Page, Prefix, ReadError, Revision, Store, StoreError,
+    WatchError, Write,
 };
+use k3_task::Clock;
 use k3_test_services::Etcd;
 
 use crate::support::{TestWatcher, create, key, open, prefix, until};
@@ -152,7 +153,7 @@ async fn an_unfinished_import_blocks_all_processes_until_repeated() {
 async fn imported_entries_keep_their_remaining_time_to_live() {
     let etcd = Etcd::start().unwrap();
     let store = open(&etcd.endpoint()).await;
-    let now = SystemClock.now();
+    let now = Clock::system().system_time();
     let hour = Duration::from_hours(1);
     let with = |name, expiry| Entry {
         expiry: Some(expiry),
@@ -169,7 +170,7 @@ async fn imported_entries_keep_their_remaining_time_to_live() {
     import.finish().await.unwrap();
     let ahead = store.get(&key("/ahead")).await.unwrap().unwrap().expiry.unwrap();
     assert_eq!(ahead.ttl, hour);
-    assert!(ahead.deadline_ms <= Expiry::after(SystemClock.now(), hour).deadline_ms + 1000);
+    assert!(ahead.deadline_ms <= Expiry::after(Clock::system().system_time(), hour).deadline_ms + 1000);
     until("the entry to expire", async || {
         store.get(&key("/short")).await.unwrap().is_none().then_some(())
     })

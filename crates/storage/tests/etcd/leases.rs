@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use k3_storage::{Clock, CommitError, Page, Prefix, Store, SystemClock, Write};
+use k3_storage::{CommitError, Page, Prefix, Store, Write};
+use k3_task::Clock;
 use k3_test_services::Etcd;
 
 use crate::{
@@ -23,7 +24,7 @@ async fn an_entry_expires_as_a_deletion() {
     let entry = store.get(&key("/a/x")).await.unwrap().unwrap();
     let expiry = entry.expiry.unwrap();
     assert_eq!(expiry.ttl, ttl);
-    assert!(expiry.left(SystemClock.now()) <= ttl);
+    assert!(expiry.left(Clock::system().system_time()) <= ttl);
     let listed = store.range(&Prefix::all(), Page::all()).await.unwrap();
     assert_eq!(listed.entries[0].expiry, Some(expiry));
 

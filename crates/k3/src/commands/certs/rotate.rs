@@ -1,7 +1,7 @@
 //! `k3 certs rotate`: replaces certificates and keys while servers and clients keep running.
 
 use clap::Args;
-use k3_storage::SystemClock;
+use kubecontroller::Clock;
 
 use super::DataDirFlags;
 use crate::{
@@ -39,9 +39,9 @@ pub(super) fn run(flags: &RotateFlags) -> Result<(), CommandError> {
         &flags.parts
     };
     let replaced = if flags.finish {
-        certificates::finish(&directory, &SystemClock)
+        certificates::finish(&directory, &Clock::system())
     } else {
-        certificates::rotate(&directory, parts, &SystemClock)
+        certificates::rotate(&directory, parts, &Clock::system())
     };
     replaced.map_err(unreplaced)?;
     print_line!("replaced in {}", directory.display());

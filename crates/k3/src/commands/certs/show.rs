@@ -1,7 +1,7 @@
 //! `k3 certs show`: lists certificates and keys with expiry and names.
 
 use clap::Args;
-use k3_storage::SystemClock;
+use kubecontroller::Clock;
 use serde_json::json;
 use time::UtcDateTime;
 
@@ -33,7 +33,7 @@ pub(super) fn run(flags: &ShowFlags) -> Result<(), CommandError> {
             "name the data directory of a server with --data-dir; its first start creates them",
         ));
     }
-    let infos = list_certificates(&directory, &SystemClock).map_err(|error| {
+    let infos = list_certificates(&directory, &Clock::system()).map_err(|error| {
         CommandError::new("cannot read the certificates", "check the owner of the files").caused_by(error)
     })?;
     if flags.output == "json" {

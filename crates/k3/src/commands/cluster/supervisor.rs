@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use kubecontroller::{Backoff, BackoffDelays};
 use tokio::time::{Instant, sleep};
 
 use super::{directory::ClusterDirectory, process::DetachedProcess, start::serves};
@@ -17,8 +18,7 @@ use crate::{command_error::CommandError, commands::process};
 /// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Back-off between restarts.
-const MIN_BACKOFF: Duration = Duration::from_millis(500);
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(500), Duration::from_secs(30));
 /// A node that ran this long resets its back-off.
 const STABLE: Duration = Duration::from_mins(1);
 
@@ -51,6 +51,7 @@ struct NodeProcess {
     started_at: Instant,
     /// How long after that it may be restarted.
     backoff: Duration,
+    delays: BackoffDelays,
     /// Whether its API has answered since then.
     has_served: bool,
 }
@@ -130,6 +131,7 @@ impl NodeProcess {
             child: None,
             started_at: Instant::now(),
             backoff: Duration::ZERO,
+            delays: BACKOFF.delays(),
             has_served: false,
         }
     }
@@ -146,6 +148,7 @@ impl NodeProcess {
         if DetachedProcess::find(&directory.pid(number)).is_some() {
             if self.started_at.elapsed() > STABLE {
                 self.backoff = Duration::ZERO;
+                self.delays.reset();
             }
             return Ok(());
         }
@@ -167,7 +170,7 @@ impl NodeProcess {
         self.child = Some(child);
         self.started_at = Instant::now();
         self.has_served = false;
-        self.backoff = (self.backoff * 2).clamp(MIN_BACKOFF, MAX_BACKOFF);
+        self.backoff = self.delays.next_delay();
         Ok(())
     }
 }

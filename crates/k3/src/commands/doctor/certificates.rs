@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use k3_storage::SystemClock;
+use kubecontroller::Clock;
 
 use super::check::DoctorCheck;
 use crate::certificates::{CertificateInfo, list_certificates};
@@ -19,7 +19,7 @@ pub(super) fn checks(data_dir: &Path) -> Vec<DoctorCheck> {
             "none yet; the first `k3 start` creates them",
         )];
     }
-    let infos = match list_certificates(&directory, &SystemClock) {
+    let infos = match list_certificates(&directory, &Clock::system()) {
         Ok(infos) => infos,
         Err(error) => {
             let advice = "run this as the user of the server; restore the file if it is damaged";
@@ -74,7 +74,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let tls = data.path().join("tls");
         assert_eq!(checks(data.path())[0].status, CheckStatus::Ok);
-        ServerCertificates::ensure(&tls, &SubjectAltNames::new([]), &SystemClock).unwrap();
+        ServerCertificates::ensure(&tls, &SubjectAltNames::new([]), &Clock::system()).unwrap();
         let found = checks(data.path());
         assert!(
             found.len() == 1 && found[0].status == CheckStatus::Ok,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use k3_storage::{Clock, SystemClock};
+use kubecontroller::Clock;
 use rustix::process::{Resource, getrlimit};
 
 use super::{check::DoctorCheck, server::ServerState};
@@ -21,7 +21,7 @@ pub(super) fn clock(running: &ServerState) -> DoctorCheck {
         ServerState::Running { time, .. } => *time,
         ServerState::NotRunning(_) => None,
     };
-    compare_clocks(SystemClock.now(), time)
+    compare_clocks(Clock::system().system_time(), time)
 }
 
 fn compare_clocks(now: SystemTime, server: Option<SystemTime>) -> DoctorCheck {

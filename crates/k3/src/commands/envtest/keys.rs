@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use k3_pki::{PemError, read_certificates, read_private_key};
-use k3_storage::SystemClock;
+use kubecontroller::Clock;
 
 use crate::{
     certificates::{CertificateAndKey, ServerCertificates, SubjectAltNames},
@@ -41,7 +41,7 @@ pub(super) struct KeyFlags {
 impl KeyFlags {
     /// Loads the files and generates what is missing. `names` are the names of a generated serving certificate.
     pub(super) fn certificates(&self, names: &SubjectAltNames) -> Result<ServerCertificates, CommandError> {
-        let mut made = ServerCertificates::generate(names, &SystemClock)
+        let mut made = ServerCertificates::generate(names, &Clock::system())
             .map_err(|error| certificate_failure(error.into()))?;
         let given = self
             .tls_cert_file

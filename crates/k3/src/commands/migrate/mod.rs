@@ -5,7 +5,8 @@
 mod store_url;
 
 use clap::Args;
-use k3_storage::{SystemClock, transfer};
+use k3_storage::transfer;
+use kubecontroller::Clock;
 
 use self::store_url::StoreUrl;
 use super::{
@@ -69,7 +70,7 @@ pub(super) fn run(flags: &MigrateFlags) -> Result<(), CommandError> {
                 ));
             }
             stores::ensure_empty(&*to, flags.force.existing_data()).await?;
-            transfer::copy(&*from, &*to, &SystemClock, |moved| progress.update(moved))
+            transfer::copy(&*from, &*to, &Clock::system(), |moved| progress.update(moved))
                 .await
                 .map_err(|error| {
                     let advice =

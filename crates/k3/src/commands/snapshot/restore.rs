@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use k3_storage::{SystemClock, transfer};
+use k3_storage::transfer;
+use kubecontroller::Clock;
 
 use super::{
     super::stores::{self, ForceFlag, StoreFlags, StoreRole},
@@ -42,7 +43,7 @@ pub(super) async fn run(flags: &RestoreFlags) -> Result<(), CommandError> {
                 CommandError::new("the snapshot was not restored", advice).caused_by(error)
             })?;
         let again = inspect::open(&flags.file).await?;
-        let expired = transfer::compare(again, &*store, restored.revision, &SystemClock)
+        let expired = transfer::compare(again, &*store, restored.revision, &Clock::system())
             .await
             .map_err(|error| {
                 let advice = "do not use the store; restore into another one";

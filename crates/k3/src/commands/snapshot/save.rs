@@ -6,7 +6,8 @@ use std::{
 };
 
 use clap::Args;
-use k3_storage::{Clock, Key, SystemClock, transfer};
+use k3_storage::{Key, transfer};
+use kubecontroller::Clock;
 use tokio::fs::File;
 
 use super::{
@@ -56,9 +57,15 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), CommandError> {
     let mut progress = ProgressLine::new("saved");
     let saved = if let Some(store) = store {
         let is_included = |key: &Key| flags.include_keys || !server::holds_private_keys(key);
-        let saved = transfer::backup_filtered(is_included, &*store, out, SystemClock.now(), |moved| {
-            progress.update(moved);
-        })
+        let saved = transfer::backup_filtered(
+            is_included,
+            &*store,
+            out,
+            Clock::system().system_time(),
+            |moved| {
+                progress.update(moved);
+            },
+        )
         .await;
         store.close().await;
         let saved = saved.map_err(|error| {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use k3_apiserver::EphemeralToken;
-use k3_storage::{Clock, SystemClock};
+use kubecontroller::Clock;
 
 use super::{
     ApiClient, ServerFlags,
@@ -53,7 +53,7 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), CommandError> {
         return join::run(&flags.server, &limits).await;
     };
     let cluster = ApiClient::connect(&flags.server).await?;
-    let (token, text) = EphemeralToken::issue(user, &flags.group, flags.ttl, SystemClock.now());
+    let (token, text) = EphemeralToken::issue(user, &flags.group, flags.ttl, Clock::system().system_time());
     cluster
         .request("POST", &EphemeralToken::secrets_path(), Some(&token.to_secret()))
         .await?;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::Uri;
 use k3_controllers::{JOIN_NODE_NAME_KEY, JOIN_USE_LIMIT_KEY, JOIN_USES_KEY};
-use k3_storage::{Clock, SystemClock};
 use k8s_openapi::jiff::{Timestamp, Unit};
+use kubecontroller::Clock;
 use serde_json::{Value, json};
 
 use super::{ApiClient, ServerFlags};
@@ -180,7 +180,7 @@ fn purpose(node: Option<&str>, limit: Option<&str>, uses: &str) -> String {
 }
 
 fn expiry(ttl: Duration) -> String {
-    let now = Timestamp::try_from(SystemClock.now()).unwrap_or_default();
+    let now = Timestamp::try_from(Clock::system().system_time()).unwrap_or_default();
     let end = now.saturating_add(ttl).unwrap_or(now);
     end.round(Unit::Second).unwrap_or(end).to_string()
 }

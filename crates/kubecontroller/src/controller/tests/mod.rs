@@ -12,7 +12,6 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use prometheus_client::registry::Registry;
 use tokio::{
     sync::{Semaphore, watch},
     task::JoinSet,
@@ -21,10 +20,10 @@ use tokio::{
 
 use super::*;
 use crate::{
-    Key,
+    Backoff, Key,
     manager::{BoxError, Stop},
-    metrics::{self, Metrics},
-    workqueue::{ExponentialBackoff, WorkQueueOptions},
+    metrics::Metrics,
+    workqueue::WorkQueueOptions,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -260,10 +259,7 @@ async fn failing_keys_are_retried_with_backoff() {
     let runs = RecordedRuns::default();
     let recorded = runs.clone();
     let backoff = |options| WorkQueueOptions {
-        backoff: ExponentialBackoff {
-            base: SECOND,
-            max: 4 * SECOND,
-        },
+        backoff: Backoff::exponential(SECOND, 4 * SECOND),
         ..options
     };
     let runner = controller(&script)
@@ -363,8 +359,7 @@ async fn retry_after_delays_the_retry() {
 async fn workers_survive_panics_and_timeouts() {
     let script = ScriptedSource::new();
     let runs = RecordedRuns::default();
-    let mut registry = Registry::default();
-    let metrics = Metrics::new(&mut registry);
+    let metrics = Metrics::default();
     let recorded = runs.clone();
     let controller = controller(&script)
         .workers(1)
@@ -387,7 +382,7 @@ async fn workers_survive_panics_and_timeouts() {
     runs.wait_for(4).await;
     assert_eq!(begin.elapsed().as_secs(), 10);
     sleep(SECOND).await;
-    let text = metrics::encode_text(&registry);
+    let text = metrics.text();
     for line in [
         r#"controller_runtime_reconcile_panics_total{controller="test"} 2"#,
         r#"controller_runtime_reconcile_timeouts_total{controller="test"} 1"#,
@@ -573,8 +568,7 @@ async fn a_hot_key_and_a_busy_namespace_do_not_starve_others() {
 async fn the_fifth_failure_in_a_row_is_counted_once() {
     let script = ScriptedSource::new();
     let runs = RecordedRuns::default();
-    let mut registry = Registry::default();
-    let metrics = Metrics::new(&mut registry);
+    let metrics = Metrics::default();
     let recorded = runs.clone();
     let running = start(
         controller(&script)
@@ -586,7 +580,7 @@ async fn the_fifth_failure_in_a_row_is_counted_once() {
     );
     let stuck = |times: usize| {
         let line = format!(r#"controller_reconcile_stuck_total{{controller="test"}} {times}"#);
-        metrics::encode_text(&registry).contains(&line)
+        metrics.text().contains(&line)
     };
     script.add_when_started("shop/web").await;
     runs.wait_for(5).await;

@@ -11,7 +11,7 @@ use kube::api::ApiResource;
 use super::{TestFields, TestObject, fake_server::FakeServer, stored_versions, wait_until};
 use crate::{
     informer::{EventHandlerRegistration, Informer, InformerOptions, InformerScope, SharedInformerFactory},
-    metrics::{self, Metrics},
+    metrics::Metrics,
 };
 
 fn server_and_factory() -> (FakeServer, SharedInformerFactory) {
@@ -170,12 +170,12 @@ async fn stop_ends_every_watch() {
 #[tokio::test(start_paused = true)]
 async fn informers_export_metrics() {
     let (server, informers) = server_and_factory();
-    let mut registry = prometheus_client::registry::Registry::default();
-    let informers = informers.with_metrics(&Metrics::new(&mut registry));
+    let metrics = Metrics::default();
+    let informers = informers.with_metrics(&metrics);
     let informer = config_maps(&informers);
     informers.start();
     informer.wait_for_version(server.bookmark()).await;
-    let text = metrics::encode_text(&registry);
+    let text = metrics.text();
     for (name, value) in [
         ("reflector_lists_total", 1),
         ("reflector_watches_total", 1),

@@ -34,7 +34,6 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tracing::debug;
 
 use super::{Config, ManagerContext, ManagerError, Stop, log};
-use crate::metrics;
 
 /// A health check; the error is the reason of its failure.
 type CheckFn = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -198,7 +197,7 @@ impl Endpoints {
             }
             "/readyz" if self.health && is_get => checked("readyz", &request, &health.ready_checks()),
             "/metrics" if self.metrics && is_get => {
-                let text = metrics::encode_text(&self.context.registry());
+                let text = self.context.metrics().text();
                 let kind = "text/plain; version=0.0.4; charset=utf-8";
                 typed(StatusCode::OK, kind, text)
             }

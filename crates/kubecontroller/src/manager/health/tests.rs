@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -14,6 +13,7 @@ use tokio::{
 use super::{Endpoints, HealthChecks, HealthServer, ManagerError};
 use crate::{
     manager::{App, Config, ManagerContext, Stop, task},
+    metrics::MetricDesc,
     testing::{FakeApi, eventually},
 };
 
@@ -76,9 +76,8 @@ async fn program_becomes_healthy_then_ready_then_stopping() {
             }
         }));
         manager.health().add_readyz_check("cache", || Ok(()));
-        let caches = Gauge::<i64>::default();
-        caches.set(1);
-        manager.registry().register("caches", "Number of caches", caches);
+        const CACHES: MetricDesc = MetricDesc::gauge("caches", "Number of caches", &[]);
+        manager.metrics().set_gauge(&CACHES, &[], 1.0);
         Ok(())
     });
     let mut running = JoinSet::new();

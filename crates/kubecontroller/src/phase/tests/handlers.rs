@@ -46,7 +46,7 @@ async fn unfinished_handler_runs_again_with_last_state() {
         log.add(format!(
             "{} {}",
             context.last().start_time.is_some(),
-            context.last().failed
+            context.last().completion().is_failure()
         ));
         let runs = log.all().len();
         async move {
@@ -86,7 +86,10 @@ async fn serial_children_stop_at_failure_and_finished_ones_do_not_run_again() {
     assert_eq!(state(&object, &["Run", "c"]), HandlerState::default());
     pass(&machine, &environment, &mut object).await;
     let failed = state(&object, &["Run"]);
-    assert!(failed.failed && !failed.fatal && !failed.done && failed.error.is_none());
+    assert_eq!(
+        (failed.completion(), &failed.error),
+        (Completion::Retrying, &None)
+    );
     assert_eq!(reason_of(&object), "b: later");
     drive(&machine, &environment, &mut object).await;
     assert_eq!(log.all(), ["a", "b", "b", "b", "c"]);
@@ -96,7 +99,7 @@ async fn serial_children_stop_at_failure_and_finished_ones_do_not_run_again() {
     );
     assert_eq!(state(&object, &["Run", "d"]).start_time, None);
     let all = state(&object, &["Run"]);
-    assert!(all.done && all.failed && all.fatal);
+    assert_eq!(all.completion(), Completion::Failed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +145,11 @@ async fn first_error_cancels_parallel_siblings_and_awaits_them() {
         ("graceful", HandlerResult::Doing),
     ] {
         let state = state(&object, &["Run", child]);
-        assert_eq!((state.result(), state.failed), (result, false), "{child}");
+        assert_eq!(
+            (state.result(), state.completion().is_failure()),
+            (result, false),
+            "{child}"
+        );
     }
     assert_eq!(reason_of(&object), "bad: later");
     // The next try runs only unfinished children.
@@ -172,9 +179,10 @@ async fn reason_joins_errors_of_children_and_state_mirrors_tree() {
     assert_eq!(names(&state(&object, &["Run", "inner"])), ["c", "d"]);
     assert_eq!(names(&state(&object, &["Run", "e"])), ["f"]);
     let inner = state(&object, &["Run", "inner"]);
-    assert!(inner.fatal && inner.error.is_none());
-    assert!(
-        !state(&object, &["Run", "inner", "d"]).fatal,
+    assert_eq!((inner.completion(), &inner.error), (Completion::Failed, &None));
+    assert_eq!(
+        state(&object, &["Run", "inner", "d"]).completion(),
+        Completion::Retrying,
         "a retriable failure stays retriable"
     );
 }

@@ -1,6 +1,7 @@
 //! Tests of errors, backoff, timeouts, tries and panics.
 
 use super::*;
+use crate::Backoff;
 
 #[tokio::test(start_paused = true)]
 async fn retriable_failure_is_retried_and_fatal_one_is_not() {
@@ -11,7 +12,7 @@ async fn retriable_failure_is_retried_and_fatal_one_is_not() {
     pass(&machine, &environment, &mut object).await;
     let failed = state(&object, &["Run"]);
     assert_eq!((object.phase(), reason_of(&object).as_str()), ("Run", "later"));
-    assert!(failed.failed && !failed.fatal && !failed.done);
+    assert_eq!(failed.completion(), Completion::Retrying);
     drive(&machine, &environment, &mut object).await;
     assert_eq!((object.phase(), log.all().len()), ("Failed", 2));
 }
@@ -70,31 +71,29 @@ async fn passes_wait_for_defer_interval_and_failures_back_off() {
     let environment = environment();
     let wait = |results: [fn() -> _; 6], backoff, defer| {
         let machine = two(script(&log, "work", results), script(&log, "move", [done]));
-        machine.backoff(backoff).defer(seconds(defer)).build().unwrap()
+        let machine = match backoff {
+            Some(backoff) => machine.backoff(backoff),
+            None => machine,
+        };
+        machine.defer(seconds(defer)).build().unwrap()
     };
-    let longest = PhaseBackoff {
-        longest: seconds(30),
-        ..PhaseBackoff::default()
-    };
+    let longest = |base| Some(Backoff::exponential(seconds(base), seconds(30)));
+    let constant = Some(Backoff::constant(seconds(5)));
     for (machine, want) in [
         (
-            wait(
-                [not_yet, not_yet, done, done, done, done],
-                PhaseBackoff::default(),
-                5,
-            ),
+            wait([not_yet, not_yet, done, done, done, done], None, 5),
             vec![5, 5, 5],
         ),
         (
-            wait([retry, retry, retry, retry, retry, done], longest, 5),
+            wait([retry, retry, retry, retry, retry, done], longest(5), 5),
             vec![5, 10, 20, 30, 30, 5],
         ),
         (
-            wait([retry, retry, not_yet, retry, retry, done], longest, 1),
+            wait([retry, retry, not_yet, retry, retry, done], longest(1), 1),
             vec![1, 2, 1, 1, 2, 1],
         ),
         (
-            wait([retry, retry, retry, done, done, done], PhaseBackoff::fixed(), 5),
+            wait([retry, retry, retry, done, done, done], constant, 5),
             vec![5, 5, 5, 5],
         ),
     ] {

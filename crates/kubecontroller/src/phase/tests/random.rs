@@ -89,7 +89,7 @@ fn handler(tree: &HandlerTree, path: &str, log: &CallLog) -> PhaseHandler<Migrat
 fn ended(tree: &HandlerTree, state: &HandlerState, path: &str) -> Vec<String> {
     match tree {
         HandlerTree::Leaf(_) => {
-            if state.done {
+            if state.completion().is_end() {
                 vec![path.to_owned()]
             } else {
                 Vec::new()
@@ -109,13 +109,14 @@ fn ended(tree: &HandlerTree, state: &HandlerState, path: &str) -> Vec<String> {
 
 fn assert_consistent(tree: &HandlerTree, state: &HandlerState) {
     assert!(
-        !state.done || state.start_time.is_some() && state.end_time >= state.start_time,
+        !state.completion().is_end() || state.start_time.is_some() && state.end_time >= state.start_time,
         "{state:?}"
     );
-    assert_eq!(state.fatal, state.done && state.failed, "{state:?}");
     let children = match tree {
         HandlerTree::Leaf(_) => {
-            return assert!(state.state.is_empty() && state.failed == state.error.is_some());
+            return assert!(
+                state.state.is_empty() && state.completion().is_failure() == state.error.is_some()
+            );
         }
         HandlerTree::Serial(children) | HandlerTree::Parallel(children) => children,
     };
@@ -133,17 +134,22 @@ fn assert_consistent(tree: &HandlerTree, state: &HandlerState) {
         assert_consistent(child, state);
     }
     if states.is_empty() {
-        return assert!(state.fatal && state.error.is_some());
+        return assert!(state.completion() == Completion::Failed && state.error.is_some());
     }
-    assert_eq!(state.failed, states.iter().any(|child| child.failed));
+    let completions: Vec<_> = states.iter().map(|child| child.completion()).collect();
+    let completion = state.completion();
     assert_eq!(
-        state.done,
-        states.iter().all(|child| child.done) || states.iter().any(|child| child.fatal)
+        completion.is_failure(),
+        completions.iter().any(|child| child.is_failure())
+    );
+    assert_eq!(
+        completion.is_end(),
+        completions.iter().all(|child| child.is_end()) || completions.contains(&Completion::Failed)
     );
     if matches!(tree, HandlerTree::Serial(_)) {
         let stop = states
             .iter()
-            .position(|child| !child.done || child.failed)
+            .position(|child| child.completion() != Completion::Succeeded)
             .unwrap_or(states.len());
         assert!(
             states
@@ -202,7 +208,10 @@ async fn check(trees: &[HandlerTree]) {
         if !given_up {
             assert_consistent(&trees[at], state);
         }
-        assert!(to == from || state.done, "left an unfinished phase: {state:?}");
+        assert!(
+            to == from || state.completion().is_end(),
+            "left an unfinished phase: {state:?}"
+        );
         let state_before = before
             .phases()
             .and_then(|status| status.state.get(&from))

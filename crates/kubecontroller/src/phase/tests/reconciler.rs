@@ -4,7 +4,6 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, DynamicObject, Patch, PatchParams},
 };
-use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::*;
@@ -44,6 +43,11 @@ impl TestMachine {
 
     async fn pass(&self) -> NextPass {
         self.reconciler.pass(&self.key).await.unwrap()
+    }
+
+    /// The pass that stores the beginning of the first phase.
+    async fn begin(&self) {
+        assert_eq!(self.pass().await, NextPass::After(Duration::ZERO));
     }
 
     async fn drive(&self) {
@@ -116,6 +120,8 @@ async fn phase_is_written_to_status_and_label_before_handler_runs() {
             .build()
             .unwrap(),
     );
+    served.begin().await;
+    assert!(log.all().is_empty());
     served.pass().await;
     assert_eq!(log.all(), ["Precheck"], "written before the handler runs");
     let object = served.object();
@@ -135,6 +141,7 @@ async fn phase_is_written_to_status_and_label_before_handler_runs() {
 async fn pass_without_changes_writes_nothing() {
     let log = CallLog::default();
     let served = TestMachine::new(one(script(&log, "work", [not_yet])));
+    served.begin().await;
     served.pass().await;
     let version = served.object().resource_version();
     for _ in 0..5 {
@@ -154,6 +161,61 @@ async fn pass_without_changes_writes_nothing() {
     let version = ended.object().resource_version();
     ended.pass().await;
     assert_eq!(ended.object().resource_version(), version);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pass_costs_at_most_two_writes() {
+    let log = CallLog::default();
+    let check = Phase::run(script(&log, "check", [retry, not_yet, done]));
+    let work = Phase::run(script(&log, "move", [fatal]));
+    let machine = StateMachine::builder("move")
+        .phase(
+            "Precheck",
+            check.timeout(seconds(600)).then("Run").on_error("PreFailed"),
+        )
+        .phase(
+            "Run",
+            work.needs_approval()
+                .timeout(seconds(600))
+                .then("Succeeded")
+                .on_error("Failed"),
+        )
+        .succeeded("Succeeded")
+        .failed("PreFailed")
+        .failed("Failed")
+        .cleanup(script(&log, "clean", [not_yet, done]));
+    let served = TestMachine::new(machine.build().unwrap());
+    let mut counts = Vec::new();
+    let mut pass = async || {
+        let before = served.api.writes().len();
+        let then = served.pass().await;
+        counts.push(served.api.writes().len() - before);
+        if let NextPass::After(wait) = then {
+            tokio::time::sleep(wait).await;
+        }
+    };
+    // Finalizer; beginning; a failure with the label; an unfinished run; the transition with its label; the request for an
+    // approval; nothing.
+    for _ in 0..7 {
+        pass().await;
+    }
+    served
+        .patch_status(json!({ "audit": { "Run": { "result": "Passed" } } }))
+        .await;
+    // The beginning of the timeout; the failure with its label; nothing.
+    for _ in 0..3 {
+        pass().await;
+    }
+    assert_eq!(served.object().phase(), "Failed");
+    let migrations: Api<Migration> = Api::namespaced(served.api.client(), "default");
+    migrations.delete("m", &DeleteParams::default()).await.unwrap();
+    // The state of the clean-up; the finalizer.
+    for _ in 0..2 {
+        pass().await;
+    }
+    assert!(served.api.get::<Migration>("default", "m").is_none());
+    assert_eq!(counts, [1, 1, 2, 1, 2, 1, 0, 1, 2, 0, 1, 1]);
+    assert_eq!(log.all(), ["check", "check", "check", "move", "clean", "clean"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,6 +253,7 @@ async fn conflicting_write_repeats_the_pass() {
     let log = CallLog::default();
     let others = |api: FakeApi| async move { patch_status(&api, json!({ "notes": ["theirs"] })).await };
     let served = TestMachine::new(one(while_it_runs(&log, others)));
+    served.begin().await;
     assert_eq!(served.pass().await, NextPass::After(Duration::ZERO));
     assert_eq!(served.object().status.unwrap().notes, ["theirs"]);
     served.drive().await;
@@ -237,6 +300,7 @@ async fn result_that_cannot_be_written_is_written_later() {
             .skip(1)
             .times(1);
         served.api.faults().on(write, fault);
+        served.begin().await;
         assert_eq!(
             served.pass().await,
             NextPass::After(seconds(5)),
@@ -329,6 +393,7 @@ async fn stale_store_does_not_repeat_handlers() {
 async fn own_writes_keep_the_defer_interval_and_foreign_writes_end_it() {
     let log = CallLog::default();
     let served = TestMachine::new(one(script(&log, "work", [not_yet])));
+    served.begin().await;
     served.pass().await;
     tokio::time::sleep(seconds(2)).await;
     assert_eq!(
@@ -382,6 +447,8 @@ async fn terminal_object_is_ignored_until_its_deletion_triggers_cleanup() {
 async fn deleted_object_is_cleaned_up_in_any_phase_even_if_paused() {
     let log = CallLog::default();
     let served = TestMachine::new(with_cleanup(&log, script(&log, "clean", [done])));
+    served.begin().await;
+    served.begin().await;
     served.pass().await;
     served.patch_status(json!({ "pause": true })).await;
     let migrations: Api<Migration> = Api::namespaced(served.api.client(), "default");
@@ -461,7 +528,7 @@ async fn controller_processes_object_from_creation_to_deletion() {
     let api = FakeApi::with_clock(clock());
     let informers = SharedInformerFactory::new(api.client());
     let migrations = informers.typed::<Migration>(InformerScope::default());
-    let mut registry = Registry::default();
+    let metrics = Metrics::default();
     let event_sink = {
         let events = events.clone();
         move |about: &k8s_openapi::api::core::v1::ObjectReference, event: &PhaseEvent| {
@@ -484,7 +551,7 @@ async fn controller_processes_object_from_creation_to_deletion() {
             migrations.store(),
         )
         .event_sink(event_sink)
-        .metrics(&Metrics::new(&mut registry));
+        .metrics(&metrics);
     let controller = Controller::new("migrations")
         .for_where(&migrations, reconciler.predicate())
         .reconciler(reconciler);
@@ -536,7 +603,7 @@ async fn controller_processes_object_from_creation_to_deletion() {
             "m PhaseChanged Run -> Succeeded",
         ]
     );
-    let text = crate::metrics::encode_text(&registry);
+    let text = metrics.text();
     for line in [
         r#"phase_transitions_total{machine="move",from="Precheck",to="Run"} 1"#,
         r#"phase_failures_total{machine="move",phase="Precheck",fatal="false"} 1"#,

@@ -56,7 +56,7 @@ async fn phase_without_handler_fails_fatally() {
         ("Failed", "Handler for phase Run not found")
     );
     let state = state(&object, &["Run"]);
-    assert!(state.done && state.failed && state.fatal);
+    assert_eq!(state.completion(), Completion::Failed);
     // The same holds for a phase that an earlier version of the program declared.
     let mut object = migration();
     object.phases_mut().phase = "Ghost".to_owned();

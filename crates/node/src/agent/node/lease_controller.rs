@@ -8,7 +8,7 @@ use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
-use kubecontroller::{Clock, manager::Stop};
+use kubecontroller::{Backoff, Clock, manager::Stop};
 use serde_json::json;
 use tokio::{
     sync::watch,
@@ -53,7 +53,7 @@ impl NodeLeaseController {
     /// Renews the lease until `stop` is stopped.
     pub(in crate::agent) async fn run(mut self, stop: Stop) {
         let renew_periodically = async {
-            let mut backoff = INITIAL_BACKOFF;
+            let mut delays = Backoff::exponential(INITIAL_BACKOFF, self.period).delays();
             loop {
                 let Ok(uid) = self.uid.wait_for(Option::is_some).await.map(|uid| uid.clone()) else {
                     return;
@@ -61,13 +61,12 @@ impl NodeLeaseController {
                 let renewed = timeout(REQUEST_TIMEOUT, self.renew(uid.as_deref().unwrap_or_default())).await;
                 match renewed {
                     Ok(Ok(())) => {
-                        backoff = INITIAL_BACKOFF;
+                        delays.reset();
                         sleep(self.period).await;
                     }
                     Ok(Err(error)) => {
                         tracing::warn!(node = self.node, %error, "failed to renew node lease");
-                        sleep(backoff).await;
-                        backoff = (backoff * 2).min(self.period);
+                        sleep(delays.next_delay()).await;
                     }
                     Err(_) => {
                         tracing::warn!(node = self.node, timeout = ?REQUEST_TIMEOUT, "renewing node lease timed out");

@@ -10,7 +10,7 @@ use kube::{
     Api, Client,
     api::{ObjectMeta, Patch, PatchParams, PostParams},
 };
-use kubecontroller::{Clock, events::EventType, manager::Stop};
+use kubecontroller::{Backoff, Clock, events::EventType, manager::Stop};
 use serde_json::json;
 use tokio::{
     sync::watch,
@@ -37,6 +37,9 @@ use crate::{
 /// Attempts per update.
 // upstream: pkg/kubelet/kubelet_node_status.go updateNodeStatus
 const UPDATE_ATTEMPTS: usize = 5;
+/// Back-off between attempts to register.
+const REGISTRATION_BACKOFF: Backoff =
+    Backoff::exponential(Duration::from_millis(100), Duration::from_secs(7));
 /// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the registration waits for the detection of the runtime.
@@ -135,7 +138,7 @@ impl NodeStatusUpdater {
 
     // upstream: pkg/kubelet/kubelet_node_status.go registerWithAPIServer
     async fn register_with_api_server(&mut self) {
-        let mut backoff = Duration::from_millis(100);
+        let mut delays = REGISTRATION_BACKOFF.delays();
         loop {
             match timeout(REQUEST_TIMEOUT, self.try_register_with_api_server()).await {
                 Ok(Ok(())) => return,
@@ -148,8 +151,7 @@ impl NodeStatusUpdater {
                     "registering node timed out; retrying"
                 ),
             }
-            sleep(backoff).await;
-            backoff = (backoff * 2).min(Duration::from_secs(7));
+            sleep(delays.next_delay()).await;
         }
     }
 

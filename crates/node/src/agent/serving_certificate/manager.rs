@@ -12,7 +12,7 @@ use std::{
 use k3_pki::{Certificate, KeyPair};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
-use kubecontroller::{Clock, manager::Stop};
+use kubecontroller::{Backoff, Clock, manager::Stop};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use tokio::{sync::watch, time::sleep};
@@ -28,6 +28,7 @@ use crate::{
 
 /// Period of checking whether the certificate must be rotated.
 const CHECK_PERIOD: Duration = Duration::from_mins(1);
+const ROTATION_BACKOFF: Backoff = Backoff::exponential(Duration::from_secs(1), CHECK_PERIOD);
 const SIGNER: &str = "kubernetes.io/kubelet-serving";
 const USAGES: [&str; 2] = ["digital signature", "server auth"];
 const FILE: &str = "serving.json";
@@ -110,7 +111,7 @@ impl ServingCertificateManager {
     }
 
     async fn rotate_periodically(&mut self) {
-        let mut backoff = Duration::from_secs(1);
+        let mut delays = ROTATION_BACKOFF.delays();
         loop {
             if self.deps.registered.wait_for(Option::is_some).await.is_err() {
                 return;
@@ -127,13 +128,12 @@ impl ServingCertificateManager {
             }
             match self.rotate(&names).await {
                 Ok(()) => {
-                    backoff = Duration::from_secs(1);
+                    delays.reset();
                     tracing::info!(names = ?names.names, "rotated serving certificate");
                 }
                 Err(error) => {
                     tracing::warn!(%error, "failed to rotate serving certificate; retrying");
-                    sleep(backoff).await;
-                    backoff = (backoff * 2).min(CHECK_PERIOD);
+                    sleep(delays.next_delay()).await;
                 }
             }
         }

@@ -5,6 +5,7 @@ mod process_streams;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use kubecontroller::Backoff;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use tokio::{
@@ -23,8 +24,7 @@ use crate::runtime::{ContainerId, ExecOutput, ExecSpec, ProcessStreams, RuntimeE
 /// Maximum kept size of each output of `exec_sync`.
 const MAX_OUTPUT: usize = 16 << 20;
 /// Polling interval for the exit of a command that closed its streams: doubles from the first to the second.
-const FIRST_POLL: Duration = Duration::from_millis(5);
-const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
+const POLL_INTERVALS: Backoff = Backoff::exponential(Duration::from_millis(5), Duration::from_secs(1));
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -192,7 +192,7 @@ impl DockerRuntime {
 
 /// Waits for the exit code of a command whose streams have ended. A process may close its streams long before it exits.
 async fn exit_code(client: &DockerClient, endpoint: &str, exec: &str) -> Result<i32, RuntimeError> {
-    let mut pause = FIRST_POLL;
+    let mut intervals = POLL_INTERVALS.delays();
     loop {
         let inspected: ExecInspect = client
             .get(&format!("/exec/{exec}/json"), CALL_TIMEOUT)
@@ -201,8 +201,7 @@ async fn exit_code(client: &DockerClient, endpoint: &str, exec: &str) -> Result<
         if !inspected.running {
             return Ok(code(inspected.exit_code));
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(MAX_POLL_INTERVAL);
+        sleep(intervals.next_delay()).await;
     }
 }
 

@@ -1,11 +1,9 @@
 //! Straight from a store into another.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use k3_task::{Clock, Timestamp};
 use proptest::prelude::*;
 
 use super::{
@@ -13,8 +11,8 @@ use super::{
     REVISION, any_entries, block_on, entries_of, entry, expiring, quiet, store_of,
 };
 use crate::{
-    Clock, DelegatingStore, Entry, Expiry, Import, ImportError, Page, Prefix, Revision, Store, SystemClock,
-    Write, memory::MemoryStore,
+    DelegatingStore, Entry, Expiry, Import, ImportError, Page, Prefix, Revision, Store, Write,
+    memory::MemoryStore,
 };
 
 /// A store that changes what it is given, as a faulty disk or a wrong setting of a database does.
@@ -27,9 +25,6 @@ struct FaultyImport {
     inner: Box<dyn Import>,
     spoil: fn(&mut Vec<Entry>),
 }
-
-#[derive(Debug)]
-struct FixedClock(SystemTime);
 
 // --- FailingStore ---
 
@@ -59,10 +54,8 @@ impl Import for FaultyImport {
     }
 }
 
-impl Clock for FixedClock {
-    fn now(&self) -> SystemTime {
-        self.0
-    }
+fn fixed_clock(since_epoch: Duration) -> Clock {
+    Clock::new(move || Timestamp::UNIX_EPOCH + since_epoch)
 }
 
 fn samples() -> Vec<Entry> {
@@ -78,7 +71,7 @@ async fn copy_to_faulty(spoil: fn(&mut Vec<Entry>)) -> Result<CopySummary, CopyE
         inner: MemoryStore::new(),
         spoil,
     };
-    copy(&*store_of(&samples()).await, &target, &SystemClock, quiet).await
+    copy(&*store_of(&samples()).await, &target, &Clock::system(), quiet).await
 }
 
 #[tokio::test]
@@ -128,7 +121,7 @@ async fn accepts_missing_expired_entries() {
         spoil: |entries| drop(entries.remove(1)),
     };
     let source = store_of(&samples()).await;
-    let later = FixedClock(UNIX_EPOCH + Duration::from_millis(expiry.deadline_ms));
+    let later = fixed_clock(Duration::from_millis(expiry.deadline_ms));
     let summary = copy(&*source, &forgetful, &later, quiet).await.unwrap();
     assert_eq!((summary.transferred.entries, summary.expired), (3, 1));
 }
@@ -142,11 +135,11 @@ async fn an_entry_that_expires_in_the_target_at_once_is_no_difference() {
         }),
         ..entry("/a", b"", 2)
     };
-    let source = MemoryStore::with_clock(FixedClock(UNIX_EPOCH));
+    let source = MemoryStore::with_clock(fixed_clock(Duration::ZERO));
     let mut import = source.begin_import(Revision::new(REVISION)).await.unwrap();
     import.put(vec![past]).await.unwrap();
     import.finish().await.unwrap();
-    copy(&*source, &*MemoryStore::new(), &SystemClock, quiet)
+    copy(&*source, &*MemoryStore::new(), &Clock::system(), quiet)
         .await
         .unwrap();
 }
@@ -155,7 +148,7 @@ async fn an_entry_that_expires_in_the_target_at_once_is_no_difference() {
 async fn commits_that_arrived_too_late_are_counted() {
     let source = store_of(&samples()).await;
     let target = MemoryStore::new();
-    let summary = copy(&*source, &*target, &SystemClock, quiet).await.unwrap();
+    let summary = copy(&*source, &*target, &Clock::system(), quiet).await.unwrap();
     assert_eq!(summary.missed_commits, 0);
 
     let entries: Vec<_> = (0..2000)
@@ -164,7 +157,8 @@ async fn commits_that_arrived_too_late_are_counted() {
     let source = store_of(&entries).await;
     let (entry_copied, mut copied) = tokio::sync::mpsc::unbounded_channel();
     let target = MemoryStore::new();
-    let copying = copy(&*source, &*target, &SystemClock, move |_| {
+    let clock = Clock::system();
+    let copying = copy(&*source, &*target, &clock, move |_| {
         entry_copied.send(()).unwrap();
     });
     let writing = async {
@@ -182,7 +176,7 @@ async fn commits_that_arrived_too_late_are_counted() {
 #[tokio::test]
 async fn a_non_empty_target_is_not_changed() {
     let target = store_of(&[entry("/mine", b"kept", 2)]).await;
-    let error = copy(&*store_of(&samples()).await, &*target, &SystemClock, quiet)
+    let error = copy(&*store_of(&samples()).await, &*target, &Clock::system(), quiet)
         .await
         .unwrap_err();
     assert!(
@@ -200,8 +194,8 @@ proptest! {
         block_on(async {
             // A clock that stands at the beginning: nothing has expired yet.
             let source = store_of(&entries).await;
-            let target = MemoryStore::with_clock(FixedClock(UNIX_EPOCH));
-            let summary = copy(&*source, &*target, &SystemClock, quiet).await.unwrap();
+            let target = MemoryStore::with_clock(fixed_clock(Duration::ZERO));
+            let summary = copy(&*source, &*target, &Clock::system(), quiet).await.unwrap();
             assert_eq!(summary.target, Revision::new(REVISION));
             let page = Page { at: Some(summary.target), ..Page::all() };
             assert_eq!(target.range(&Prefix::all(), page).await.unwrap().entries, entries);

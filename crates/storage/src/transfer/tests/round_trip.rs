@@ -2,6 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use k3_task::Clock;
 use proptest::prelude::*;
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     forgery::ForgedBackup,
     noon, quiet, store_of,
 };
-use crate::{Entry, MAX_VALUE_BYTES, Revision, Store, SystemClock, Write, memory::MemoryStore};
+use crate::{Entry, MAX_VALUE_BYTES, Revision, Store, Write, memory::MemoryStore};
 
 #[tokio::test]
 async fn stream_matches_the_documented_format() {
@@ -62,10 +63,12 @@ async fn compares_a_store_with_its_backup() {
         .await
         .unwrap();
     assert_eq!(
-        compare(&bytes[..], &*store, stands, &SystemClock).await.unwrap(),
+        compare(&bytes[..], &*store, stands, &Clock::system())
+            .await
+            .unwrap(),
         0
     );
-    let different = compare(&bytes[..], &*store, later, &SystemClock).await;
+    let different = compare(&bytes[..], &*store, later, &Clock::system()).await;
     assert!(
         matches!(different, Err(CompareError::Different(_))),
         "{different:?}"
@@ -159,7 +162,7 @@ fn the_futures_can_be_moved_between_threads() {
         assert_send(backup(store, Vec::new(), noon(), quiet));
         assert_send(restore(&[][..], store, quiet));
         assert_send(inspect(&[][..]));
-        assert_send(super::super::copy(store, store, &crate::SystemClock, quiet));
+        assert_send(super::super::copy(store, store, &k3_task::Clock::system(), quiet));
     }
     let _: fn(&dyn Store) = check;
 }

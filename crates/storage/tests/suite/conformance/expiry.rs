@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k3_storage::{Change, Clock, Event, Revision, Store, SystemClock, Write};
+use k3_storage::{Change, Event, Revision, Store, Write};
+use k3_task::Clock;
 use tokio::time::Instant;
 
 use crate::{
@@ -71,7 +72,7 @@ async fn an_expiring_entry_reports_when(backend: &dyn TestBackend) {
     ] {
         let expiry = entry.expiry.unwrap();
         assert_eq!(expiry.ttl, 100 * SECOND);
-        let left = expiry.left(SystemClock.now());
+        let left = expiry.left(Clock::system().system_time());
         assert!(left > 60 * SECOND && left <= 100 * SECOND, "{left:?} are left");
     }
 }

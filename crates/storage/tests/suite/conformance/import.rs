@@ -4,9 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use k3_storage::{
-    Change, Clock, CommitError, Entry, Expiry, ImportError, Page, ReadError, Revision, Store, StoreError,
-    SystemClock, WatchError, Write,
+    Change, CommitError, Entry, Expiry, ImportError, Page, ReadError, Revision, Store, StoreError,
+    WatchError, Write,
 };
+use k3_task::Clock;
 
 use crate::{
     backend::TestBackend,
@@ -221,7 +222,10 @@ async fn an_import_that_was_begun_again_cannot_be_finished_twice(backend: &dyn T
 async fn imported_entries_expire(backend: &dyn TestBackend) {
     let store = backend.open().await;
     let mut entries = sample();
-    entries[1].expiry = Some(Expiry::after(SystemClock.now(), Duration::from_secs(2)));
+    entries[1].expiry = Some(Expiry::after(
+        Clock::system().system_time(),
+        Duration::from_secs(2),
+    ));
     let expiring = entries[1].key.clone();
     let stands = import(&store, SOURCE, &entries).await;
     let event = store.follow("", stands).await.event().await;

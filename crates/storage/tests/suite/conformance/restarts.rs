@@ -2,13 +2,14 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use k3_storage::{
-    Clock, CompactionSchedule, HistoryMark, Revision, Store, SystemClock, WatchError,
+    CompactionSchedule, HistoryMark, Revision, Store, WatchError,
     file::{FileOptions, FileStore},
 };
+use k3_task::{Clock, Timestamp};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -36,13 +37,18 @@ const PERIOD: Duration = Duration::from_mins(5);
 
 /// A clock that a test sets.
 #[derive(Clone, Debug)]
-struct SetClock(Arc<Mutex<SystemTime>>);
+struct SetClock(Arc<Mutex<Timestamp>>);
 
 // --- SetClock ---
 
 impl SetClock {
     fn new() -> Self {
-        Self(Arc::new(Mutex::new(SystemClock.now())))
+        Self(Arc::new(Mutex::new(Clock::system().now())))
+    }
+
+    fn clock(&self) -> Clock {
+        let time = Arc::clone(&self.0);
+        Clock::new(move || *time.lock().unwrap())
     }
 
     fn advance(&self, by: Duration) {
@@ -51,13 +57,7 @@ impl SetClock {
 
     /// The schedule of a process that starts now.
     fn schedule(&self) -> CompactionSchedule {
-        CompactionSchedule::new(PERIOD, Arc::new(self.clone()))
-    }
-}
-
-impl Clock for SetClock {
-    fn now(&self) -> SystemTime {
-        *self.0.lock().unwrap()
+        CompactionSchedule::new(PERIOD, self.clock())
     }
 }
 
@@ -130,11 +130,11 @@ async fn four_hundred_quick_restarts_leave_the_history_of_two_periods(backend: &
         // A process knows nothing of the one before, whether or not the test opens the store again for it.
         for _ in 0..20 {
             clock.schedule().run(store.as_ref()).await.unwrap();
-            written.push((clock.now(), churn(&store, b"x").await));
+            written.push((clock.clock().system_time(), churn(&store, b"x").await));
             clock.advance(LIFE);
         }
         for (time, revision) in written.iter().rev() {
-            let age = clock.now().duration_since(*time).unwrap();
+            let age = clock.clock().system_time().duration_since(*time).unwrap();
             if age < PERIOD {
                 assert!(
                     is_kept(store.as_ref(), *revision).await,
@@ -206,7 +206,7 @@ async fn a_process_whose_clock_is_ahead_does_not_compact_what_another_needs(back
     let old = churn(&store, b"x").await;
     let found = other.history_mark().await.unwrap();
     let stands = other.stands().await;
-    let past = HistoryMark::new(stands, right.now() - Duration::from_hours(1));
+    let past = HistoryMark::new(stands, right.clock().system_time() - Duration::from_hours(1));
     assert!(other.replace_history_mark(found, past).await.unwrap());
     churn(&store, b"y").await;
     first.run(store.as_ref()).await.unwrap();

@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use k3_storage::{
-    Clock, Entry, Revision, Store, SystemClock, Write,
+    Entry, Revision, Store, Write,
     transfer::{backup, copy, inspect, restore},
 };
+use k3_task::Clock;
 
 use crate::{
     backend::{Etcd, File, Memory, Mysql, TestBackend},
@@ -24,7 +25,7 @@ async fn copies_completely_into_every_backend(backend: &dyn TestBackend) {
     fill(&source).await;
     for target in everywhere().await {
         let target = target.open().await;
-        let summary = copy(&*source, &*target, &SystemClock, |_| {}).await.unwrap();
+        let summary = copy(&*source, &*target, &Clock::system(), |_| {}).await.unwrap();
         assert_eq!(summary.transferred.entries, ENTRIES as u64);
         assert_is_copy(&source, &target, summary.source).await;
     }
@@ -34,7 +35,7 @@ async fn a_backup_is_restored_into_every_backend(backend: &dyn TestBackend) {
     let source = backend.open().await;
     fill(&source).await;
     let mut stream = Vec::new();
-    let summary = backup(&*source, &mut stream, SystemClock.now(), |_| {})
+    let summary = backup(&*source, &mut stream, Clock::system().system_time(), |_| {})
         .await
         .unwrap();
     assert_eq!(inspect(&stream[..]).await.unwrap(), summary);

@@ -1,21 +1,28 @@
-//! Requests of controllers, built from paths and JSON, so that no kind needs a complete Rust type.
+//! Requests built from paths and JSON, so that no kind needs a complete Rust type.
+//!
+//! Promises: a name in a path never becomes another path, another segment or a query; responses are decoded with `null` as Go
+//! reads it, and no further than their type asks for.
 
 use http::{Method, Request, header};
-use k3_api::status::Status;
-use kube::{Client, api::ListParams};
-use kubecontroller::decode;
+use kube::{Client, api::ListParams, core::Status};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::resource::{Resource, push_segment};
+use crate::{
+    decode,
+    resource::{Resource, push_segment},
+};
 
-const JSON: &str = "application/json";
-const MERGE: &str = "application/merge-patch+json";
+/// The content type of objects.
+pub const JSON: &str = "application/json";
+/// The content type of a JSON merge patch.
+pub const MERGE: &str = "application/merge-patch+json";
+/// The content type of a strategic merge patch.
+pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// Makes requests as a controller. Clones share the client.
+/// Makes requests. Clones share the client.
 #[derive(Clone)]
 pub struct ApiWriter {
     client: Client,
@@ -60,7 +67,9 @@ impl<'a> ObjectRef<'a> {
                 "invalid name of an object of {}: it is empty",
                 self.resource.plural
             );
-            return Err(to_api_error(&Status::bad_request(why)));
+            return Err(kube::Error::Api(Box::new(
+                Status::failure(&why, "BadRequest").with_code(400),
+            )));
         }
         let mut path = self.resource.object_path(self.namespace, self.name);
         if !self.subresource.is_empty() {
@@ -70,7 +79,7 @@ impl<'a> ObjectRef<'a> {
     }
 }
 
-// --- Writer ---
+// --- ApiWriter ---
 
 impl ApiWriter {
     /// Writes with this client, as its user.
@@ -180,37 +189,12 @@ impl ApiWriter {
             .await
     }
 
-    /// Applies a merge patch like [`ApiWriter::merge_patch`], for accounts that may update but not patch (most controllers,
-    /// for a status): the object is read, patched here, and written back, with a conflict if it changed meanwhile.
-    pub async fn update_with_merge<T: DeserializeOwned>(
+    /// Reads an object, changes it here, and writes it or its subresource back, with a conflict if it changed meanwhile. For
+    /// accounts that may update but not patch.
+    pub async fn read_modify_update<T: DeserializeOwned>(
         &self,
         object_ref: ObjectRef<'_>,
-        patch: &Value,
-    ) -> kube::Result<T> {
-        self.read_modify_update(object_ref, |object| {
-            k3_api::patch::merge::apply(object, patch.clone())
-        })
-        .await
-    }
-
-    /// Applies a JSON patch like [`ApiWriter::json_patch`], in the same way.
-    pub async fn update_with_json_patch<T: DeserializeOwned>(
-        &self,
-        object_ref: ObjectRef<'_>,
-        steps: &[Value],
-    ) -> kube::Result<T> {
-        let patch = k3_api::patch::json::Patch::try_new(steps.into());
-        let patch = patch.map_err(|error| to_api_error(&error.status()))?;
-        self.read_modify_update(object_ref, |object| {
-            patch.apply(object).map_err(|error| error.status())
-        })
-        .await
-    }
-
-    async fn read_modify_update<T: DeserializeOwned>(
-        &self,
-        object_ref: ObjectRef<'_>,
-        change: impl FnOnce(Value) -> Result<Value, Status> + Send,
+        change: impl FnOnce(Value) -> kube::Result<Value> + Send,
     ) -> kube::Result<T> {
         let object: Value = self
             .get(ObjectRef {
@@ -218,8 +202,7 @@ impl ApiWriter {
                 ..object_ref
             })
             .await?;
-        let changed = change(object).map_err(|error| to_api_error(&error))?;
-        self.update(object_ref, &changed).await
+        self.update(object_ref, &change(object)?).await
     }
 
     /// Strategic merge patch: lists are merged by their keys.
@@ -259,7 +242,7 @@ impl ApiWriter {
             .send(Method::DELETE, &object_ref.path()?, JSON, Some(options))
             .await;
         match deleted {
-            Err(error) if has_status_code(&error, 404) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
             other => other.map(|_| ()),
         }
     }
@@ -272,18 +255,37 @@ impl ApiWriter {
         media: &str,
         body: Option<&impl Serialize>,
     ) -> kube::Result<T> {
-        let body = match body {
-            Some(body) => serde_json::to_vec(body).map_err(kube::Error::SerdeError)?,
-            None => Vec::new(),
-        };
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::CONTENT_TYPE, media)
-            .body(body)
-            .map_err(kube::Error::HttpError)?;
-        decode::request(&self.client, request).await
+        decode::request(&self.client, request(method, path, media, body)?).await
     }
+
+    /// Sends any request, like [`ApiWriter::send`], and does not read the object in the response.
+    pub async fn send_only(
+        &self,
+        method: Method,
+        path: &str,
+        media: &str,
+        body: &impl Serialize,
+    ) -> kube::Result<()> {
+        let request = request(method, path, media, Some(body))?;
+        self.client.request_text(request).await.map(drop)
+    }
+}
+
+fn request(
+    method: Method,
+    path: &str,
+    media: &str,
+    body: Option<&impl Serialize>,
+) -> kube::Result<Request<Vec<u8>>> {
+    let body = match body {
+        Some(body) => serde_json::to_vec(body).map_err(kube::Error::SerdeError)?,
+        None => Vec::new(),
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::CONTENT_TYPE, media);
+    request.body(body).map_err(kube::Error::HttpError)
 }
 
 /// A page of a list.
@@ -310,7 +312,7 @@ pub struct PageMeta {
     pub remaining_item_count: Option<usize>,
 }
 
-/// The response to a write, as far as controllers need it.
+/// The response to a write, as far as most controllers need it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct WrittenObject {
@@ -343,7 +345,7 @@ pub fn error_message(error: &kube::Error) -> String {
     }
 }
 
-/// Whether creation failed because the namespace is terminating; this is not retried.
+/// Whether a create failed because the namespace is terminating; this is not retried.
 pub fn is_namespace_terminating(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else {
         return false;
@@ -359,13 +361,34 @@ pub fn is_already_exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.reason == "AlreadyExists")
 }
 
-/// An error in the form of a server response.
-fn to_api_error(status: &Status) -> kube::Error {
-    let reported = kube::core::Status::failure(&status.message, status.reason.word());
-    kube::Error::Api(Box::new(reported.with_code(status.code)))
+/// Whether the object, or its resource, does not exist.
+pub fn is_not_found(error: &kube::Error) -> bool {
+    has_status_code(error, 404)
 }
 
 /// Whether the server responded with this status code.
 pub fn has_status_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static PODS: Resource = Resource::new("", "v1", "pods", "Pod", true);
+
+    #[test]
+    fn empty_name_is_rejected_and_subresource_is_a_segment() {
+        let error = ObjectRef::new(&PODS, "shop", "").path().unwrap_err();
+        assert!(has_status_code(&error, 400) && !is_not_found(&error), "{error}");
+        assert_eq!(
+            error_message(&error),
+            "invalid name of an object of pods: it is empty"
+        );
+        let status = ObjectRef::new(&PODS, "shop", "a/b").subresource("status");
+        assert_eq!(
+            status.path().unwrap(),
+            "/api/v1/namespaces/shop/pods/a%2Fb/status"
+        );
+    }
 }

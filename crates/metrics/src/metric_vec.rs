@@ -11,7 +11,7 @@ const MAX_SERIES: usize = 20_000;
 
 /// Metrics by labels, like Prometheus' `MetricVec`. An existing series is found with a read lock and without allocation.
 #[derive(Debug)]
-pub(crate) struct MetricVec<F, const N: usize> {
+pub struct MetricVec<F, const N: usize> {
     labels: [&'static str; N],
     hasher: RandomState,
     make: fn() -> F,
@@ -20,15 +20,18 @@ pub(crate) struct MetricVec<F, const N: usize> {
 
 /// A metric with its label values.
 #[derive(Debug)]
-pub(crate) struct MetricSeries<F, const N: usize> {
+pub struct MetricSeries<F, const N: usize> {
+    /// The values of the labels, in the order of the labels.
     pub values: [Box<str>; N],
+    /// What is counted.
     pub metrics: F,
 }
 
 // --- MetricVec ---
 
 impl<F, const N: usize> MetricVec<F, N> {
-    pub(crate) fn new(labels: [&'static str; N], make: fn() -> F) -> Self {
+    /// Without series. `make` makes the metrics of a new one.
+    pub fn new(labels: [&'static str; N], make: fn() -> F) -> Self {
         MetricVec {
             labels,
             hasher: RandomState::new(),
@@ -38,7 +41,7 @@ impl<F, const N: usize> MetricVec<F, N> {
     }
 
     /// The series with these label values.
-    pub(crate) fn of(&self, values: [&str; N]) -> Arc<MetricSeries<F, N>> {
+    pub fn of(&self, values: [&str; N]) -> Arc<MetricSeries<F, N>> {
         let hash = self.hasher.hash_one(values);
         let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = all.get(&hash).and_then(|series| find(series, values)) {
@@ -62,7 +65,7 @@ impl<F, const N: usize> MetricVec<F, N> {
     }
 
     /// All of them, in the order of their values.
-    pub(crate) fn all(&self) -> Vec<Arc<MetricSeries<F, N>>> {
+    pub fn all(&self) -> Vec<Arc<MetricSeries<F, N>>> {
         let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
         let sorted: BTreeMap<_, _> = all
             .values()
@@ -73,7 +76,7 @@ impl<F, const N: usize> MetricVec<F, N> {
     }
 
     /// The labels of a series, with its values.
-    pub(crate) fn named<'s>(&self, series: &'s MetricSeries<F, N>) -> [(&'static str, &'s str); N] {
+    pub fn named<'s>(&self, series: &'s MetricSeries<F, N>) -> [(&'static str, &'s str); N] {
         std::array::from_fn(|position| (self.labels[position], &*series.values[position]))
     }
 }

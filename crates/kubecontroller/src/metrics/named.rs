@@ -1,25 +1,14 @@
 //! Names and help texts of the metrics.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet},
-    metrics::MetricType,
-};
+use k3_metrics::{ExpositionText, HistogramSnapshot, Number};
 
 use super::{
-    Metrics,
+    NamedMetrics,
     controller::{ControllerMetricsSnapshot, QueueSnapshot, ReconcileResult},
-    histogram::HistogramSnapshot,
     informer,
 };
-
-/// Exports all metrics when they are scraped.
-#[derive(Debug)]
-pub(super) struct MetricsCollector {
-    metrics: Metrics,
-}
 
 /// A metric with one series per name.
 struct NamedMetric<T> {
@@ -45,7 +34,7 @@ const WORKQUEUE_METRICS: &[NamedMetric<QueueSnapshot>] = &[
         value: |queue| CollectedValue::count(queue.stats.depth),
     },
     NamedMetric {
-        name: "workqueue_adds",
+        name: "workqueue_adds_total",
         help: "Total number of adds handled by workqueue",
         value: |queue| CollectedValue::Counter(queue.stats.adds),
     },
@@ -60,7 +49,7 @@ const WORKQUEUE_METRICS: &[NamedMetric<QueueSnapshot>] = &[
         value: |queue| CollectedValue::Seconds(queue.running.iter().max().copied().unwrap_or_default()),
     },
     NamedMetric {
-        name: "workqueue_retries",
+        name: "workqueue_retries_total",
         help: "Total number of retries handled by workqueue",
         value: |queue| CollectedValue::Counter(queue.stats.retries),
     },
@@ -74,12 +63,12 @@ const CONTROLLER_QUEUE_METRICS: &[NamedMetric<QueueSnapshot>] = &[
         value: |queue| CollectedValue::count(queue.stats.depth),
     },
     NamedMetric {
-        name: "controller_workqueue_adds",
+        name: "controller_workqueue_adds_total",
         help: "Number of times a key became ready",
         value: |queue| CollectedValue::Counter(queue.stats.adds),
     },
     NamedMetric {
-        name: "controller_workqueue_retries",
+        name: "controller_workqueue_retries_total",
         help: "Number of retries after a failure",
         value: |queue| CollectedValue::Counter(queue.stats.retries),
     },
@@ -105,22 +94,22 @@ const WORKQUEUE_DURATION_METRICS: &[NamedMetric<ControllerMetricsSnapshot>] = &[
 
 const CONTROLLER_METRICS: &[NamedMetric<ControllerMetricsSnapshot>] = &[
     NamedMetric {
-        name: "controller_runtime_reconcile_errors",
+        name: "controller_runtime_reconcile_errors_total",
         help: "Total number of reconciliation errors per controller",
         value: |shown| CollectedValue::Counter(shown.errors),
     },
     NamedMetric {
-        name: "controller_runtime_terminal_reconcile_errors",
+        name: "controller_runtime_terminal_reconcile_errors_total",
         help: "Total number of terminal reconciliation errors per controller",
         value: |shown| CollectedValue::Counter(shown.permanent),
     },
     NamedMetric {
-        name: "controller_runtime_reconcile_panics",
+        name: "controller_runtime_reconcile_panics_total",
         help: "Total number of reconciliation panics per controller",
         value: |shown| CollectedValue::Counter(shown.panics),
     },
     NamedMetric {
-        name: "controller_runtime_reconcile_timeouts",
+        name: "controller_runtime_reconcile_timeouts_total",
         help: "Total number of reconciliation timeouts per controller",
         value: |shown| CollectedValue::Counter(shown.timeouts),
     },
@@ -135,7 +124,7 @@ const CONTROLLER_METRICS: &[NamedMetric<ControllerMetricsSnapshot>] = &[
         value: |shown| CollectedValue::count(shown.max_concurrent),
     },
     NamedMetric {
-        name: "controller_reconcile_errors",
+        name: "controller_reconcile_errors_total",
         help: "Number of failed reconciles",
         value: |shown| CollectedValue::Counter(shown.errors),
     },
@@ -145,12 +134,12 @@ const CONTROLLER_METRICS: &[NamedMetric<ControllerMetricsSnapshot>] = &[
         value: |shown| CollectedValue::Histogram(&shown.took),
     },
     NamedMetric {
-        name: "controller_reconcile_stuck",
+        name: "controller_reconcile_stuck_total",
         help: "Number of keys reported because of repeated failures",
         value: |shown| CollectedValue::Counter(shown.stuck),
     },
     NamedMetric {
-        name: "controller_restarts",
+        name: "controller_restarts_total",
         help: "Number of restarts of supervised controllers",
         value: |shown| CollectedValue::Counter(shown.restarts),
     },
@@ -158,7 +147,7 @@ const CONTROLLER_METRICS: &[NamedMetric<ControllerMetricsSnapshot>] = &[
 
 const INFORMER_METRICS: &[NamedMetric<informer::InformerMetricsSnapshot>] = &[
     NamedMetric {
-        name: "reflector_lists",
+        name: "reflector_lists_total",
         help: "Total number of API lists done by the reflectors",
         value: |shown| CollectedValue::Counter(shown.lists),
     },
@@ -168,7 +157,7 @@ const INFORMER_METRICS: &[NamedMetric<informer::InformerMetricsSnapshot>] = &[
         value: |shown| CollectedValue::Histogram(&shown.took),
     },
     NamedMetric {
-        name: "reflector_watches",
+        name: "reflector_watches_total",
         help: "Total number of API watches done by the reflectors",
         value: |shown| CollectedValue::Counter(shown.watches),
     },
@@ -178,12 +167,12 @@ const INFORMER_METRICS: &[NamedMetric<informer::InformerMetricsSnapshot>] = &[
         value: |shown| CollectedValue::large(shown.version),
     },
     NamedMetric {
-        name: "informer_failures",
+        name: "informer_failures_total",
         help: "Number of failed list and watch requests",
         value: |shown| CollectedValue::Counter(shown.failures),
     },
     NamedMetric {
-        name: "informer_events",
+        name: "informer_events_total",
         help: "Number of received changes",
         value: |shown| CollectedValue::Counter(shown.events),
     },
@@ -199,39 +188,29 @@ const INFORMER_METRICS: &[NamedMetric<informer::InformerMetricsSnapshot>] = &[
     },
 ];
 
-// --- MetricsCollector ---
+// --- NamedMetrics ---
 
-impl MetricsCollector {
-    pub(super) fn new(metrics: Metrics) -> Self {
-        MetricsCollector { metrics }
-    }
-}
-
-impl Collector for MetricsCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let names = self.metrics.names();
-        let queues: Vec<_> = names
-            .queues
-            .iter()
-            .map(|(name, queue)| (name, queue.now()))
-            .collect();
-        let controllers = names.controllers.iter();
+impl NamedMetrics {
+    /// Writes all metrics.
+    pub(super) fn write(&self, out: &mut ExpositionText) {
+        let queues = self.queues.iter();
+        let queues: Vec<_> = queues.map(|(name, queue)| (name, queue.now())).collect();
+        let controllers = self.controllers.iter();
         let controllers: Vec<_> = controllers
             .map(|(name, counts)| (name, counts.snapshot()))
             .collect();
-        let informers = names.informers.iter();
+        let informers = self.informers.iter();
         let informers: Vec<_> = informers
             .map(|(name, counts)| (name, counts.snapshot()))
             .collect();
-        encode_metrics(&mut encoder, "name", WORKQUEUE_METRICS, &queues)?;
-        encode_metrics(&mut encoder, "controller", CONTROLLER_QUEUE_METRICS, &queues)?;
-        encode_metrics(&mut encoder, "name", WORKQUEUE_DURATION_METRICS, &controllers)?;
-        encode_metrics(&mut encoder, "controller", CONTROLLER_METRICS, &controllers)?;
-        encode_metrics(&mut encoder, "name", INFORMER_METRICS, &informers)?;
-        encode_reconcile_results(&mut encoder, &controllers)?;
-        let leaders: Vec<_> = names.leaders.iter().map(|(name, leads)| (name, *leads)).collect();
-        encode_metrics(&mut encoder, "name", LEADER_ELECTION_METRICS, &leaders)?;
-        self.metrics.own().encode_metrics(&mut encoder)
+        write_metrics(out, "name", WORKQUEUE_METRICS, &queues);
+        write_metrics(out, "controller", CONTROLLER_QUEUE_METRICS, &queues);
+        write_metrics(out, "name", WORKQUEUE_DURATION_METRICS, &controllers);
+        write_metrics(out, "controller", CONTROLLER_METRICS, &controllers);
+        write_metrics(out, "name", INFORMER_METRICS, &informers);
+        write_reconcile_results(out, &controllers);
+        let leaders: Vec<_> = self.leaders.iter().map(|(name, leads)| (name, *leads)).collect();
+        write_metrics(out, "name", LEADER_ELECTION_METRICS, &leaders);
     }
 }
 
@@ -241,40 +220,32 @@ const LEADER_ELECTION_METRICS: &[NamedMetric<bool>] = &[NamedMetric {
     value: |leads| CollectedValue::count(usize::from(*leads)),
 }];
 
-fn encode_metrics<T>(
-    encoder: &mut DescriptorEncoder<'_>,
-    label: &str,
-    metrics: &[NamedMetric<T>],
-    all: &[(&String, T)],
-) -> fmt::Result {
-    for metric in metrics.iter().filter(|_| !all.is_empty()) {
-        let kind = (metric.value)(&all[0].1).metric_type();
-        let mut samples = encoder.encode_descriptor(metric.name, metric.help, None, kind)?;
+fn write_metrics<T>(out: &mut ExpositionText, label: &str, metrics: &[NamedMetric<T>], all: &[(&String, T)]) {
+    let Some((_, first)) = all.first() else {
+        return;
+    };
+    for metric in metrics {
+        out.metric_family(metric.name, (metric.value)(first).metric_type(), metric.help);
         for (name, shown) in all {
             let labels = [(label, name.as_str())];
-            (metric.value)(shown).encode(samples.encode_family(&labels)?)?;
+            (metric.value)(shown).write(out, metric.name, &labels);
         }
     }
-    Ok(())
 }
 
-fn encode_reconcile_results(
-    encoder: &mut DescriptorEncoder<'_>,
-    all: &[(&String, ControllerMetricsSnapshot)],
-) -> fmt::Result {
+fn write_reconcile_results(out: &mut ExpositionText, all: &[(&String, ControllerMetricsSnapshot)]) {
     if all.is_empty() {
-        return Ok(());
+        return;
     }
+    let name = "controller_runtime_reconcile_total";
     let help = "Total number of reconciliations per controller";
-    let kind = MetricType::Counter;
-    let mut samples = encoder.encode_descriptor("controller_runtime_reconcile", help, None, kind)?;
-    for (name, shown) in all {
+    out.metric_family(name, "counter", help);
+    for (controller, shown) in all {
         for (result, count) in ReconcileResult::ALL.into_iter().zip(shown.results) {
-            let labels = [("controller", name.as_str()), ("result", result.name())];
-            CollectedValue::Counter(count).encode(samples.encode_family(&labels)?)?;
+            let labels = [("controller", controller.as_str()), ("result", result.name())];
+            out.sample(name, &labels, count);
         }
     }
-    Ok(())
 }
 
 // --- CollectedValue ---
@@ -287,25 +258,21 @@ impl CollectedValue<'_> {
     fn large(number: u64) -> Self {
         CollectedValue::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
-}
 
-impl EncodeMetric for CollectedValue<'_> {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+    fn write(&self, out: &mut ExpositionText, name: &str, labels: &[(&str, &str)]) {
         match self {
-            CollectedValue::Counter(count) => encoder.encode_counter::<NoLabelSet, _, u64>(count, None),
-            CollectedValue::Number(number) => encoder.encode_gauge(number),
-            CollectedValue::Seconds(time) => encoder.encode_gauge(&time.as_secs_f64()),
-            CollectedValue::Histogram(times) => {
-                encoder.encode_histogram::<NoLabelSet>(times.sum, times.count, &times.buckets, None)
-            }
+            CollectedValue::Counter(count) => out.sample(name, labels, count),
+            CollectedValue::Number(number) => out.sample(name, labels, number),
+            CollectedValue::Seconds(time) => out.sample(name, labels, Number(time.as_secs_f64())),
+            CollectedValue::Histogram(times) => times.write(out, name, labels, 0),
         }
     }
 
-    fn metric_type(&self) -> MetricType {
+    fn metric_type(&self) -> &'static str {
         match self {
-            CollectedValue::Counter(_) => MetricType::Counter,
-            CollectedValue::Number(_) | CollectedValue::Seconds(_) => MetricType::Gauge,
-            CollectedValue::Histogram(_) => MetricType::Histogram,
+            CollectedValue::Counter(_) => "counter",
+            CollectedValue::Number(_) | CollectedValue::Seconds(_) => "gauge",
+            CollectedValue::Histogram(_) => "histogram",
         }
     }
 }
