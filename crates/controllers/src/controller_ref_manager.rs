@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k3_workloads::{ObjectMeta, OwnerReference};
 use kube::{Api, core::DynamicObject};
 use kubecontroller::{
     object::Object,
@@ -12,7 +13,7 @@ use kubecontroller::{
 };
 use serde::de::IgnoredAny;
 
-use crate::objects::{OwnerRef, ProjectedMeta, Projection};
+use crate::objects::Projection;
 
 /// Index of objects by the UID of their controller; orphans by namespace. All controllers of a kind share the index.
 pub(crate) struct OwnerIndex<T> {
@@ -23,7 +24,7 @@ pub(crate) struct OwnerIndex<T> {
 // upstream: pkg/controller/controller_ref_manager.go BaseControllerRefManager
 pub(crate) struct ControllerRefManager<'a> {
     /// Metadata of the owner.
-    pub(crate) meta: &'a ProjectedMeta,
+    pub(crate) meta: &'a ObjectMeta,
     /// Resource of the owner.
     pub(crate) resource: &'static Resource,
     /// Resource of the owned objects.
@@ -68,7 +69,7 @@ fn orphans_of(namespace: &str) -> String {
 
 impl ControllerRefManager<'_> {
     /// The owner reference to it.
-    pub(crate) fn owner(&self) -> OwnerRef {
+    pub(crate) fn owner(&self) -> OwnerReference {
         self.meta.as_controller(self.resource)
     }
 

@@ -6,6 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use k3_workloads::Node;
 use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     informer::Informer,
@@ -16,7 +17,6 @@ use serde_json::json;
 
 use crate::{
     context::{ControllerContext, Task},
-    objects::Node,
     resource::NODES,
 };
 

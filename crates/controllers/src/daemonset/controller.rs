@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use k3_workloads::{Node, Pod};
 use kubecontroller::{
     Backoff, Clock, Key, KeyedBackoff,
     controller::{Error, Outcome, Reconciler, Request},
@@ -30,7 +31,7 @@ use crate::{
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
     event_message::EventMessage,
     history::{LatestRevision, NewRevision, RevisionList, RevisionStore, beyond_limit},
-    objects::{ControllerRevision, DaemonSet, DaemonStatus, Node, Pod, UpdateStrategyKind},
+    objects::{ControllerRevision, DaemonSet, DaemonStatus, UpdateStrategyKind},
     pods::{
         pod_control::PodControl,
         slow_start_batch::{self, BatchResult},
@@ -394,11 +395,7 @@ impl DaemonSetController {
         let patch = status::status_patch(status, &set.metadata.resource_version);
         let status_ref =
             ObjectRef::new(&DAEMON_SETS, &set.metadata.namespace, &set.metadata.name).subresource("status");
-        match self
-            .writer
-            .update_with_merge::<WrittenObject>(status_ref, &patch)
-            .await
-        {
+        match self.writer.merge_patch::<WrittenObject>(status_ref, &patch).await {
             Ok(written) => {
                 request.record_write(&self.sets, &written.metadata.resource_version);
                 self.status_throttle.wrote(&request.key);

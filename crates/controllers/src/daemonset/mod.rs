@@ -19,6 +19,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex};
 
+use k3_workloads::Node;
 use kubecontroller::{
     Key, KeyedBackoff, controller::Predicate, expectations::ControllerExpectations, informer::Delta,
     object::Object, store::Store,
@@ -28,11 +29,12 @@ use self::{
     controller::{DaemonSetController, FAILED_PODS_BACKOFF},
     placement::{NodeConstraints, NodeEligibility},
 };
+
 use crate::{
     context::{ControllerContext, Task},
     controller_ref_manager::OwnerIndex,
     history::{self, RevisionStore},
-    objects::{DaemonSet, Node},
+    objects::DaemonSet,
     pods::event_handler::{self, PodEventHandler},
     resource::{DAEMON_SETS, NODES},
     status_throttle::StatusThrottle,

@@ -1,10 +1,11 @@
 //! Pods of a DaemonSet and the labels that identify their revision.
 
+use k3_workloads::Pod;
 use serde_json::{Value, json, value::RawValue};
 
 use super::placement::add_tolerations;
 use crate::{
-    objects::{DaemonSet, Pod},
+    objects::DaemonSet,
     pods::pod_from_template::{NewPodMeta, PodFromTemplate, PodTemplateError},
     resource::DAEMON_SETS,
 };

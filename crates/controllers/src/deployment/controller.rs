@@ -4,6 +4,7 @@
 //! nothing; no plan is computed before the writes of the previous one are in the informer's cache. Names of ReplicaSets
 //! derive from their templates, so that what was created before a crash, or by another replica, is found again.
 
+use k3_workloads::{ConditionStatus, Pod};
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::{
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
-    objects::{ConditionStatus, Deployment, DeploymentStatus, Pod, ReplicaSet},
+    objects::{Deployment, DeploymentStatus, ReplicaSet},
     resource::{DEPLOYMENTS, REPLICA_SETS},
     status_throttle::StatusThrottle,
     update::UpdateWithPatch,
@@ -271,7 +272,7 @@ impl DeploymentController {
     ) -> kube::Result<()> {
         match self
             .writer
-            .update_with_merge::<WrittenObject>(deployment_ref(deployment).subresource("status"), patch)
+            .merge_patch::<WrittenObject>(deployment_ref(deployment).subresource("status"), patch)
             .await
         {
             Ok(written) => {

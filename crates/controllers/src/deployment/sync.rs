@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use k3_workloads::{Condition, ConditionStatus};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -13,9 +14,7 @@ use super::{
     rollout::Rollout,
 };
 use crate::{
-    objects::{
-        Condition, ConditionStatus, Deployment, DeploymentStatus, ReplicaSet, StrategyKind, TEMPLATE_HASH,
-    },
+    objects::{Deployment, DeploymentStatus, ReplicaSet, StrategyKind, TEMPLATE_HASH},
     pods::pod_from_template::NewPodMeta,
     resource,
 };

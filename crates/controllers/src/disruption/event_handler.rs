@@ -1,12 +1,9 @@
 //! Maps Pod events to PodDisruptionBudgets.
 
+use k3_workloads::Pod;
 use kubecontroller::{Key, events::EventRecorder, informer::Delta, object::Object, store::Index};
 
-use crate::{
-    event_message::EventMessage,
-    objects::{Pod, PodDisruptionBudget},
-    resource::PODS,
-};
+use crate::{event_message::EventMessage, objects::PodDisruptionBudget, resource::PODS};
 
 pub(super) struct PodEventHandler {
     pub(super) budgets: Index<PodDisruptionBudget>,

@@ -204,7 +204,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::objects::StringMap;
+    use k3_workloads::StringMap;
 
     fn endpoints(subsets: Value) -> Endpoints {
         let metadata = json!({"name": "web", "uid": "u", "labels": {"team": "a"}, "annotations": {"k": "v", TRIGGER_TIME: "t"}});

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use k3_workloads::{Node, ObjectMeta};
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
@@ -25,7 +26,7 @@ use super::{
 };
 use crate::{
     event_message::EventMessage,
-    objects::{EndpointSlice, Node, ProjectedMeta, Service},
+    objects::{EndpointSlice, Service},
     resource::SERVICES,
     services::{
         service_pods::ServicePods,
@@ -96,7 +97,7 @@ impl Reconciler for EndpointSliceController {
             zones: zones.as_ref(),
         };
         let (plans, foreign) = observed.plans(|node| self.nodes.get(&Key::new("", node)));
-        let ProjectedMeta { namespace, name, .. } = &service.metadata;
+        let ObjectMeta { namespace, name, .. } = &service.metadata;
         let scribe = EndpointSliceWriter {
             writer: &self.writer,
             slices: &self.slices,

@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use k3_workloads::{Node, Pod};
+
 use super::{
     MANAGER,
     assign::{SliceAssignment, assign_endpoints},
@@ -13,7 +15,7 @@ use super::{
     topology::{self, ZoneCpu},
 };
 use crate::{
-    objects::{EndpointSlice, Node, Pod, Service, SlicePort},
+    objects::{EndpointSlice, Service, SlicePort},
     services::{
         HEADLESS,
         endpoint_key::EndpointSet,

@@ -8,8 +8,9 @@ use std::{
     sync::Arc,
 };
 
+use k3_workloads::{Interner, SharedList};
+
 use super::dependent::{Dependent, FOREGROUND, ORPHAN, OwnerReference};
-use crate::objects::{Interner, SharedList};
 use kubecontroller::resource::Resource;
 
 pub(super) type Uid = Arc<str>;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use k3_workloads::ObjectMeta;
 use kubecontroller::{
     Key,
     controller::Request,
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     context::ControllerContext,
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
-    objects::{ControllerRevision, ProjectedMeta, Selector, Template},
+    objects::{ControllerRevision, Selector, Template},
     pods::pod_from_template::NewPodMeta,
     resource::CONTROLLER_REVISIONS,
 };
@@ -33,7 +34,7 @@ pub(crate) struct RevisionStore {
 
 /// A revision to create.
 pub(crate) struct NewRevision<'a> {
-    pub(crate) set: &'a ProjectedMeta,
+    pub(crate) set: &'a ObjectMeta,
     pub(crate) template: &'a Template,
     /// Label with the hash.
     pub(crate) hash_label: &'static str,
@@ -76,7 +77,7 @@ impl RevisionStore {
     // upstream: pkg/controller/history/controller_history.go ListControllerRevisions, AdoptControllerRevision
     pub(crate) async fn claim(
         &self,
-        set: &ProjectedMeta,
+        set: &ObjectMeta,
         selector: &Selector,
     ) -> kube::Result<Vec<Arc<ControllerRevision>>> {
         let mut revisions = self.by_owner.children(&set.uid);
@@ -181,7 +182,7 @@ impl RevisionStore {
     }
 
     /// All annotations of a set, including the long ones that informers drop.
-    async fn annotations(&self, set: &ProjectedMeta) -> kube::Result<BTreeMap<Box<str>, Box<str>>> {
+    async fn annotations(&self, set: &ObjectMeta) -> kube::Result<BTreeMap<Box<str>, Box<str>>> {
         let object_ref = ObjectRef::new(self.resource, &set.namespace, &set.name);
         let mut fresh: Value = self.writer.get(object_ref).await?;
         let annotations = fresh["metadata"]["annotations"].take();

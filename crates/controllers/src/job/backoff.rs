@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use k3_workloads::{Condition, ConditionStatus, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::Backoff;
-
-use crate::objects::{Condition, ConditionStatus, Pod};
 
 const BACKOFF: Backoff = Backoff::exponential(Duration::from_secs(10), Duration::from_mins(10));
 

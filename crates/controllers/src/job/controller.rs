@@ -7,6 +7,7 @@ use std::{
 };
 
 use http::Method;
+use k3_workloads::Pod;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     Clock, Key,
@@ -33,7 +34,7 @@ use crate::{
     context::ControllerContext,
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
     event_message::EventMessage,
-    objects::{CompletionMode, Job, JobStatus, Pod},
+    objects::{CompletionMode, Job, JobStatus},
     pods::slow_start_batch::{all, slow_start_batch},
     resource::{JOBS, PODS},
     update::UpdateWithPatch,
@@ -349,7 +350,7 @@ impl JobSync<'_> {
         let written: WrittenObject = self
             .controller
             .writer
-            .update_with_merge(object_ref, &track_status::status_patch(status, version))
+            .merge_patch(object_ref, &track_status::status_patch(status, version))
             .await?;
         let version = written.metadata.resource_version;
         self.request.record_write(&self.controller.jobs, &version);

@@ -1,5 +1,6 @@
 //! Removes the tracking finalizer of orphan pods: their job is deleted or finished, or has released them.
 
+use k3_workloads::Pod;
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
@@ -10,12 +11,7 @@ use kubecontroller::{
 };
 
 use super::{controlling_job, finalizer::remove_finalizer, pods::is_tracked};
-use crate::{
-    context::ControllerContext,
-    controller_ref_manager::OwnerIndex,
-    objects::{Job, Pod},
-    resource::JOBS,
-};
+use crate::{context::ControllerContext, controller_ref_manager::OwnerIndex, objects::Job, resource::JOBS};
 
 #[derive(Clone)]
 pub(super) struct OrphanPodController {

@@ -11,6 +11,7 @@ mod decision;
 #[cfg(test)]
 mod tests;
 
+use k3_workloads::Node;
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
@@ -22,10 +23,11 @@ use kubecontroller::{
 use serde_json::{Value, json};
 
 use self::decision::{ProvisioningDecision, decide, is_to_be_deleted, waits_for_provisioner};
+
 use crate::{
     context::{ControllerContext, Task},
     event_message::EventMessage,
-    objects::{Node, PersistentVolume, PersistentVolumeClaim, StorageClass},
+    objects::{PersistentVolume, PersistentVolumeClaim, StorageClass},
     resource::{NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES},
     update::UpdateWithPatch,
     volume_binder::annotations::SELECTED_NODE,

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use k3_workloads::{Condition, ConditionStatus};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::resource::Resource;
-
-use crate::objects::{Condition, ConditionStatus};
 
 /// The result of deleting the contents of a namespace.
 #[derive(Debug, Default)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
+use k3_workloads::{Condition, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock,
@@ -15,9 +16,7 @@ use serde_json::{Value, json};
 use super::conditions::DeletionResult;
 use crate::{
     discovery::DiscoveryResult,
-    objects::{Condition, ProjectedMeta},
     resource::{NAMESPACES, PODS},
-    update::UpdateWithPatch,
 };
 
 /// The finalizer of namespaces that this controller removes.
@@ -46,7 +45,7 @@ pub(super) enum NamespaceDeletionError {
 
 #[derive(Deserialize)]
 struct Namespace {
-    metadata: ProjectedMeta,
+    metadata: ObjectMeta,
     #[serde(default)]
     spec: NamespaceSpec,
     #[serde(default)]
@@ -125,7 +124,7 @@ impl NamespacedResourcesDeleter {
                 json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"conditions": conditions}});
             let written = self
                 .writer
-                .update_with_merge::<Value>(object_ref.subresource("status"), &resource_counts)
+                .merge_patch::<Value>(object_ref.subresource("status"), &resource_counts)
                 .await;
             if let Err(error) = written
                 && !has_status_code(&error, 404)
@@ -160,7 +159,7 @@ impl NamespacedResourcesDeleter {
             json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"phase": "Terminating"}});
         match self
             .writer
-            .update_with_merge(object_ref.subresource("status"), &resource_counts)
+            .merge_patch(object_ref.subresource("status"), &resource_counts)
             .await
         {
             Err(error) if has_status_code(&error, 404) => Ok(Namespace {

@@ -17,6 +17,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, TryStreamExt, stream};
+use k3_workloads::Node;
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
@@ -28,11 +29,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::allocate::{CLAIM, CidrChoice, ClusterCidrRanges, needs_cidrs};
+
 use crate::{
     cidr::Cidr,
     context::{ControllerContext, Task},
     event_message::EventMessage,
-    objects::Node,
     resource::NODES,
 };
 

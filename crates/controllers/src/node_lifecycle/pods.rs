@@ -1,5 +1,6 @@
 //! Marks pods of unready nodes as not ready.
 
+use k3_workloads::{ConditionStatus, Node, Pod};
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
@@ -10,12 +11,7 @@ use kubecontroller::{
 };
 use serde_json::json;
 
-use crate::{
-    event_message::EventMessage,
-    objects::{ConditionStatus, Node, Pod},
-    patch_values::truncate_to_second,
-    resource::PODS,
-};
+use crate::{event_message::EventMessage, patch_values::truncate_to_second, resource::PODS};
 
 /// Processes pods that are new on a node. Later their kubelet reports their status.
 pub(super) struct NewPodReconciler {

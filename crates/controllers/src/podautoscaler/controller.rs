@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use k3_workloads::Pod;
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerSpec, MetricStatus};
 use kubecontroller::{
     Clock, Key,
@@ -29,10 +30,7 @@ use super::{
     status::{ABLE, ACTIVE, AutoscalerStatus, LIMITED, TO_ZERO},
     target::{ScaleTarget, TargetFinder},
 };
-use crate::{
-    context::ControllerContext, event_message::EventMessage, objects::Pod,
-    resource::HORIZONTAL_POD_AUTOSCALERS, update::UpdateWithPatch,
-};
+use crate::{context::ControllerContext, event_message::EventMessage, resource::HORIZONTAL_POD_AUTOSCALERS};
 
 const RECONCILIATIONS: MetricDesc = MetricDesc::counter(
     "horizontal_pod_autoscaler_controller_reconciliations_total",
@@ -445,11 +443,7 @@ impl HorizontalPodAutoscalerController {
         let namespace = &autoscaler.metadata.namespace;
         let name = &autoscaler.metadata.name;
         let object_ref = ObjectRef::new(&HORIZONTAL_POD_AUTOSCALERS, namespace, name).subresource("status");
-        match self
-            .writer
-            .update_with_merge::<WrittenObject>(object_ref, &patch)
-            .await
-        {
+        match self.writer.merge_patch::<WrittenObject>(object_ref, &patch).await {
             Ok(written) => request.record_write(&self.autoscalers, &written.metadata.resource_version),
             Err(error) if has_status_code(&error, 404) => {}
             Err(error) => self.warn(autoscaler, "FailedUpdateStatus", error_message(&error)),

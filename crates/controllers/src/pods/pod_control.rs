@@ -1,5 +1,6 @@
 //! Creates and deletes single pods for an owner, and records events.
 
+use k3_workloads::{ObjectMeta, Pod};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     events::EventRecorder,
@@ -12,11 +13,7 @@ use kubecontroller::{
 use serde_json::value::RawValue;
 
 use super::pod_from_template::PodTemplateError;
-use crate::{
-    event_message::EventMessage,
-    objects::{Pod, ProjectedMeta},
-    resource::PODS,
-};
+use crate::{event_message::EventMessage, resource::PODS};
 
 /// Makes and deletes the pods of one owner.
 // upstream: pkg/controller/controller_utils.go RealPodControl
@@ -32,7 +29,7 @@ impl<'a> PodControl<'a> {
     pub(crate) fn new(
         writer: &'a ApiWriter,
         recorder: &'a EventRecorder,
-        owner: &'a ProjectedMeta,
+        owner: &'a ObjectMeta,
         resource: &Resource,
     ) -> Self {
         PodControl {

@@ -6,6 +6,7 @@
 
 use std::{cmp::Ordering, collections::HashSet, sync::Arc};
 
+use k3_workloads::Pod;
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
@@ -19,7 +20,7 @@ use kubecontroller::{
 use super::status::{self, ObservedReplicaSet};
 use crate::{
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
-    objects::{Pod, Projection, ReplicaSpec, ReplicaStatus, Selector},
+    objects::{Projection, ReplicaSpec, ReplicaStatus, Selector},
     pods::{
         deletion_order,
         pod_control::PodControl,
@@ -274,11 +275,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
         let patch = status::status_patch(status, &set.metadata.resource_version);
         let object_ref = ObjectRef::new(self.kind.resource, &set.metadata.namespace, &set.metadata.name)
             .subresource("status");
-        match self
-            .writer
-            .update_with_merge::<WrittenObject>(object_ref, &patch)
-            .await
-        {
+        match self.writer.merge_patch::<WrittenObject>(object_ref, &patch).await {
             Ok(written) => {
                 request.record_write(&self.sets, &written.metadata.resource_version);
                 self.status_throttle.wrote(&request.key);

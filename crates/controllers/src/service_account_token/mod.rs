@@ -23,6 +23,7 @@ use self::{
     references::{DeletedSecrets, SecretReferenceRemover},
     secret::{ACCOUNT, ACCOUNT_UID, KIND, MissingTokenData, TokenSecret},
 };
+
 use crate::{
     context::{ClusterConfig, ControllerContext, Task, TokenSigner},
     objects::Projection,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k3_workloads::{Condition, ConditionStatus};
 use k8s_openapi::jiff::SignedDuration;
 use kubecontroller::{
     Clock,
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use super::deletion::can_delete;
 use crate::{
     event_message::EventMessage,
-    objects::{Condition, ConditionStatus, IpAddress, ServiceCidr},
+    objects::{IpAddress, ServiceCidr},
     patch_values,
     resource::SERVICE_CIDRS,
 };

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use k3_workloads::Pod;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     Clock, Key,
@@ -34,9 +35,7 @@ use crate::{
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
     event_message::EventMessage,
     history::{LatestRevision, NewRevision, RevisionList, RevisionStore, beyond_limit},
-    objects::{
-        ControllerRevision, PersistentVolumeClaim, Pod, PodManagementPolicy, StatefulSet, StatefulStatus,
-    },
+    objects::{ControllerRevision, PersistentVolumeClaim, PodManagementPolicy, StatefulSet, StatefulStatus},
     pods::slow_start_batch,
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS},
     status_throttle::StatusThrottle,
@@ -227,11 +226,7 @@ impl StatefulSetController {
         let patch = status::status_patch(&status, &set.metadata.resource_version);
         let pod_ref =
             ObjectRef::new(&STATEFUL_SETS, &set.metadata.namespace, &set.metadata.name).subresource("status");
-        match self
-            .writer
-            .update_with_merge::<WrittenObject>(pod_ref, &patch)
-            .await
-        {
+        match self.writer.merge_patch::<WrittenObject>(pod_ref, &patch).await {
             Ok(written) => {
                 sync.request
                     .record_write(&self.sets, &written.metadata.resource_version);

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub(crate) use self::{
     claims::make as make_for_claims, classes::make as make_for_classes, volumes::make as make_for_volumes,
 };
-use crate::{objects::ProjectedMeta, update::UpdateWithPatch};
+use k3_workloads::ObjectMeta;
 
 /// What to do with the finalizer of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl FinalizerAction {
 async fn write_finalizers(
     writer: &ApiWriter,
     resource: &Resource,
-    meta: &ProjectedMeta,
+    meta: &ObjectMeta,
     finalizer: &str,
     add: bool,
 ) -> kube::Result<()> {

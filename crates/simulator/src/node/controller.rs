@@ -6,6 +6,7 @@ use std::{
 };
 
 use futures_util::future::{BoxFuture, FutureExt};
+use k3_workloads::Node;
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock, Key,
@@ -16,7 +17,7 @@ use kubecontroller::{
 };
 use serde_json::json;
 
-use super::{Availability, Node, SimulatedNodes, name, slot::NodeSlots, until};
+use super::{Availability, SimulatedNodes, conditions::last_heartbeat, name, slot::NodeSlots, until};
 
 /// Interval of status reports without changes, as the kubelet's `nodeStatusReportFrequency`.
 const HEARTBEAT: Duration = Duration::from_mins(5);
@@ -102,10 +103,8 @@ impl NodeController {
             let patch = json!({"metadata": {"uid": uid, "labels": self.simulated_nodes.labels(number)}});
             written = Some(self.writer.merge_patch::<WrittenObject>(node_ref, &patch).await?);
         }
-        let is_heartbeat_current =
-            node.status.conditions.heartbeat.is_some_and(|heartbeat| {
-                self.slots().last(number, now) <= heartbeat + Duration::from_secs(1)
-            });
+        let is_heartbeat_current = last_heartbeat(node)
+            .is_some_and(|heartbeat| self.slots().last(number, now) <= heartbeat + Duration::from_secs(1));
         if !is_heartbeat_current || !self.simulated_nodes.is_status_current(number, node) {
             let patch =
                 json!({"metadata": {"uid": uid}, "status": self.simulated_nodes.status(number, node, now)});

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use k8s_openapi::{
-    api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp,
+    api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1 as meta, jiff::Timestamp,
 };
 use kubecontroller::{object::Metadata, resource::Resource};
 use serde::{
@@ -11,7 +11,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
-use super::{SharedList, StringMap};
+use crate::{SharedList, StringMap, internable};
 
 /// kubectl's annotation, as long as the object itself, which no controller reads.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -20,7 +20,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go ObjectMeta
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ProjectedMeta {
+pub struct ObjectMeta {
     /// The name.
     pub name: Box<str>,
     /// The namespace; empty for cluster-wide objects.
@@ -43,7 +43,7 @@ pub struct ProjectedMeta {
     #[serde(deserialize_with = "annotations")]
     pub annotations: StringMap,
     /// Its owners.
-    pub owner_references: SharedList<OwnerRef>,
+    pub owner_references: SharedList<OwnerReference>,
     /// Finalizers.
     pub finalizers: SharedList<Box<str>>,
 }
@@ -51,7 +51,7 @@ pub struct ProjectedMeta {
 /// An owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct OwnerRef {
+pub struct OwnerReference {
     /// Group and version.
     pub api_version: Box<str>,
     /// The kind.
@@ -68,13 +68,14 @@ pub struct OwnerRef {
     pub block_owner_deletion: bool,
 }
 
-super::intern::internable!(OwnerRef);
+internable!(OwnerReference);
 
-/// Lets informers keep a type that has a field `metadata: Meta`.
-macro_rules! object {
+/// Lets informers keep a type that has a field `metadata: ObjectMeta`.
+#[macro_export]
+macro_rules! projected_object {
     ($type:ty $(, $parameter:ident)*) => {
         impl<$($parameter: Send + Sync + 'static),*> kubecontroller::object::Object for $type {
-            type Metadata = $crate::objects::ProjectedMeta;
+            type Metadata = $crate::ObjectMeta;
 
             fn metadata(&self) -> &Self::Metadata {
                 &self.metadata
@@ -82,11 +83,10 @@ macro_rules! object {
         }
     };
 }
-pub(crate) use object;
 
-// --- ProjectedMeta ---
+// --- ObjectMeta ---
 
-impl Metadata for ProjectedMeta {
+impl Metadata for ObjectMeta {
     fn name(&self) -> &str {
         &self.name
     }
@@ -143,10 +143,10 @@ impl Metadata for ProjectedMeta {
     }
 }
 
-impl ProjectedMeta {
+impl ObjectMeta {
     /// The owner that controls it.
     // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go GetControllerOf
-    pub fn controller(&self) -> Option<&OwnerRef> {
+    pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 
@@ -192,8 +192,8 @@ impl ProjectedMeta {
 
     /// This object as the one that controls another.
     // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go NewControllerRef
-    pub fn as_controller(&self, resource: &Resource) -> OwnerRef {
-        OwnerRef {
+    pub fn as_controller(&self, resource: &Resource) -> OwnerReference {
+        OwnerReference {
             api_version: resource.api_version().into(),
             kind: (&*resource.kind).into(),
             name: self.name.clone(),
@@ -204,9 +204,9 @@ impl ProjectedMeta {
     }
 }
 
-impl From<OwnerRef> for OwnerReference {
-    fn from(owner: OwnerRef) -> Self {
-        OwnerReference {
+impl From<OwnerReference> for meta::OwnerReference {
+    fn from(owner: OwnerReference) -> Self {
+        meta::OwnerReference {
             api_version: owner.api_version.into(),
             kind: owner.kind.into(),
             name: owner.name.into(),
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn drops_the_last_applied_annotation() {
-        let meta: ProjectedMeta = serde_json::from_str(
+        let meta: ObjectMeta = serde_json::from_str(
             r#"{"name":"web","creationTimestamp":"2026-01-02T03:04:05Z","annotations":{"a":"b",
                 "kubectl.kubernetes.io/last-applied-configuration":"{}"},"managedFields":[{}]}"#,
         )

@@ -2,9 +2,8 @@
 
 use k3_api::kinds::builtin;
 use k3_test_objects::null_objects;
+use k3_workloads::{Node, Pod};
 use kubecontroller::decode;
-
-use crate::{node::Node, pod::Pod};
 
 #[test]
 fn decodes_null_in_every_field() {

@@ -1,6 +1,6 @@
 //! Amounts of resources as objects carry them.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, ops::Deref};
 
 use k3_quantity::Quantity;
 use serde::{
@@ -8,8 +8,10 @@ use serde::{
     de::{Error, Visitor},
 };
 
+use crate::internable;
+
 /// An amount: whole, and in thousandths; both rounded up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ResourceQuantity {
     /// The whole number.
     pub value: i64,
@@ -18,7 +20,29 @@ pub struct ResourceQuantity {
 }
 
 /// Amounts by the name of the resource.
-pub type ResourceList = BTreeMap<String, ResourceQuantity>;
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(transparent)]
+pub struct ResourceList(BTreeMap<Box<str>, ResourceQuantity>);
+
+internable!(ResourceList);
+
+// --- ResourceList ---
+
+impl Deref for ResourceList {
+    type Target = BTreeMap<Box<str>, ResourceQuantity>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl FromIterator<(Box<str>, ResourceQuantity)> for ResourceList {
+    fn from_iter<I: IntoIterator<Item = (Box<str>, ResourceQuantity)>>(amounts: I) -> Self {
+        ResourceList(amounts.into_iter().collect())
+    }
+}
+
+// --- ResourceQuantity ---
 
 impl<'de> Deserialize<'de> for ResourceQuantity {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
