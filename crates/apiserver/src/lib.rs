@@ -16,6 +16,7 @@ mod http;
 mod metrics;
 mod openapi;
 mod outgoing;
+mod pipeline;
 mod registry;
 mod request;
 mod server;

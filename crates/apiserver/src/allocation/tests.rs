@@ -75,7 +75,7 @@ impl Cluster {
             authorizer,
             allocation,
             clock,
-            authenticator,
+            authenticator: Arc::new(authenticator),
             unrestricted_update: false,
             metrics: Arc::default(),
             converter,

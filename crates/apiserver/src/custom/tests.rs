@@ -58,7 +58,7 @@ impl Node {
             admission: AdmissionChain::new(&authorizer, &outgoing),
             authorizer,
             clock,
-            authenticator,
+            authenticator: Arc::new(authenticator),
             unrestricted_update: false,
             metrics: Arc::default(),
             converter: Arc::new(CustomResourceConverter::new(outgoing)),

@@ -4,7 +4,7 @@ use super::{Registry, RequestContext, Resource, delete};
 use crate::{
     cache::WatchCache,
     http::{Format, NegotiatedMediaType, ObjectForm},
-    server::Verb,
+    pipeline::Verb,
 };
 
 /// What an object of a list counts for in bytes if it is read and written again; and if it is written as it is stored, while the

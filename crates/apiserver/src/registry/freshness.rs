@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use k3_api::status::Status;
 
-use super::{
-    Registry,
-    commit::{loads_again, too_large_version, unavailable},
-};
+use super::commit::{loads_again, too_large_version, unavailable};
 use crate::cache::{PROOF_TIME, StalenessError, WatchCaches};
 
 /// How long a request waits: for the answer of a store that is slow, and before that for one to a question that was asked before
@@ -20,22 +17,21 @@ const PATIENCE: Duration = PROOF_TIME.saturating_mul(2);
 /// What shows the state of the server itself, and must do so when the store is lost.
 const ALWAYS: [&str; 5] = ["healthz", "livez", "metrics", "readyz", "version"];
 
-// --- Registry ---
-
-impl Registry {
-    /// Waits until the caches are known to be recent, for a request of a path; refuses if they do not get there in time.
-    pub(crate) async fn ensure_recent(&self, path: &str) -> Result<(), Status> {
-        if self.caches.is_recent() || is_always_answered(path) {
-            return Ok(());
-        }
-        let mut rejection = match tokio::time::timeout(PATIENCE, self.caches.ensure_recent()).await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(StalenessError::Failed(error))) => unavailable(&error),
-            Ok(Err(StalenessError::Late)) | Err(_) => describe_late_proof(&self.caches),
-        };
-        rejection.details.get_or_insert_default().retry_after_seconds = 1;
-        Err(rejection)
+/// Waits until the caches are known to be recent, for a request of a path.
+///
+/// # Errors
+/// They do not get there in time.
+pub(crate) async fn ensure_recent(caches: &WatchCaches, path: &str) -> Result<(), Status> {
+    if caches.is_recent() || is_always_answered(path) {
+        return Ok(());
     }
+    let mut rejection = match tokio::time::timeout(PATIENCE, caches.ensure_recent()).await {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(StalenessError::Failed(error))) => unavailable(&error),
+        Ok(Err(StalenessError::Late)) | Err(_) => describe_late_proof(caches),
+    };
+    rejection.details.get_or_insert_default().retry_after_seconds = 1;
+    Err(rejection)
 }
 
 fn is_always_answered(path: &str) -> bool {

@@ -54,6 +54,7 @@ pub(crate) use self::{
     commit::{not_committed, unavailable},
     create::{random_bytes, random_number, random_uid},
     delete::options_body as delete_body,
+    freshness::ensure_recent,
     request_context::{AuditAnnotations, Cancellation, RequestContext},
     resource::{Resource, selectable},
     response::warn,
@@ -73,7 +74,7 @@ pub(crate) struct Registry {
     pub admission: AdmissionChain,
     pub allocation: Arc<ServiceAllocator>,
     pub clock: Arc<dyn Clock>,
-    pub authenticator: Authenticator,
+    pub authenticator: Arc<Authenticator>,
     /// Whether a PUT of an object may change its status too.
     pub unrestricted_update: bool,
     pub metrics: Arc<Metrics>,

@@ -1,44 +1,14 @@
-//! The server: connections, and the handler chain of a request.
+//! The server: it starts what serves requests, and takes connections.
 //!
 //! ```text
-//! connection        TLS, HTTP/1.1 or HTTP/2, and graceful shutdown
-//! idle_timeout      closes idle connections
-//! handler           authentication, authorization, routing; no request can stop the server
-//! request_observer  metrics and logs of one request
-//! request_id        audit IDs
-//! audit_attributes  the attributes of a request for the audit log
-//! in_process        the in-process transport
-//! extra_endpoints   metrics, documents and settings of other parts of the process
-//! inflight          limits on concurrent requests
-//! watch_limits      limits on watches per user
-//! write_tasks       writes, which continue when their client disconnects
-//! time_limit        request timeouts
-//! body              request bodies, up to a limit
-//! work_pool         threads for large requests
-//! verb              the verb of a method and a path
-//! health            health endpoints
-//! issuer            the OIDC discovery documents of the service-account issuer
-//! deprecation       warnings about deprecated API versions
+//! connection    TLS, HTTP/1.1 or HTTP/2, and graceful shutdown
+//! idle_timeout  closes idle connections
+//! in_process    the in-process transport
 //! ```
 
-mod audit_attributes;
-mod body;
 mod connection;
-mod deprecation;
-mod extra_endpoints;
-mod handler;
-mod health;
 mod idle_timeout;
 mod in_process;
-mod inflight;
-mod issuer;
-mod request_id;
-mod request_observer;
-mod time_limit;
-mod verb;
-mod watch_limits;
-mod work_pool;
-mod write_tasks;
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc};
 
@@ -47,8 +17,6 @@ use k3_storage::{Clock, ReadError, Store, SystemClock};
 use tokio::net::TcpListener;
 
 pub use self::in_process::{InProcessBody, InProcessTransport};
-pub(crate) use self::verb::Verb;
-use self::{extra_endpoints::ProcessSetting, handler::RequestHandler};
 use crate::{
     Config, NodeClient, PodAccounts,
     admission::AdmissionChain,
@@ -61,13 +29,22 @@ use crate::{
     endpoint_reconciler,
     metrics::Metrics,
     outgoing::{Dialer, NodeConnectionInfoGetter, WebhookClientManager},
+    pipeline::{
+        AcceptStage, ApiDocuments, AuditingStage, AuthenticationStage, AuthorizationStage, BodyMemory,
+        DecodeStage, DispatchStage, ExtraEndpoints, HandlerChain, ImpersonationStage, InflightLimits,
+        LimitStage, NonResourceEndpoints, ProcessSetting, UsageGroup, WatchLimits,
+    },
     registry::{self, Registry},
     service_range::kubernetes_address,
+    usage::ResourceMetrics,
 };
 
 /// A server that is ready to take requests.
 pub struct Server {
-    handler: Arc<RequestHandler>,
+    handler: Arc<HandlerChain>,
+    extra_endpoints: Arc<ExtraEndpoints>,
+    authenticator: Arc<Authenticator>,
+    nodes: Arc<NodeConnectionInfoGetter>,
     /// Must not be made to dial this server.
     dialer: Arc<Dialer>,
     /// Ends with the server.
@@ -152,20 +129,23 @@ impl Server {
         let signer = Signer::new(config.issuer.clone(), &config.signing_key)?;
         let authentication = std::mem::take(&mut config.authentication);
         let authenticator = Authenticator::new(authentication, signer, Arc::clone(&caches));
+        let authenticator = Arc::new(authenticator);
+        let nodes = Arc::new(nodes);
         let registry = Registry {
             caches,
             admission,
             authorizer,
             allocation,
             clock,
-            authenticator,
+            authenticator: Arc::clone(&authenticator),
             unrestricted_update: config.unrestricted_update,
             metrics,
             converter,
-            nodes: Arc::new(nodes),
+            nodes: Arc::clone(&nodes),
         };
         let registry = Arc::new(registry);
         crate::bootstrap::run(&registry, &config).await?;
+        let extra_endpoints = Arc::new(ExtraEndpoints::default());
         Ok(Server {
             endpoint_reconciler: endpoint_reconciler::EndpointReconciler::start(
                 Arc::clone(&registry),
@@ -173,7 +153,10 @@ impl Server {
             )
             .await,
             _crd_controller: custom::CustomResourceDefinitionController::start(Arc::clone(&registry)),
-            handler: Arc::new(RequestHandler::new(config, registry, auditor)),
+            handler: Arc::new(handler_chain(&config, &registry, auditor, &extra_endpoints)),
+            extra_endpoints,
+            authenticator,
+            nodes,
             dialer,
             _reflector: feed,
             _repair: repair,
@@ -187,7 +170,7 @@ impl Server {
 
     /// Adds metrics to `/metrics`, in Prometheus text format. They are collected on request.
     pub fn add_metrics(&self, metrics: impl Fn() -> String + Send + Sync + 'static) {
-        self.handler.extra_endpoints.add_metrics(metrics);
+        self.extra_endpoints.add_metrics(metrics);
     }
 
     /// Shows a document at a path that leads to nothing else, to those who may `get` it.
@@ -196,7 +179,7 @@ impl Server {
         path: &'static str,
         document: impl Fn() -> serde_json::Value + Send + Sync + 'static,
     ) {
-        self.handler.extra_endpoints.add_document(path, move || {
+        self.extra_endpoints.add_document(path, move || {
             let document = document();
             Box::pin(async move { document })
         });
@@ -208,7 +191,7 @@ impl Server {
         path: &'static str,
         document: impl Fn() -> BoxFuture<'static, serde_json::Value> + Send + Sync + 'static,
     ) {
-        self.handler.extra_endpoints.add_document(path, document);
+        self.extra_endpoints.add_document(path, document);
     }
 
     /// Adds a setting at an unused path, for users who may `get` it, and changed by those who may `put` it. Changing returns a
@@ -224,7 +207,7 @@ impl Server {
             set: Arc::new(set),
             only_masters: false,
         };
-        self.handler.extra_endpoints.add_setting(path, setting);
+        self.extra_endpoints.add_setting(path, setting);
     }
 
     /// Adds an action for members of system:masters, invoked with PUT. No role grants the path to others. It returns a message
@@ -239,20 +222,18 @@ impl Server {
             set: Arc::new(action),
             only_masters: true,
         };
-        self.handler.extra_endpoints.add_setting(path, setting);
+        self.extra_endpoints.add_setting(path, setting);
     }
 
     /// Replaces the signing key of service-account tokens (ECDSA P-256, PKCS#8 DER). Tokens signed with one of `more` are
     /// trusted too; those of the previous key only if it is among them.
     pub fn replace_keys(&self, signing_key: &[u8], more: &[PublicKey]) -> Result<(), BadSigningKey> {
-        self.handler.replace_keys(signing_key, more)
+        self.authenticator.replace_keys(signing_key, more)
     }
 
     /// Shows nodes another certificate from now on, and believes other authorities of theirs.
     pub fn replace_node_client(&self, client: &NodeClient) -> Result<(), StartError> {
-        self.handler
-            .replace_node_client(client)
-            .map_err(StartError::NodeClient)
+        self.nodes.replace_client(client).map_err(StartError::NodeClient)
     }
 
     /// Takes connections until `stop` is ready, then ends them in an orderly way: watches end, requests are answered, and
@@ -278,5 +259,60 @@ impl Server {
         if let Ok(address) = listener.local_addr() {
             self.dialer.add_own(address);
         }
+    }
+}
+
+/// The stages of requests, with what each of them needs.
+fn handler_chain(
+    config: &Config,
+    registry: &Arc<Registry>,
+    auditor: Option<Arc<Auditor>>,
+    extra_endpoints: &Arc<ExtraEndpoints>,
+) -> HandlerChain {
+    let Registry {
+        caches,
+        authorizer,
+        clock,
+        authenticator,
+        metrics,
+        nodes,
+        ..
+    } = &**registry;
+    let limits = config.limits;
+    let inflight = InflightLimits::new(limits.reads, limits.writes, Arc::clone(metrics));
+    let inflight = Arc::new(inflight);
+    let body_memory = BodyMemory::new();
+    let (ip, port) = config.advertise;
+    let usage_group = if config.usage {
+        UsageGroup::Served
+    } else {
+        UsageGroup::Absent
+    };
+    let non_resource = NonResourceEndpoints {
+        caches: Arc::clone(caches),
+        metrics: Arc::clone(metrics),
+        authenticator: Arc::clone(authenticator),
+        clock: Arc::clone(clock),
+        body_memory: body_memory.clone(),
+        extra: Arc::clone(extra_endpoints),
+        documents: ApiDocuments::new(SocketAddr::new(ip, port), usage_group, caches.definitions()),
+        usage: config
+            .usage
+            .then(|| ResourceMetrics::new(Arc::clone(caches), Arc::clone(nodes))),
+    };
+    HandlerChain {
+        accept: AcceptStage::new(Arc::clone(caches), Arc::clone(metrics), limits.request_time),
+        authenticate: AuthenticationStage::new(Arc::clone(authenticator), Arc::clone(clock)),
+        audit: AuditingStage::new(auditor, Arc::clone(clock)),
+        limit: LimitStage::new(Arc::clone(&inflight)),
+        impersonate: ImpersonationStage::new(Arc::clone(authorizer)),
+        authorize: AuthorizationStage::new(Arc::clone(authorizer)),
+        decode: DecodeStage::new(
+            Arc::clone(caches),
+            body_memory,
+            WatchLimits::new(limits.watches_per_user),
+            Arc::clone(clock),
+        ),
+        dispatch: DispatchStage::new(Arc::clone(registry), inflight, non_resource),
     }
 }

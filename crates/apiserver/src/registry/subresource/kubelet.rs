@@ -14,9 +14,9 @@ use crate::{
     authz::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes},
     http::{self as web, HttpResponse, ResponseBody},
     outgoing::{ProxyLocation, ProxyRequest},
+    pipeline::Verb,
     registry::{Registry, RequestContext, Resource},
     request::encode,
-    server::Verb,
 };
 
 /// How much of an error response is read.

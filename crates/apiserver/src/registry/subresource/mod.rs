@@ -29,7 +29,7 @@ use crate::{
     cache::CachedObject,
     http::{self as web, HttpResponse},
     outgoing::ProxyRequest,
-    server::Verb,
+    pipeline::Verb,
 };
 
 const TRIES: usize = 10;

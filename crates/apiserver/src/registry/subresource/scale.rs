@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::validate_rules;
 use crate::{
     http::HttpResponse,
+    pipeline::Verb,
     registry::{
         Registry, RequestContext, Resource,
         body::{self, ExpectedKind},
@@ -23,7 +24,6 @@ use crate::{
         update::{UpdateSource, match_name},
     },
     request::{WriteOptions, WriteVerb},
-    server::Verb,
 };
 
 /// A scale that is to be.

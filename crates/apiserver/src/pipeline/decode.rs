@@ -1,0 +1,216 @@
+//! The stage that reads what a request asks for: its verb, the form of its response, and its body.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header;
+use k3_api::{
+    status::{GroupResource, Status},
+    strategy::User,
+};
+use k3_storage::Clock;
+
+use super::{
+    accept::AcceptedRequest,
+    authorize::AuthorizedRequest,
+    body::BodyMemory,
+    deprecation, inflight,
+    rejection::Rejection,
+    request_head::RequestHead,
+    request_observer::{RequestObserver, is_connection},
+    verb::{self, Verb},
+    watch_limits::WatchLimits,
+};
+use crate::{
+    cache::WatchCaches,
+    clock,
+    http::{MediaTypeOffer, NegotiatedMediaType, RequestBody},
+    outgoing::ProxyRequest,
+    registry::{AuditAnnotations, Cancellation, RequestContext},
+    request::{Route, Target},
+};
+
+/// Reads verbs and bodies.
+pub(crate) struct DecodeStage {
+    caches: Arc<WatchCaches>,
+    body_memory: BodyMemory,
+    watch_limits: Arc<WatchLimits>,
+    clock: Arc<dyn Clock>,
+}
+
+/// A request that can be dispatched.
+pub(super) enum DecodedRequest<'r> {
+    /// For a resource or a subresource.
+    Resource(ResourceRequest<'r>),
+    /// For a connection: a log, a stream, or something that is passed on.
+    Connection(ConnectionRequest),
+    /// For a path that is no resource.
+    NonResource(NonResourceRequest<'r>),
+}
+
+/// A request for a resource, with its body.
+pub(super) struct ResourceRequest<'r> {
+    observer: &'r mut RequestObserver,
+    ctx: RequestContext,
+    verb: Verb,
+}
+
+/// A request for a connection. Its body is passed on as it arrives.
+pub(super) struct ConnectionRequest {
+    ctx: RequestContext,
+    verb: Verb,
+    passed: ProxyRequest,
+}
+
+/// A request for a path that is no resource. Its body is not read.
+pub(super) struct NonResourceRequest<'r> {
+    pub(super) head: &'r RequestHead,
+    pub(super) user: User,
+    pub(super) body: RequestBody,
+    is_below_group: bool,
+}
+
+// --- DecodeStage ---
+
+impl DecodeStage {
+    pub(crate) fn new(
+        caches: Arc<WatchCaches>,
+        body_memory: BodyMemory,
+        watch_limits: Arc<WatchLimits>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        DecodeStage {
+            caches,
+            body_memory,
+            watch_limits,
+            clock,
+        }
+    }
+
+    pub(super) async fn run<'r>(
+        &self,
+        request: AuthorizedRequest<'r>,
+    ) -> Result<DecodedRequest<'r>, Rejection> {
+        let (request, user, annotations) = request.into_parts();
+        let AcceptedRequest {
+            head,
+            observer,
+            route,
+            body,
+            ..
+        } = request;
+        match route {
+            Route::Resource(target) => {
+                self.decode_resource(head, target, user, annotations, body, observer)
+                    .await
+            }
+            Route::Missing(kind, name) => {
+                let resource = GroupResource::new(&kind.group, &kind.plural);
+                Err(Status::not_found(resource, &name).into())
+            }
+            Route::Nowhere | Route::Other => Ok(DecodedRequest::NonResource(NonResourceRequest {
+                head,
+                user,
+                body,
+                is_below_group: matches!(route, Route::Nowhere),
+            })),
+        }
+    }
+
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go registerResourceHandlers
+    async fn decode_resource<'r>(
+        &self,
+        head: &RequestHead,
+        target: Target,
+        user: User,
+        annotations: AuditAnnotations,
+        body: RequestBody,
+        observer: &'r mut RequestObserver,
+    ) -> Result<DecodedRequest<'r>, Rejection> {
+        let is_custom = target.kind.strategy.is_some();
+        let everywhere = target.kind.is_namespaced() && target.namespace.is_empty();
+        if is_custom && everywhere && !head.is_read() {
+            return Err(Rejection::path_not_found());
+        }
+        let verb = Verb::of(&head.method, &target, head.asks_for_watch())?;
+        // If router and `RequestInfo` differed, a request could be authorized as something else.
+        if !head.info.means(&target, verb.word()) {
+            return Err(verb::not_allowed().into());
+        }
+        let is_connection = is_connection(target.part());
+        let accepted = match head.accepted(media_type_offer(verb, &target)) {
+            // What is passed on looks as others like.
+            Err(_) if is_connection => NegotiatedMediaType::default(),
+            accepted => accepted?,
+        };
+        if verb == Verb::Watch {
+            observer.hold_watch(self.watch_limits.acquire(&user)?);
+        }
+        let media = head.text(&header::CONTENT_TYPE).to_owned();
+        let mut passed = None;
+        let mut bytes = Bytes::new();
+        let mut body_memory = None;
+        if is_connection {
+            passed = Some(head.passed(body));
+        } else {
+            let is_exempt = inflight::is_exempt(&user);
+            (bytes, body_memory) = self.body_memory.read(body, &head.headers, is_exempt).await?;
+        }
+        observer.log_request_object(&bytes, &media);
+        let ctx = RequestContext {
+            target,
+            query: head.query.clone(),
+            user,
+            agent: head.text(&header::USER_AGENT).to_owned(),
+            media,
+            body: bytes,
+            accepted,
+            now: clock::time(&*self.clock),
+            notes: annotations,
+            cancellation: Cancellation::default(),
+            body_memory,
+        };
+        observer.warn(deprecation::of(&ctx.target.kind, self.caches.definitions()));
+        Ok(match passed {
+            Some(passed) => DecodedRequest::Connection(ConnectionRequest { ctx, verb, passed }),
+            None => DecodedRequest::Resource(ResourceRequest { observer, ctx, verb }),
+        })
+    }
+}
+
+/// The media types that a response may have.
+fn media_type_offer(verb: Verb, target: &Target) -> MediaTypeOffer {
+    let is_custom = target.kind.strategy.is_some();
+    match verb {
+        Verb::List | Verb::Watch if is_custom => MediaTypeOffer::CustomCollection,
+        Verb::List | Verb::Watch => MediaTypeOffer::Collection,
+        // A scale is no custom object.
+        _ if is_custom && target.part() != "scale" => MediaTypeOffer::CustomObject,
+        _ => MediaTypeOffer::Object,
+    }
+}
+
+// --- ResourceRequest ---
+
+impl<'r> ResourceRequest<'r> {
+    pub(super) fn into_parts(self) -> (&'r mut RequestObserver, RequestContext, Verb) {
+        (self.observer, self.ctx, self.verb)
+    }
+}
+
+// --- ConnectionRequest ---
+
+impl ConnectionRequest {
+    pub(super) fn into_parts(self) -> (RequestContext, Verb, ProxyRequest) {
+        (self.ctx, self.verb, self.passed)
+    }
+}
+
+// --- NonResourceRequest ---
+
+impl NonResourceRequest<'_> {
+    /// Whether the path names a group and version, but no resource in it.
+    pub(super) fn is_below_group(&self) -> bool {
+        self.is_below_group
+    }
+}
