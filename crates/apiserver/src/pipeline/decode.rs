@@ -17,7 +17,7 @@ use super::{
     deprecation, inflight,
     rejection::Rejection,
     request_head::RequestHead,
-    request_observer::{RequestObserver, is_connection},
+    request_observer::RequestObserver,
     verb::{self, Verb},
     watch_limits::WatchLimits,
 };
@@ -26,7 +26,7 @@ use crate::{
     clock,
     http::{MediaTypeOffer, NegotiatedMediaType, RequestBody},
     outgoing::ProxyRequest,
-    registry::{AuditAnnotations, Cancellation, RequestContext},
+    registry::{AuditAnnotations, Cancellation, Connecter, RequestContext, ResourceStorage, RestStorage},
     request::{Route, Target},
 };
 
@@ -52,12 +52,14 @@ pub(super) enum DecodedRequest<'r> {
 pub(super) struct ResourceRequest<'r> {
     observer: &'r mut RequestObserver,
     ctx: RequestContext,
+    storage: ResourceStorage,
     verb: Verb,
 }
 
 /// A request for a connection. Its body is passed on as it arrives.
 pub(super) struct ConnectionRequest {
     ctx: RequestContext,
+    connecter: Connecter,
     verb: Verb,
     passed: ProxyRequest,
 }
@@ -137,44 +139,58 @@ impl DecodeStage {
         if !head.info.means(&target, verb.word()) {
             return Err(verb::not_allowed().into());
         }
-        let is_connection = is_connection(target.part());
+        let storage = RestStorage::of(&target);
         let accepted = match head.accepted(media_type_offer(verb, &target)) {
             // What is passed on looks as others like.
-            Err(_) if is_connection => NegotiatedMediaType::default(),
+            Err(_) if storage.is_connecter() => NegotiatedMediaType::default(),
             accepted => accepted?,
         };
         if verb == Verb::Watch {
             observer.hold_watch(self.watch_limits.acquire(&user)?);
         }
-        let media = head.text(&header::CONTENT_TYPE).to_owned();
-        let mut passed = None;
-        let mut bytes = Bytes::new();
-        let mut body_memory = None;
-        if is_connection {
-            passed = Some(head.passed(body));
-        } else {
-            let is_exempt = inflight::is_exempt(&user);
-            (bytes, body_memory) = self.body_memory.read(body, &head.headers, is_exempt).await?;
-        }
-        observer.log_request_object(&bytes, &media);
-        let ctx = RequestContext {
+        let is_exempt = inflight::is_exempt(&user);
+        let context = |body: Bytes, body_memory| RequestContext {
             target,
             query: head.query.clone(),
             user,
             agent: head.text(&header::USER_AGENT).to_owned(),
-            media,
-            body: bytes,
+            media: head.text(&header::CONTENT_TYPE).to_owned(),
+            body,
             accepted,
             now: clock::time(&*self.clock),
             notes: annotations,
             cancellation: Cancellation::default(),
             body_memory,
         };
+        match storage {
+            RestStorage::Resource(storage) => {
+                let (body, memory) = self.body_memory.read(body, &head.headers, is_exempt).await?;
+                let ctx = context(body, memory);
+                self.observe(&ctx, observer);
+                Ok(DecodedRequest::Resource(ResourceRequest {
+                    observer,
+                    ctx,
+                    storage,
+                    verb,
+                }))
+            }
+            RestStorage::Connect(connecter) => {
+                let passed = head.passed(body);
+                let ctx = context(Bytes::new(), None);
+                self.observe(&ctx, observer);
+                Ok(DecodedRequest::Connection(ConnectionRequest {
+                    ctx,
+                    connecter,
+                    verb,
+                    passed,
+                }))
+            }
+        }
+    }
+
+    fn observe(&self, ctx: &RequestContext, observer: &mut RequestObserver) {
+        observer.log_request_object(&ctx.body, &ctx.media);
         observer.warn(deprecation::of(&ctx.target.kind, self.caches.definitions()));
-        Ok(match passed {
-            Some(passed) => DecodedRequest::Connection(ConnectionRequest { ctx, verb, passed }),
-            None => DecodedRequest::Resource(ResourceRequest { observer, ctx, verb }),
-        })
     }
 }
 
@@ -193,16 +209,16 @@ fn media_type_offer(verb: Verb, target: &Target) -> MediaTypeOffer {
 // --- ResourceRequest ---
 
 impl<'r> ResourceRequest<'r> {
-    pub(super) fn into_parts(self) -> (&'r mut RequestObserver, RequestContext, Verb) {
-        (self.observer, self.ctx, self.verb)
+    pub(super) fn into_parts(self) -> (&'r mut RequestObserver, RequestContext, ResourceStorage, Verb) {
+        (self.observer, self.ctx, self.storage, self.verb)
     }
 }
 
 // --- ConnectionRequest ---
 
 impl ConnectionRequest {
-    pub(super) fn into_parts(self) -> (RequestContext, Verb, ProxyRequest) {
-        (self.ctx, self.verb, self.passed)
+    pub(super) fn into_parts(self) -> (RequestContext, Connecter, Verb, ProxyRequest) {
+        (self.ctx, self.connecter, self.verb, self.passed)
     }
 }
 

@@ -10,13 +10,13 @@ use super::{
     inflight::{self, InflightLimits, InflightPermit},
     non_resource::NonResourceEndpoints,
     rejection::Rejection,
-    verb::Verb,
+    verb::{self, Verb},
     work_pool::{self, WorkPermit, WorkPool},
     write_tasks::WriteTasks,
 };
 use crate::{
     http::HttpResponse,
-    registry::{Registry, RequestContext},
+    registry::{Connecter, Registry, RequestContext, ResourceStorage},
     request::ListOptions,
 };
 
@@ -54,13 +54,18 @@ impl DispatchStage {
         }
     }
 
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go ConnectResource
     async fn connect(&self, request: ConnectionRequest) -> Result<HttpResponse, Status> {
-        let (ctx, verb, passed) = request.into_parts();
-        self.registry.connect(&ctx, verb, passed).await
+        let (ctx, connecter, verb, passed) = request.into_parts();
+        match connecter {
+            Connecter::Log => self.registry.log(&ctx).await,
+            Connecter::Proxy => self.registry.proxy(&ctx, passed).await,
+            Connecter::Stream => self.registry.stream(&ctx, verb, passed).await,
+        }
     }
 
     async fn dispatch_resource(&self, request: ResourceRequest<'_>) -> Result<HttpResponse, Rejection> {
-        let (observer, ctx, verb) = request.into_parts();
+        let (observer, ctx, storage, verb) = request.into_parts();
         let cost = self.registry.cost(&ctx, verb);
         if let Some(permit) = observer.seats()
             && !self
@@ -78,13 +83,13 @@ impl DispatchStage {
         };
         let _cancel = ctx.cancellation.on_drop();
         let answer = match work {
-            _ if verb.is_write() => self.write(ctx, verb, work, observer.take_seats()).await,
+            _ if verb.is_write() => self.write(ctx, storage, verb, work, observer.take_seats()).await,
             Some(work) => {
                 let registry = Arc::clone(&self.registry);
-                work.run(async move { run_verb(&registry, &ctx, verb).await })
+                work.run(async move { run_verb(&registry, &ctx, storage, verb).await })
                     .await?
             }
-            None => run_verb(&self.registry, &ctx, verb).await,
+            None => run_verb(&self.registry, &ctx, storage, verb).await,
         };
         Ok(answer?)
     }
@@ -94,12 +99,13 @@ impl DispatchStage {
     async fn write(
         &self,
         ctx: RequestContext,
+        storage: ResourceStorage,
         verb: Verb,
         work: Option<WorkPermit>,
         permit: Option<InflightPermit>,
     ) -> Result<HttpResponse, Status> {
         let registry = Arc::clone(&self.registry);
-        let write = Box::pin(async move { run_verb(&registry, &ctx, verb).await });
+        let write = Box::pin(async move { run_verb(&registry, &ctx, storage, verb).await });
         let done = self.write_tasks.begin(async move {
             let write = async move {
                 match work {
@@ -126,24 +132,46 @@ impl DispatchStage {
     }
 }
 
-async fn run_verb(registry: &Registry, ctx: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
-    if let Some(answer) = registry.special(ctx, verb).await {
-        return answer;
-    }
-    match verb {
-        Verb::Get => registry.get(ctx).await,
-        Verb::List => {
+/// Runs a verb of a resource or a subresource.
+async fn run_verb(
+    registry: &Registry,
+    ctx: &RequestContext,
+    storage: ResourceStorage,
+    verb: Verb,
+) -> Result<HttpResponse, Status> {
+    match (storage, verb) {
+        (ResourceStorage::Objects, Verb::Get) => registry.get(ctx).await,
+        (ResourceStorage::Objects, Verb::List) => {
             let options = ListOptions::read(&ctx.query, false)?;
             registry.list(ctx, &options).await
         }
-        Verb::Watch => {
+        (ResourceStorage::Objects, Verb::Watch) => {
             let options = ListOptions::read(&ctx.query, true)?;
             registry.watch(ctx, &options).await
         }
-        Verb::Create => registry.create(ctx).await,
-        Verb::Update => registry.update(ctx).await,
-        Verb::Patch => registry.patch(ctx).await,
-        Verb::Delete => registry.delete(ctx).await,
-        Verb::DeleteCollection => registry.delete_collection(ctx).await,
+        (ResourceStorage::Objects, Verb::Create) => registry.create(ctx).await,
+        (ResourceStorage::Objects, Verb::Update) => registry.update(ctx).await,
+        (ResourceStorage::Objects, Verb::Patch) => registry.patch(ctx).await,
+        (ResourceStorage::Objects, Verb::Delete) => registry.delete(ctx).await,
+        (ResourceStorage::Objects, Verb::DeleteCollection) => registry.delete_collection(ctx).await,
+        (ResourceStorage::Scale, Verb::Get) => registry.get_scale(ctx).await,
+        (ResourceStorage::Scale, Verb::Update) => registry.update_scale(ctx).await,
+        (ResourceStorage::Scale, Verb::Patch) => registry.patch_scale(ctx).await,
+        (ResourceStorage::Binding, Verb::Create) => registry.bind(ctx).await,
+        (ResourceStorage::Eviction, Verb::Create) => registry.evict(ctx).await,
+        (ResourceStorage::TokenRequest, Verb::Create) => registry.issue_token(ctx).await,
+        (ResourceStorage::ComponentStatus, Verb::Get) => registry.get_component_status(ctx).await,
+        (ResourceStorage::ComponentStatus, Verb::List) => registry.list_component_statuses(ctx).await,
+        (ResourceStorage::Review, Verb::Create) => registry.review(ctx).await,
+        // The table of kinds has no other verbs of these, and `Verb::of` lets none through that it has not.
+        (
+            ResourceStorage::Scale
+            | ResourceStorage::Binding
+            | ResourceStorage::Eviction
+            | ResourceStorage::TokenRequest
+            | ResourceStorage::ComponentStatus
+            | ResourceStorage::Review,
+            _,
+        ) => Err(verb::not_allowed()),
     }
 }

@@ -20,12 +20,10 @@ use crate::{
     http::{BodyStream, HttpResponse, ResponseBody},
     metrics::{Metrics, RequestLabels, RequestSeries},
     outgoing::UpgradeTunnel,
-    registry::AuditAnnotations,
+    registry::{AuditAnnotations, RestStorage},
     request::{Route, Target},
 };
 
-/// Subresources that are a conversation, and not an answer.
-const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 /// Paths that are metric labels; others are reported as empty.
 const PATHS: [&str; 9] = [
     "/healthz",
@@ -38,11 +36,6 @@ const PATHS: [&str; 9] = [
     "/apis",
     "/api",
 ];
-
-/// Whether a subresource is a long-running connection (exec, attach, portforward, proxy).
-pub(super) fn is_connection(part: &str) -> bool {
-    CONNECTIONS.contains(&part)
-}
 
 /// Observes one request until the last byte of its response.
 pub(super) struct RequestObserver {
@@ -337,7 +330,7 @@ fn labels<'l>(head: &'l RequestHead, route: &'l Route) -> RequestLabels<'l> {
     };
     let scope = scope(head, target);
     let verb = match method(head) {
-        _ if is_connection(target.part()) => "CONNECT",
+        _ if RestStorage::of(target).is_connecter() => "CONNECT",
         "GET" if target.watch || (target.name.is_empty() && head.query.flag("watch") == Some(true)) => {
             "WATCH"
         }

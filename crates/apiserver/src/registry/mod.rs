@@ -8,6 +8,8 @@
 //! update             updates: PUT, patch, apply
 //! delete             deletion of one object or a collection, with grace period, finalizers and propagation policy
 //! get, list, watch
+//! subresource        subresources with logic of their own, and kinds that are not stored
+//! rest_storage       what serves a resource or a subresource
 //! response           objects, lists and tables in the negotiated form
 //! storage_version    the version an object is stored in
 //! admission_metrics  admission steps and their latency
@@ -37,6 +39,7 @@ mod patch;
 mod request_context;
 mod resource;
 mod response;
+mod rest_storage;
 mod server_objects;
 mod size;
 mod storage_version;
@@ -58,6 +61,7 @@ pub(crate) use self::{
     request_context::{AuditAnnotations, Cancellation, RequestContext},
     resource::{Resource, selectable},
     response::warn,
+    rest_storage::{Connecter, ResourceStorage, RestStorage},
     server_objects::{own_change, own_object, own_user},
     storage_version::{convert, others},
 };

@@ -27,7 +27,7 @@ use k3_api::kinds::builtin;
 impl Registry {
     /// Assigns the pod that the binding in the body names to a node.
     // upstream: pkg/registry/core/pod/storage/storage.go Create, assignPod; BindingREST
-    pub(super) async fn bind(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+    pub(crate) async fn bind(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let kind = builtin().kind("", "v1", "Binding").expect("the kind is built in");
         let mut warnings = Warnings::default();

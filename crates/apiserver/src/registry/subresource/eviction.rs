@@ -38,7 +38,7 @@ const MAX_DISRUPTED_POD_SIZE: usize = 2000;
 impl Registry {
     /// Evicts the pod that the eviction in the body names.
     // upstream: pkg/registry/core/pod/storage/eviction.go EvictionREST, Create
-    pub(super) async fn evict(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+    pub(crate) async fn evict(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let subresource = ctx.target.subresource().expect("an eviction is a subresource");
         let expected = ExpectedKind {

@@ -27,7 +27,7 @@ const MAX_MESSAGE_BYTES: usize = 50_000;
 impl Registry {
     /// The log of a container.
     // upstream: pkg/registry/core/pod/strategy.go LogLocation
-    pub(super) async fn log(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+    pub(crate) async fn log(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         check_log_options(ctx)?;
         let pod = self.pod(ctx).await?;
         let container = container(&pod, ctx.query.text("container"))?;
@@ -65,7 +65,7 @@ impl Registry {
 
     /// A command in a container, its terminal, or its ports.
     // upstream: pkg/registry/core/pod/rest/subresources.go Connect; ExecREST, AttachREST, PortForwardREST
-    pub(super) async fn stream(
+    pub(crate) async fn stream(
         &self,
         ctx: &RequestContext,
         verb: Verb,

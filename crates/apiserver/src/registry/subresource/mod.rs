@@ -1,6 +1,7 @@
 //! Subresources with behavior of their own, and virtual kinds (reviews, ComponentStatus); a file each.
 
 mod binding;
+mod component_status;
 mod connect_options;
 mod eviction;
 mod kubelet;
@@ -13,7 +14,6 @@ mod token_review;
 pub(super) use self::scale::NewScale;
 
 use k3_api::{
-    kinds::Persistence,
     status::{GroupResource, Status, StatusDetails},
     strategy::RestStrategy,
 };
@@ -28,8 +28,6 @@ use crate::{
     admission::{AdmissionAttributes, Operation},
     cache::CachedObject,
     http::{self as web, HttpResponse},
-    outgoing::ProxyRequest,
-    pipeline::Verb,
 };
 
 const TRIES: usize = 10;
@@ -46,43 +44,6 @@ enum AdmissionPhase {
 // --- Registry ---
 
 impl Registry {
-    /// Answers a request for what is not an object that is stored, or a part of one; `None` if it is.
-    pub(crate) async fn special(
-        &self,
-        ctx: &RequestContext,
-        verb: Verb,
-    ) -> Option<Result<HttpResponse, Status>> {
-        let target = &ctx.target;
-        // Whatever a custom resource is called, it is nothing of what follows.
-        if target.kind.strategy.is_some() && target.part() != "scale" {
-            return None;
-        }
-        Some(match (&*target.kind.plural, target.part()) {
-            (_, "scale") => self.scale(ctx, verb).await,
-            ("pods", "binding") | ("bindings", "") => self.bind(ctx).await,
-            ("pods", "eviction") => self.evict(ctx).await,
-            ("serviceaccounts", "token") => self.issue_token(ctx).await,
-            ("componentstatuses", "") => self.component_statuses(ctx, verb).await,
-            _ if target.kind.persistence == Persistence::Virtual => self.review(ctx).await,
-            _ => return None,
-        })
-    }
-
-    /// Answers a request for a connection: a log, a stream, or something that is passed on.
-    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go ConnectResource
-    pub(crate) async fn connect(
-        &self,
-        ctx: &RequestContext,
-        verb: Verb,
-        passed: ProxyRequest,
-    ) -> Result<HttpResponse, Status> {
-        match ctx.target.part() {
-            "log" => self.log(ctx).await,
-            "proxy" => self.proxy(ctx, passed).await,
-            _ => self.stream(ctx, verb, passed).await,
-        }
-    }
-
     /// Takes a request for a stream through admission. Its options stand for an object.
     async fn admit_connection(&self, ctx: &RequestContext, path: &str) -> Result<(), Status> {
         let mut options = connect_options::options(ctx, path)?;
@@ -160,28 +121,6 @@ impl Registry {
         }
         let why = "the object has been modified concurrently too often; please try again";
         Err(Status::conflict(resource.grouped(), name, why))
-    }
-
-    /// ComponentStatuses: deprecated; the list is empty.
-    // upstream: pkg/registry/core/componentstatus/rest.go List, Get
-    async fn component_statuses(&self, ctx: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
-        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
-        let health = self.caches.store().health().await;
-        let (status, message) = match &health {
-            Ok(_) => ("True", "ok".to_owned()),
-            Err(error) => ("False", error.to_string()),
-        };
-        let tree = serde_json::json!({
-            "kind": "ComponentStatus",
-            "apiVersion": "v1",
-            "metadata": {"name": "etcd-0"},
-            "conditions": [{"type": "Healthy", "status": status, "message": message}],
-        });
-        match verb {
-            Verb::List => super::list::answer_trees(vec![tree], &serde_json::json!({}), ctx, &resource),
-            _ if ctx.target.name == "etcd-0" => response::tree(200, tree, ctx, &resource),
-            _ => Err(resource.not_found(&ctx.target.name)),
-        }
     }
 }
 

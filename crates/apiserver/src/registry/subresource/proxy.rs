@@ -37,7 +37,7 @@ const FOR_OTHER_SITES: [header::HeaderName; 4] = [
 impl Registry {
     /// A request to be passed on to a service, a pod or a node.
     // upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go ServeHTTP
-    pub(super) async fn proxy(
+    pub(crate) async fn proxy(
         &self,
         ctx: &RequestContext,
         mut passed: ProxyRequest,

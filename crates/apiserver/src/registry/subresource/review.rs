@@ -31,7 +31,7 @@ use crate::{
 impl Registry {
     /// Answers the question in the body.
     // upstream: pkg/registry/authorization/subjectaccessreview/rest.go Create
-    pub(super) async fn review(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+    pub(crate) async fn review(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let mut warnings = Warnings::default();
         let kind = &ctx.target.kind;

@@ -12,7 +12,6 @@ use serde_json::Value;
 use super::validate_rules;
 use crate::{
     http::HttpResponse,
-    pipeline::Verb,
     registry::{
         Registry, RequestContext, Resource,
         body::{self, ExpectedKind},
@@ -40,52 +39,70 @@ const REPLICAS: &str = "spec.replicas";
 // --- Registry ---
 
 impl Registry {
-    /// Reads or writes the scale of an object.
-    // upstream: pkg/registry/apps/deployment/storage/storage.go Get, Update; ScaleREST
-    pub(super) async fn scale(&self, ctx: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
+    /// Reads the scale of an object.
+    // upstream: pkg/registry/apps/deployment/storage/storage.go Get; ScaleREST
+    pub(crate) async fn get_scale(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
-        if verb == Verb::Get {
-            self.read_index().await?;
-            let key = resource.key(&ctx.target.namespace, &ctx.target.name)?;
-            let object = resource
-                .cache
-                .get(&key)
-                .ok_or_else(|| resource.not_found(&ctx.target.name))?;
-            let tree = self.shown(object.tree(), &resource).await?;
-            if let Some(custom) = custom_scale(&resource) {
-                return answer_as(&custom.read(&tree)?, ctx, &[]);
-            }
-            return answer_scale(&tree, ctx, &resource, &[]);
-        }
-        let mut warnings = Warnings::default();
-        let (new, options) = if verb == Verb::Patch {
-            let options = WriteOptions::read(&ctx.query, Patch::writing(ctx)?, &ctx.agent)?;
-            (
-                NewScale::Patch(Patch::read(ctx, &options, &mut warnings)?),
-                options,
-            )
-        } else {
-            let options = WriteOptions::read(&ctx.query, WriteVerb::Update, &ctx.agent)?;
-            let subresource = ctx.target.subresource().expect("a scale is a subresource");
-            let expected = ExpectedKind {
-                group: &subresource.group,
-                version: &subresource.version,
-                kind: &subresource.kind,
-                ty: &subresource.ty,
-            };
-            let mut object = body::read(ctx, expected, &options, &mut warnings)?;
-            match_name(&object, &ctx.target.name)?;
-            match_namespace(&mut object, &resource, &ctx.target.namespace)?;
-            (NewScale::Put(object), options)
-        };
-        let (created_status, _) = self
-            .change(ctx, &resource, &UpdateSource::Scale(new), &options, &mut warnings)
-            .await?;
-        let tree = created_status.tree(&resource);
+        self.read_index().await?;
+        let key = resource.key(&ctx.target.namespace, &ctx.target.name)?;
+        let object = resource
+            .cache
+            .get(&key)
+            .ok_or_else(|| resource.not_found(&ctx.target.name))?;
+        let tree = self.shown(object.tree(), &resource).await?;
         if let Some(custom) = custom_scale(&resource) {
+            return answer_as(&custom.read(&tree)?, ctx, &[]);
+        }
+        answer_scale(&tree, ctx, &resource, &[])
+    }
+
+    /// Replaces the scale of an object by the one in the body.
+    // upstream: pkg/registry/apps/deployment/storage/storage.go Update; ScaleREST
+    pub(crate) async fn update_scale(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        let options = WriteOptions::read(&ctx.query, WriteVerb::Update, &ctx.agent)?;
+        let subresource = ctx.target.subresource().expect("a scale is a subresource");
+        let expected = ExpectedKind {
+            group: &subresource.group,
+            version: &subresource.version,
+            kind: &subresource.kind,
+            ty: &subresource.ty,
+        };
+        let mut warnings = Warnings::default();
+        let mut scale = body::read(ctx, expected, &options, &mut warnings)?;
+        match_name(&scale, &ctx.target.name)?;
+        match_namespace(&mut scale, &resource, &ctx.target.namespace)?;
+        self.change_scale(ctx, &resource, NewScale::Put(scale), &options, warnings)
+            .await
+    }
+
+    /// Applies the patch in the body to the scale of an object.
+    pub(crate) async fn patch_scale(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        let options = WriteOptions::read(&ctx.query, Patch::writing(ctx)?, &ctx.agent)?;
+        let mut warnings = Warnings::default();
+        let patch = Patch::read(ctx, &options, &mut warnings)?;
+        self.change_scale(ctx, &resource, NewScale::Patch(patch), &options, warnings)
+            .await
+    }
+
+    async fn change_scale(
+        &self,
+        ctx: &RequestContext,
+        resource: &Resource,
+        scale: NewScale,
+        options: &WriteOptions,
+        mut warnings: Warnings,
+    ) -> Result<HttpResponse, Status> {
+        let source = UpdateSource::Scale(scale);
+        let (updated, _) = self
+            .change(ctx, resource, &source, options, &mut warnings)
+            .await?;
+        let tree = updated.tree(resource);
+        if let Some(custom) = custom_scale(resource) {
             return answer_as(&custom.of_written(&tree)?, ctx, &warnings.0);
         }
-        answer_scale(&tree, ctx, &resource, &warnings.0)
+        answer_scale(&tree, ctx, resource, &warnings.0)
     }
 }
 

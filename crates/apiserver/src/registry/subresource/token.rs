@@ -35,7 +35,7 @@ const YEAR_SECONDS: i64 = 365 * 24 * 3600;
 impl Registry {
     /// Issues a token of the service account in the path, as the request in the body asks for it.
     // upstream: pkg/registry/core/serviceaccount/storage/token.go Create
-    pub(super) async fn issue_token(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+    pub(crate) async fn issue_token(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let subresource = ctx.target.subresource().expect("a token is a subresource");
         let grouped = GroupResource::new(&subresource.group, &subresource.kind);
