@@ -18,13 +18,14 @@ use k3_api::{
     status::Status,
     strategy::{Tree, TreeMut},
 };
-use k3_storage::{CommitError, Key, Page, Prefix, ReadError, Revision, Store, Write};
+use k3_storage::{CommitError, Key, Page, Prefix, ReadError, Revision, Write};
 use serde_json::{Value, json};
 use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
     Config,
-    registry::{Registry, RequestContext, Resource, own_user},
+    read_only_store::ReadOnlyStore,
+    registry::{Registry, RequestContext, Resource, StoreWriter, own_user},
 };
 
 /// Where the marks of servers are in the store: beside the objects, which all begin with `/registry/`.
@@ -59,6 +60,7 @@ pub(crate) struct EndpointReconciler {
     /// `None` for a server that is not advertised.
     own: Option<ServerEndpoint>,
     registry: Arc<Registry>,
+    writer: StoreWriter,
 }
 
 /// An advertised server.
@@ -84,7 +86,7 @@ enum EndpointReconcileError {
 impl EndpointReconciler {
     /// Puts the server among the endpoints, and keeps them true from then on. That they cannot be written is no reason not to
     /// serve.
-    pub(crate) async fn start(registry: Arc<Registry>, config: &Config) -> Self {
+    pub(crate) async fn start(registry: Arc<Registry>, writer: StoreWriter, config: &Config) -> Self {
         let (address, port) = config.advertise;
         let own = match config.endpoint_reconciler {
             EndpointReconcilerType::Hidden => None,
@@ -95,9 +97,10 @@ impl EndpointReconciler {
         };
         let mut pause = RENEW;
         if let Some(own) = own {
-            pause = next(own.keep(&registry).await);
+            pause = next(own.keep(&registry, &writer).await);
         }
         let kept = Arc::clone(&registry);
+        let task_writer = writer.clone();
         #[expect(clippy::disallowed_methods, reason = "the handle is kept, and ends the task")]
         let task = tokio::spawn(async move {
             // A single server need not reconcile periodically, unless writing failed.
@@ -105,10 +108,15 @@ impl EndpointReconciler {
                 && (own.reconciler_type == EndpointReconcilerType::Among || pause == RETRY)
             {
                 sleep(pause).await;
-                pause = next(own.keep(&kept).await);
+                pause = next(own.keep(&kept, &task_writer).await);
             }
         });
-        EndpointReconciler { task, own, registry }
+        EndpointReconciler {
+            task,
+            own,
+            registry,
+            writer,
+        }
     }
 
     /// Takes the server from the endpoints: those who look for one now find another. An only one stays there.
@@ -120,7 +128,7 @@ impl EndpointReconciler {
         else {
             return;
         };
-        if let Err(error) = own.withdraw(&self.registry).await {
+        if let Err(error) = own.withdraw(&self.registry, &self.writer).await {
             tracing::warn!(%error, "failed to remove the endpoint lease of this server; clients notice when it expires");
         }
     }
@@ -147,12 +155,11 @@ fn next(kept: Result<(), EndpointReconcileError>) -> Duration {
 
 impl ServerEndpoint {
     /// Renews the mark, and brings the endpoints in line with all marks.
-    async fn keep(self, registry: &Registry) -> Result<(), EndpointReconcileError> {
+    async fn keep(self, registry: &Registry, writer: &StoreWriter) -> Result<(), EndpointReconcileError> {
         let servers = match self.reconciler_type {
             EndpointReconcilerType::Among => {
-                let store = registry.caches.store();
-                mark(store.as_ref(), self.address).await?;
-                marked(store.as_ref()).await?
+                mark(writer, self.address).await?;
+                marked(registry.caches.store()).await?
             }
             _ => BTreeSet::from([self.address]),
         };
@@ -161,13 +168,13 @@ impl ServerEndpoint {
             .map_err(EndpointReconcileError::Endpoints)
     }
 
-    async fn withdraw(self, registry: &Registry) -> Result<(), EndpointReconcileError> {
+    async fn withdraw(self, registry: &Registry, writer: &StoreWriter) -> Result<(), EndpointReconcileError> {
         let store = registry.caches.store();
         let key = key(self.address);
         if let Some(entry) = store.get(&key).await? {
-            store.commit(Write::delete(key, entry.revision)).await?;
+            writer.commit(Write::delete(key, entry.revision)).await?;
         }
-        let mut others = marked(store.as_ref()).await?;
+        let mut others = marked(store).await?;
         others.remove(&self.address);
         if others.is_empty() {
             // An empty list of endpoints helps no client.
@@ -184,7 +191,7 @@ fn key(address: SocketAddr) -> Key {
 }
 
 /// Writes the lease of a server.
-async fn mark(store: &dyn Store, address: SocketAddr) -> Result<Revision, CommitError> {
+async fn mark(writer: &StoreWriter, address: SocketAddr) -> Result<Revision, CommitError> {
     let write = |found: Option<Revision>| {
         let value = address.to_string();
         match found {
@@ -194,14 +201,14 @@ async fn mark(store: &dyn Store, address: SocketAddr) -> Result<Revision, Commit
         .expiring(LIFE)
     };
     // The conflict returns the current revision. A second conflict is a concurrent renewal of the same lease.
-    match store.commit(write(None)).await {
-        Err(CommitError::Conflict(Some(found))) => store.commit(write(Some(found.revision))).await,
+    match writer.commit(write(None)).await {
+        Err(CommitError::Conflict(Some(found))) => writer.commit(write(Some(found.revision))).await,
         done => done,
     }
 }
 
 /// The servers that live.
-async fn marked(store: &dyn Store) -> Result<BTreeSet<SocketAddr>, ReadError> {
+async fn marked(store: &ReadOnlyStore) -> Result<BTreeSet<SocketAddr>, ReadError> {
     let marks = Prefix::try_new(MARKS).expect("it is one");
     let found = store.range(&marks, Page::default()).await?;
     let address = |key: &Key| key.strip_prefix(MARKS)?.parse().ok();

@@ -17,6 +17,7 @@ mod metrics;
 mod openapi;
 mod outgoing;
 mod pipeline;
+mod read_only_store;
 mod registry;
 mod request;
 mod server;

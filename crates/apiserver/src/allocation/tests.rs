@@ -24,7 +24,7 @@ use crate::{
     custom::CustomResourceConverter,
     http::HttpResponse,
     outgoing::{NodeConnectionInfoGetter, WebhookClientManager},
-    registry::{self, Registry, RequestContext, Resource},
+    registry::{self, Registry, RequestContext, Resource, StoreWriter},
     request::Query,
     service_range::service_range,
 };
@@ -39,7 +39,9 @@ impl Cluster {
     /// A server that starts on a store.
     async fn start(store: &Arc<MemoryStore>, range: &str) -> Self {
         let store: Arc<dyn Store> = Arc::<MemoryStore>::clone(store);
-        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
+        let (caches, feed) = WatchCaches::fill(Arc::clone(&store), registry::selectable)
+            .await
+            .unwrap();
         let random = ring::rand::SystemRandom::new();
         let algorithm = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
         let key = ring::signature::EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
@@ -59,7 +61,13 @@ impl Cluster {
             audit: None,
         };
         let clock = Arc::new(SystemClock);
-        let allocation = ServiceAllocator::new(Arc::clone(&caches), clock.clone(), &config.service_range);
+        let writer = StoreWriter::new(store);
+        let allocation = ServiceAllocator::new(
+            Arc::clone(&caches),
+            writer.clone(),
+            clock.clone(),
+            &config.service_range,
+        );
         allocation.repair(&mut OrphanRecords::new()).await.unwrap();
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
         let outgoing = Arc::new(WebhookClientManager::new(Arc::clone(&caches), Arc::default()));
@@ -71,7 +79,8 @@ impl Cluster {
                 NodeConnectionInfoGetter::new(Arc::clone(&caches), None, Arc::default()).unwrap(),
             ),
             caches,
-            admission: AdmissionChain::new(&authorizer, &outgoing),
+            writer: writer.clone(),
+            admission: AdmissionChain::new(&authorizer, &outgoing, writer.clone()),
             authorizer,
             allocation,
             clock,

@@ -23,7 +23,7 @@ use crate::{
         NodeConnectionInfoGetter, WebhookClientManager,
         testing::{FakeResponse, FakeWebhookServer},
     },
-    registry::{self, Registry, RequestContext, Resource, own_user},
+    registry::{self, Registry, RequestContext, Resource, StoreWriter, own_user},
     service_range::service_range,
 };
 
@@ -37,7 +37,9 @@ struct Node {
 impl Node {
     async fn start(store: &Arc<MemoryStore>) -> Self {
         let store: Arc<dyn Store> = Arc::<MemoryStore>::clone(store);
-        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
+        let (caches, feed) = WatchCaches::fill(Arc::clone(&store), registry::selectable)
+            .await
+            .unwrap();
         let random = ring::rand::SystemRandom::new();
         let algorithm = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
         let key = ring::signature::EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
@@ -46,16 +48,18 @@ impl Node {
         let outgoing = Arc::new(WebhookClientManager::new(Arc::clone(&caches), Arc::default()));
         let signer = Signer::new("https://issuer".to_owned(), key.as_ref()).unwrap();
         let authenticator = Authenticator::new(Authentication::default(), signer, Arc::clone(&caches));
+        let writer = StoreWriter::new(store);
         let registry = Registry {
             nodes: Arc::new(
                 NodeConnectionInfoGetter::new(Arc::clone(&caches), None, Arc::default()).unwrap(),
             ),
             allocation: ServiceAllocator::new(
                 Arc::clone(&caches),
+                writer.clone(),
                 clock.clone(),
                 &service_range("10.0.0.0/24").unwrap(),
             ),
-            admission: AdmissionChain::new(&authorizer, &outgoing),
+            admission: AdmissionChain::new(&authorizer, &outgoing, writer.clone()),
             authorizer,
             clock,
             authenticator: Arc::new(authenticator),
@@ -63,6 +67,7 @@ impl Node {
             metrics: Arc::default(),
             converter: Arc::new(CustomResourceConverter::new(outgoing)),
             caches,
+            writer,
         };
         let registry = Arc::new(registry);
         Node {
@@ -290,7 +295,9 @@ fn served(webhook: &Value) -> Arc<ServedDefinition> {
 
 async fn converted(callee: &FakeWebhookServer, objects: Vec<Value>) -> Result<Vec<Value>, String> {
     let store = k3_storage::open(k3_storage::StorageConfig::Memory).await.unwrap();
-    let (caches, _feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
+    let (caches, _feed) = WatchCaches::fill(Arc::clone(&store), registry::selectable)
+        .await
+        .unwrap();
     let converter = CustomResourceConverter::new(Arc::new(WebhookClientManager::new(caches, Arc::default())));
     let served = served(&callee.client("/convert"));
     let converted = converter.show(&served, objects, "v2").await;

@@ -1,13 +1,16 @@
 //! Commits writes to the store, and waits for the watch cache before the response.
+//!
+//! Promise: nothing else commits. All other code has a `ReadOnlyStore`, or is given a [`StoreWriter`].
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use k3_api::{
     kinds::Kind,
     status::{Status, StatusCause},
     time::Time,
 };
-use k3_storage::{CommitError, Entry, Operation, Precondition, StoreError, Write};
+use k3_storage::{CommitError, Entry, Operation, Precondition, Revision, Store, StoreError, Write};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -19,12 +22,29 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the store may take to return its revision when its events are late.
 const ONE_ANSWER: Duration = Duration::from_secs(1);
 
+/// The write half of the store. The read half is [`ReadOnlyStore`](crate::read_only_store::ReadOnlyStore).
+#[derive(Clone)]
+pub(crate) struct StoreWriter(Arc<dyn Store>);
+
 /// Why a write did not happen.
 pub(super) enum WriteError {
     /// Something else is there than was expected; here it is.
     Conflict(Option<Entry>),
     /// The store did not take it.
     Failed(Status),
+}
+
+// --- StoreWriter ---
+
+impl StoreWriter {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        StoreWriter(store)
+    }
+
+    /// Commits a write, and returns its revision once it is durable. The caches may not have it yet.
+    pub(crate) fn commit(&self, write: Write) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        self.0.commit(write)
+    }
 }
 
 // --- Registry ---
@@ -35,7 +55,7 @@ impl Registry {
         let operation = operation(&write);
         let key = write.key.clone();
         let began = Instant::now();
-        let committed = self.caches.store().commit(write).await;
+        let committed = self.writer.commit(write).await;
         let failed = matches!(&committed, Err(error) if !matches!(error, CommitError::Conflict(_)));
         self.metrics.stored(operation, &key, began.elapsed(), failed);
         match committed {

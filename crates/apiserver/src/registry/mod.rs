@@ -54,7 +54,7 @@ use k3_api::time::Time;
 use k3_storage::Clock;
 
 pub(crate) use self::{
-    commit::{not_committed, unavailable},
+    commit::{StoreWriter, not_committed, unavailable},
     create::{random_bytes, random_number, random_uid},
     delete::options_body as delete_body,
     freshness::ensure_recent,
@@ -74,6 +74,7 @@ use crate::{
 /// What is behind the verbs.
 pub(crate) struct Registry {
     pub caches: Arc<WatchCaches>,
+    pub writer: StoreWriter,
     pub authorizer: Arc<Authorizer>,
     pub admission: AdmissionChain,
     pub allocation: Arc<ServiceAllocator>,

@@ -34,7 +34,7 @@ use crate::{
         DecodeStage, DispatchStage, ExtraEndpoints, HandlerChain, ImpersonationStage, InflightLimits,
         LimitStage, NonResourceEndpoints, ProcessSetting, UsageGroup, WatchLimits,
     },
-    registry::{self, Registry},
+    registry::{self, Registry, StoreWriter},
     service_range::kubernetes_address,
     usage::ResourceMetrics,
 };
@@ -100,9 +100,14 @@ impl Server {
             ),
             None => None,
         };
-        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await?;
-        let allocation =
-            ServiceAllocator::new(Arc::clone(&caches), Arc::clone(&clock), &config.service_range);
+        let (caches, feed) = WatchCaches::fill(Arc::clone(&store), registry::selectable).await?;
+        let writer = StoreWriter::new(store);
+        let allocation = ServiceAllocator::new(
+            Arc::clone(&caches),
+            writer.clone(),
+            Arc::clone(&clock),
+            &config.service_range,
+        );
         let repair = allocation.start_repair().await.map_err(ReadError::from)?;
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
         let (ip, port) = config.advertise;
@@ -115,7 +120,7 @@ impl Server {
             Arc::clone(&caches),
             Arc::clone(&dialer),
         ));
-        let mut admission = AdmissionChain::new(&authorizer, &outgoing);
+        let mut admission = AdmissionChain::new(&authorizer, &outgoing, writer.clone());
         if config.guard_owners {
             admission.enforce_owner_reference_permissions(&authorizer);
         }
@@ -133,6 +138,7 @@ impl Server {
         let nodes = Arc::new(nodes);
         let registry = Registry {
             caches,
+            writer: writer.clone(),
             admission,
             authorizer,
             allocation,
@@ -149,6 +155,7 @@ impl Server {
         Ok(Server {
             endpoint_reconciler: endpoint_reconciler::EndpointReconciler::start(
                 Arc::clone(&registry),
+                writer,
                 &config,
             )
             .await,
