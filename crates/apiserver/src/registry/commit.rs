@@ -4,18 +4,19 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use k3_api::{
     kinds::Kind,
     status::{Status, StatusCause},
     time::Time,
 };
-use k3_storage::{CommitError, Entry, Operation, Precondition, Revision, Store, StoreError, Write};
+use k3_storage::{CommitError, Entry, Key, Operation, Precondition, Revision, Store, StoreError, Write};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::Registry;
-use crate::authn::EphemeralToken;
+use super::{Registry, Resource, outcome::Outcome};
+use crate::{allocation::Reservation, authn::EphemeralToken};
 
 /// How long a read waits for the cache to catch up. Longer than a store needs to recover from a short failure.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -26,11 +27,23 @@ const ONE_ANSWER: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(crate) struct StoreWriter(Arc<dyn Store>);
 
+/// An object that is ready to be stored.
+pub(super) struct ReadyObject {
+    pub key: Key,
+    /// The revision that it replaces; `None` if it is new.
+    pub replaces: Option<u64>,
+    /// As it is stored.
+    pub bytes: Bytes,
+    /// In the version it was validated in.
+    pub object: Value,
+    pub time_to_live: Option<Duration>,
+}
+
 /// Why a write did not happen.
 pub(super) enum WriteError {
-    /// Something else is there than was expected; here it is.
+    /// A concurrent write won; this is the current state.
     Conflict(Option<Entry>),
-    /// The store did not take it.
+    /// The write was rejected, or the store did not take it.
     Failed(Status),
 }
 
@@ -50,8 +63,56 @@ impl StoreWriter {
 // --- Registry ---
 
 impl Registry {
+    /// Stores an object. It keeps what was reserved for it.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go Create, GuaranteedUpdate
+    pub(super) async fn store_object(
+        &self,
+        ready: ReadyObject,
+        reservation: Reservation<'_>,
+    ) -> Result<Outcome, WriteError> {
+        let bytes = ready.bytes.clone();
+        let mut write = match ready.replaces {
+            None => Write::create(ready.key, bytes),
+            Some(revision) => Write::update(ready.key, Revision::new(revision), bytes),
+        };
+        if let Some(time) = ready.time_to_live {
+            write = write.expiring(time);
+        }
+        match self.commit(write).await {
+            Ok(revision) => {
+                reservation.keep().await;
+                Ok(Outcome::Stored {
+                    bytes: ready.bytes,
+                    revision,
+                    object: ready.object,
+                })
+            }
+            Err(error) => Err(error.release(reservation).await),
+        }
+    }
+
+    /// Removes an object at this revision, and frees what it had. Returns the revision of the removal.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go conditionalDelete
+    pub(super) async fn remove_object(
+        &self,
+        key: Key,
+        revision: u64,
+        object: &Value,
+        resource: &Resource,
+        reservation: Reservation<'_>,
+    ) -> Result<u64, WriteError> {
+        match self.commit(Write::delete(key, Revision::new(revision))).await {
+            Ok(revision) => {
+                reservation.give_back().await;
+                self.allocation.release(object, resource).await;
+                Ok(revision)
+            }
+            Err(error) => Err(error.release(reservation).await),
+        }
+    }
+
     /// Commits a write, waits until the cache has it, and returns its revision.
-    pub(super) async fn commit(&self, write: Write) -> Result<u64, WriteError> {
+    async fn commit(&self, write: Write) -> Result<u64, WriteError> {
         let operation = operation(&write);
         let key = write.key.clone();
         let began = Instant::now();
@@ -86,6 +147,24 @@ impl Registry {
             Ok(Err(error)) => unavailable(&error),
             Err(_) => Status::timeout("the store does not answer", 1),
         }
+    }
+}
+
+// --- WriteError ---
+
+impl WriteError {
+    /// Releases what was reserved for a write that did not happen. After other errors that is not known, and repair decides.
+    async fn release(self, reservation: Reservation<'_>) -> Self {
+        if matches!(self, WriteError::Conflict(_)) {
+            reservation.give_back().await;
+        }
+        self
+    }
+}
+
+impl From<Status> for WriteError {
+    fn from(status: Status) -> Self {
+        WriteError::Failed(status)
     }
 }
 

@@ -10,19 +10,23 @@ use k3_api::{
     strategy::{GarbageCollectionPolicy, GracefulDeletion, Tree, TreeMut},
     time::{Duration, Time},
 };
-use k3_storage::{Revision, Write};
 use serde_json::{Value, json};
 
 use super::{
     Registry, RequestContext, Resource,
-    commit::WriteError,
+    commit::{ReadyObject, WriteError},
     list::SelectionPredicate,
+    outcome::Outcome,
+    pending_write::PendingWrite,
     request_context::Warnings,
-    response::{self, ResponseObject},
+    response,
     server_objects::own_user,
+    storage_version,
+    update::read_entry,
 };
 use crate::{
-    admission::{AdmissionAttributes, Operation},
+    admission::Operation,
+    allocation::Reservation,
     cache::CachedObject,
     custom,
     http::{Format, HttpResponse},
@@ -34,14 +38,6 @@ const TRIES: usize = 10;
 pub(super) const AT_ONCE: usize = 32;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
-
-/// The result of deleting one object.
-pub(super) enum DeleteOutcome {
-    /// Deleted; this was its last state.
-    Deleted(Value),
-    /// Terminating: it waits for its finalizers or grace period.
-    Terminating(ResponseObject),
-}
 
 /// The next step of a deletion.
 enum DeletionPlan {
@@ -68,31 +64,32 @@ impl Registry {
             return Err(resource.not_found(&ctx.target.name));
         };
         let current = self.readable(&resource, current).await?;
-        let mut warnings = Warnings::default();
-        let deleted = self.delete_object(ctx, &resource, current, &options, &mut warnings);
-        let mut answer = match deleted.await? {
-            DeleteOutcome::Deleted(object) if is_shown(&resource.kind) => {
-                response::tree(200, object, ctx, &resource)?
+        let mut write = PendingWrite::new(ctx, &resource, &options);
+        match self.delete_object(&mut write, current).await? {
+            outcome @ (Outcome::Deleted(_) | Outcome::DryRun(_)) => {
+                let object = outcome.into_tree(&resource);
+                let mut answer = if is_shown(&resource.kind) {
+                    response::tree(200, object, ctx, &resource)?
+                } else {
+                    let status = Status::success(StatusDetails {
+                        name: ctx.target.name.clone(),
+                        group: resource.kind.group.to_string(),
+                        kind: resource.kind.plural.to_string(),
+                        uid: object.at("metadata").text("uid").to_owned(),
+                        ..StatusDetails::default()
+                    });
+                    crate::http::status(&status, ctx.accepted.format, ctx.accepted.pretty)
+                };
+                response::warn(&mut answer, &write.warnings.0);
+                Ok(answer)
             }
-            DeleteOutcome::Deleted(object) => {
-                let status = Status::success(StatusDetails {
-                    name: ctx.target.name.clone(),
-                    group: resource.kind.group.to_string(),
-                    kind: resource.kind.plural.to_string(),
-                    uid: object.at("metadata").text("uid").to_owned(),
-                    ..StatusDetails::default()
-                });
-                crate::http::status(&status, ctx.accepted.format, ctx.accepted.pretty)
-            }
-            DeleteOutcome::Terminating(made) => {
+            terminating @ (Outcome::Stored { .. } | Outcome::Unchanged { .. }) => {
                 let waits = body.is_some_and(|body| body.at("orphanDependents") == &Value::Bool(false))
                     || ctx.query.flag("orphanDependents") == Some(false);
                 let code = if waits { 202 } else { 200 };
-                response::object(code, &made, ctx, &resource, &Warnings::default())?
+                response::outcome(code, terminating, &write)
             }
-        };
-        response::warn(&mut answer, &warnings.0);
-        Ok(answer)
+        }
     }
 
     /// DELETE on a collection: deletes all selected objects, and returns the list of them.
@@ -116,10 +113,9 @@ impl Registry {
         for some in objects.chunks(AT_ONCE) {
             ctx.check_cancelled()?;
             let deletions = some.iter().map(|object| async {
-                let mut warnings = Warnings::default();
-                let object = Arc::clone(object);
-                let deleted = self.delete_object(ctx, &resource, object, &options, &mut warnings);
-                (deleted.await, warnings)
+                let mut write = PendingWrite::new(ctx, &resource, &options);
+                let deleted = self.delete_object(&mut write, Arc::clone(object)).await;
+                (deleted, write.warnings)
             });
             for (object, (deleted, warned)) in some.iter().zip(join_all(deletions).await) {
                 warnings.0.extend(warned.0);
@@ -161,14 +157,13 @@ impl Registry {
                 let mut ctx =
                     RequestContext::own(resource.kind.clone(), object.namespace(), own_user(), self.now());
                 object.name().clone_into(&mut ctx.target.name);
-                let object = Arc::clone(object);
-                self.delete_object(&ctx, resource, object, &options, &mut Warnings::default())
-                    .await
+                let mut write = PendingWrite::new(&ctx, resource, &options);
+                self.delete_object(&mut write, Arc::clone(object)).await
             });
             for deleted in join_all(deletions).await {
                 match deleted {
-                    Ok(DeleteOutcome::Terminating(_)) => left += 1,
-                    Ok(DeleteOutcome::Deleted(_)) => {}
+                    Ok(Outcome::Stored { .. } | Outcome::Unchanged { .. }) => left += 1,
+                    Ok(Outcome::Deleted(_) | Outcome::DryRun(_)) => {}
                     Err(status) if status.code == 404 => {}
                     Err(status) => return Err(status),
                 }
@@ -177,55 +172,45 @@ impl Registry {
         Ok(left)
     }
 
-    /// Deletes an object, or marks it as terminating if it has finalizers or a grace period.
+    /// Deletes an object, or marks it as terminating if it has finalizers or a grace period: then the outcome is `Stored`, or
+    /// `Unchanged` if it was marked already.
     // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Delete, updateForGracefulDeletionAndFinalizers
     pub(super) async fn delete_object(
         &self,
-        ctx: &RequestContext,
-        resource: &Resource,
+        write: &mut PendingWrite<'_, DeleteOptions>,
         mut current: Arc<CachedObject>,
-        options: &DeleteOptions,
-        warnings: &mut Warnings,
-    ) -> Result<DeleteOutcome, Status> {
-        let warning_count = warnings.0.len();
+    ) -> Result<Outcome, Status> {
+        let ctx = write.ctx;
+        let resource = write.resource;
+        let warning_count = write.warnings.0.len();
         for _ in 0..TRIES {
-            warnings.0.truncate(warning_count);
+            write.warnings.0.truncate(warning_count);
             let mut object = self.shown(current.tree(), resource).await?;
-            check_preconditions(&object, options, resource)?;
-            let mut attributes = AdmissionAttributes {
-                operation: Operation::Delete,
-                resource,
-                subresource: "",
-                namespace: &ctx.target.namespace,
-                object: &mut object,
-                old: None,
-                ctx,
-                dry_run: options.dry_run,
-                warnings: &mut warnings.0,
-            };
+            check_preconditions(&object, write.options, resource)?;
             // A delete by a subresource (eviction) has been admitted already, as the create of that subresource.
             if ctx.target.part().is_empty() {
+                let mut attributes = write.attributes(Operation::Delete, &mut object, None);
                 self.admission.admit(&mut attributes, &self.caches).await?;
                 self.admission.validate(&mut attributes, &self.caches).await?;
             }
-            let again = match plan(&object, resource, options, ctx.now) {
-                DeletionPlan::Leave if !resource.serves_as_stored(&current) => {
-                    return Ok(DeleteOutcome::Terminating(ResponseObject::Dry(object)));
+            let attempt = match plan(&object, resource, write.options, ctx.now) {
+                DeletionPlan::Leave => {
+                    let served = (!resource.serves_as_stored(&current)).then_some(object);
+                    return Ok(Outcome::Unchanged { current, served });
                 }
-                DeletionPlan::Leave => return Ok(DeleteOutcome::Terminating(ResponseObject::Kept(current))),
-                _ if options.dry_run => return Ok(DeleteOutcome::Deleted(object)),
+                _ if write.is_dry_run() => {
+                    return Ok(Outcome::DryRun(validated(object, resource)));
+                }
                 DeletionPlan::Remove => self.remove(&current, object, resource).await,
                 DeletionPlan::Mark { object, then_remove } => {
                     self.mark(&current, object, then_remove, resource).await
                 }
             };
-            match again {
+            match attempt {
                 Ok(deleted) => return Ok(deleted),
                 Err(WriteError::Failed(status)) => return Err(status),
                 Err(WriteError::Conflict(None)) => return Err(resource.not_found(current.name())),
-                Err(WriteError::Conflict(Some(entry))) => {
-                    current = Arc::new(CachedObject::new(entry.key, entry.value, entry.revision.get()));
-                }
+                Err(WriteError::Conflict(Some(entry))) => current = read_entry(entry),
             }
         }
         let why = "the object has been modified concurrently too often; please try again";
@@ -238,14 +223,16 @@ impl Registry {
         current: &CachedObject,
         mut object: Value,
         resource: &Resource,
-    ) -> Result<DeleteOutcome, WriteError> {
-        let write = Write::delete(current.key.clone(), Revision::new(current.revision));
-        let revision = self.commit(write).await?;
-        self.allocation.release(&object, resource).await;
+    ) -> Result<Outcome, WriteError> {
+        let key = current.key.clone();
+        let reservation = Reservation::default();
+        let revision = self
+            .remove_object(key, current.revision, &object, resource, reservation)
+            .await?;
         object
             .ensure_object("metadata")
             .set("resourceVersion", revision.to_string());
-        Ok(DeleteOutcome::Deleted(object))
+        Ok(Outcome::Deleted(validated(object, resource)))
     }
 
     // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go markAsDeleting
@@ -255,32 +242,34 @@ impl Registry {
         object: Value,
         then_remove: bool,
         resource: &Resource,
-    ) -> Result<DeleteOutcome, WriteError> {
-        let bytes = self
-            .stored(&object, &resource.kind, resource)
-            .await
-            .map_err(WriteError::Failed)?;
-        let write = Write::update(
-            current.key.clone(),
-            Revision::new(current.revision),
-            bytes.clone(),
-        );
-        let revision = self.commit(write).await?;
-        if !then_remove {
-            return Ok(DeleteOutcome::Terminating(ResponseObject::Stored {
-                bytes,
-                revision,
-                object,
-            }));
+    ) -> Result<Outcome, WriteError> {
+        let object = validated(object, resource);
+        let validation_kind = storage_version::validation_kind(&resource.kind);
+        let bytes = self.stored(&object, validation_kind, resource).await?;
+        let ready = ReadyObject {
+            key: current.key.clone(),
+            replaces: Some(current.revision),
+            bytes,
+            object,
+            time_to_live: None,
+        };
+        let marked = self.store_object(ready, Reservation::default()).await?;
+        if let Outcome::Stored { bytes, revision, .. } = &marked
+            && then_remove
+        {
+            // Two commits instead of one delete: watchers see the deletion timestamp before the DELETED event, as upstream.
+            let marked = CachedObject::new(current.key.clone(), bytes.clone(), *revision);
+            let tree = self.shown(marked.tree(), resource).await?;
+            return self.remove(&marked, tree, resource).await;
         }
-        // Two commits instead of one delete: watchers see the deletion timestamp before the DELETED event, as upstream.
-        let marked = CachedObject::new(current.key.clone(), bytes, revision);
-        let tree = self
-            .shown(marked.tree(), resource)
-            .await
-            .map_err(WriteError::Failed)?;
-        self.remove(&marked, tree, resource).await
+        Ok(marked)
     }
+}
+
+/// An object of the version of the request, in the version that it is validated in.
+fn validated(object: Value, resource: &Resource) -> Value {
+    let validation_kind = storage_version::validation_kind(&resource.kind);
+    storage_version::convert(object, &resource.kind, validation_kind)
 }
 
 /// Whether the response is the object instead of a Status. For namespaces it is, although the OpenAPI document specifies a Status.

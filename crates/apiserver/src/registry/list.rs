@@ -24,8 +24,7 @@ use super::{
     Registry, RequestContext, Resource,
     commit::{too_large_version, unavailable},
     request_context::Warnings,
-    response::{self, ResponseObject},
-    storage_version,
+    response, storage_version,
     table::{self, RowWriter},
 };
 use crate::{
@@ -93,12 +92,11 @@ impl Registry {
             .get(&key)
             .ok_or_else(|| resource.not_found(&ctx.target.name))?;
         let object = self.readable(&resource, object).await?;
-        let made = if resource.custom.is_some() && !resource.serves_as_stored(&object) {
-            ResponseObject::Dry(self.shown(object.tree(), &resource).await?)
-        } else {
-            ResponseObject::Kept(object)
-        };
-        response::object(200, &made, ctx, &resource, &Warnings::default())
+        if resource.custom.is_some() && !resource.serves_as_stored(&object) {
+            let tree = self.shown(object.tree(), &resource).await?;
+            return response::tree(200, tree, ctx, &resource);
+        }
+        response::cached(200, &object, ctx, &resource)
     }
 
     /// GET: a list.

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! request_context    a request for a resource, with everything that the verbs need
+//! pending_write      a write on its way, as all of them share it
+//! outcome            what became of a write
 //! body               decodes the object in a request body
 //! admission          admission of new objects, with retries
 //! create             creation
@@ -35,7 +37,9 @@ mod delete;
 mod freshness;
 mod list;
 mod managed_fields;
+mod outcome;
 mod patch;
+mod pending_write;
 mod request_context;
 mod resource;
 mod response;

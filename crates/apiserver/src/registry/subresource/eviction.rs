@@ -20,6 +20,7 @@ use crate::{
         body::{self, ExpectedKind},
         create::match_namespace,
         delete::check_preconditions,
+        pending_write::PendingWrite,
         request_context::Warnings,
     },
     request::{DeleteOptions, Query, WriteOptions, WriteVerb},
@@ -172,7 +173,8 @@ impl Registry {
                 .await?;
             // The condition changed the resource version: without this the caller's precondition would always fail.
             if options.resource_version.is_some() {
-                let version = pod_with_condition.at("metadata").text("resourceVersion");
+                let pod = pod_with_condition.into_tree(pods);
+                let version = pod.at("metadata").text("resourceVersion");
                 options.resource_version = Some(version.to_owned());
             }
         }
@@ -180,8 +182,8 @@ impl Registry {
             .cache
             .get(&key)
             .ok_or_else(|| pods.not_found(&ctx.target.name))?;
-        self.delete_object(ctx, pods, pod, &options, &mut Warnings::default())
-            .await?;
+        let mut write = PendingWrite::new(ctx, pods, &options);
+        self.delete_object(&mut write, pod).await?;
         Ok(())
     }
 }

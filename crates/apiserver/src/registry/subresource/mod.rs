@@ -17,16 +17,19 @@ use k3_api::{
     status::{GroupResource, Status, StatusDetails},
     strategy::RestStrategy,
 };
-use k3_storage::{Revision, Write};
 use serde_json::Value;
 
 use super::{
-    Registry, RequestContext, Resource, commit::WriteError, request_context::Warnings, response,
-    storage_version,
+    Registry, RequestContext, Resource,
+    commit::{ReadyObject, WriteError},
+    outcome::Outcome,
+    request_context::Warnings,
+    response, storage_version,
+    update::read_entry,
 };
 use crate::{
     admission::{AdmissionAttributes, Operation},
-    cache::CachedObject,
+    allocation::Reservation,
     http::{self as web, HttpResponse},
 };
 
@@ -96,7 +99,7 @@ impl Registry {
         name: &str,
         dry_run: bool,
         mut change: impl FnMut(&mut Value) -> Result<(), Status>,
-    ) -> Result<Value, Status> {
+    ) -> Result<Outcome, Status> {
         self.read_index().await?;
         let key = resource.key(namespace, name)?;
         let current = resource.cache.get(&key).ok_or_else(|| resource.not_found(name))?;
@@ -104,19 +107,26 @@ impl Registry {
         for _ in 0..TRIES {
             let mut tree = current.tree();
             change(&mut tree)?;
-            let bytes = storage_version::stored_bytes(&tree, &resource.stored, &resource.stored);
-            if dry_run || *current.stored() == bytes {
-                return Ok(tree);
+            if dry_run {
+                return Ok(Outcome::DryRun(tree));
             }
-            let write = Write::update(key.clone(), Revision::new(current.revision), bytes.clone());
-            match self.commit(write).await {
-                Ok(revision) => return Ok(CachedObject::new(key, bytes, revision).tree()),
+            let bytes = storage_version::stored_bytes(&tree, &resource.stored, &resource.stored);
+            if *current.stored() == bytes {
+                let served = None;
+                return Ok(Outcome::Unchanged { current, served });
+            }
+            let ready = ReadyObject {
+                key: key.clone(),
+                replaces: Some(current.revision),
+                bytes,
+                object: tree,
+                time_to_live: None,
+            };
+            match self.store_object(ready, Reservation::default()).await {
+                Ok(stored) => return Ok(stored),
                 Err(WriteError::Failed(status)) => return Err(status),
                 Err(WriteError::Conflict(None)) => return Err(resource.not_found(name)),
-                Err(WriteError::Conflict(Some(entry))) => {
-                    current =
-                        std::sync::Arc::new(CachedObject::new(entry.key, entry.value, entry.revision.get()));
-                }
+                Err(WriteError::Conflict(Some(entry))) => current = read_entry(entry),
             }
         }
         let why = "the object has been modified concurrently too often; please try again";

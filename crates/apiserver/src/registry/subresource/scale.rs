@@ -1,7 +1,7 @@
 //! The `scale` subresource.
 
 use k3_api::{
-    apply::managed::{self, ApplyConflictPolicy},
+    apply::managed,
     custom::Scale,
     kinds::{Kind, autoscaling::scale, strategy_of_subresource},
     status::{GroupResource, Status},
@@ -17,8 +17,8 @@ use crate::{
         body::{self, ExpectedKind},
         create::match_namespace,
         managed_fields,
-        patch::Patch,
-        request_context::Warnings,
+        patch::{Patch, conflict_policy},
+        pending_write::PendingWrite,
         response,
         update::{UpdateSource, match_name},
     },
@@ -68,41 +68,34 @@ impl Registry {
             kind: &subresource.kind,
             ty: &subresource.ty,
         };
-        let mut warnings = Warnings::default();
-        let mut scale = body::read(ctx, expected, &options, &mut warnings)?;
-        match_name(&scale, &ctx.target.name)?;
+        let mut write = PendingWrite::new(ctx, &resource, &options);
+        let mut scale = body::read(ctx, expected, &options, &mut write.warnings)?;
+        match_name(&scale, write.name())?;
         match_namespace(&mut scale, &resource, &ctx.target.namespace)?;
-        self.change_scale(ctx, &resource, NewScale::Put(scale), &options, warnings)
-            .await
+        self.change_scale(write, NewScale::Put(scale)).await
     }
 
     /// Applies the patch in the body to the scale of an object.
     pub(crate) async fn patch_scale(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let options = WriteOptions::read(&ctx.query, Patch::writing(ctx)?, &ctx.agent)?;
-        let mut warnings = Warnings::default();
-        let patch = Patch::read(ctx, &options, &mut warnings)?;
-        self.change_scale(ctx, &resource, NewScale::Patch(patch), &options, warnings)
-            .await
+        let mut write = PendingWrite::new(ctx, &resource, &options);
+        let patch = Patch::read(ctx, &options, &mut write.warnings)?;
+        self.change_scale(write, NewScale::Patch(patch)).await
     }
 
     async fn change_scale(
         &self,
-        ctx: &RequestContext,
-        resource: &Resource,
+        mut write: PendingWrite<'_>,
         scale: NewScale,
-        options: &WriteOptions,
-        mut warnings: Warnings,
     ) -> Result<HttpResponse, Status> {
         let source = UpdateSource::Scale(scale);
-        let (updated, _) = self
-            .change(ctx, resource, &source, options, &mut warnings)
-            .await?;
-        let tree = updated.tree(resource);
-        if let Some(custom) = custom_scale(resource) {
-            return answer_as(&custom.of_written(&tree)?, ctx, &warnings.0);
+        let changed = self.change(&mut write, &source).await?;
+        let tree = changed.into_outcome().into_tree(write.resource);
+        if let Some(custom) = custom_scale(write.resource) {
+            return answer_as(&custom.of_written(&tree)?, write.ctx, &write.warnings.0);
         }
-        answer_scale(&tree, ctx, resource, &warnings.0)
+        answer_scale(&tree, write.ctx, write.resource, &write.warnings.0)
     }
 }
 
@@ -162,11 +155,10 @@ impl NewScale {
     pub(in crate::registry) fn make(
         &self,
         old: &Value,
-        resource: &Resource,
-        ctx: &RequestContext,
-        options: &WriteOptions,
-        warnings: &mut Warnings,
+        write: &mut PendingWrite<'_>,
     ) -> Result<Value, Status> {
+        let ctx = write.ctx;
+        let resource = write.resource;
         let subresource = ctx.target.subresource().expect("a scale is a subresource");
         let version = resource.kind.api_version();
         let custom = custom_scale(resource);
@@ -189,19 +181,16 @@ impl NewScale {
         let mut new = match self {
             NewScale::Put(scale) => scale.clone(),
             NewScale::Patch(Patch::Apply(configuration)) => {
-                let force = if options.force {
-                    ApplyConflictPolicy::Yes
-                } else {
-                    ApplyConflictPolicy::No
-                };
+                let options = write.options;
                 let applied =
                     managed_fields::with_subject(&kind, resource.strategy(), "scale", None, |subject| {
+                        let force = conflict_policy(options);
                         subject.apply(Some(&live), configuration, &options.manager, force, ctx.now)
                     });
                 let applied = applied.map_err(|error| Patch::not_applied(&error))?;
                 response::normal(&applied, &subresource.ty)
             }
-            NewScale::Patch(patch) => patch.make_as(&live, &kind, ctx, options, warnings)?,
+            NewScale::Patch(patch) => patch.make_as(&live, &kind, write)?,
         };
         // Custom objects are validated as a whole, with the new scale.
         if custom.is_none()
@@ -218,7 +207,7 @@ impl NewScale {
         }
         if !matches!(self, NewScale::Patch(Patch::Apply(_))) {
             managed_fields::with_subject(&kind, resource.strategy(), "scale", None, |subject| {
-                subject.track(Some(&live), &mut new, &options.manager, ctx.now);
+                subject.track(Some(&live), &mut new, &write.options.manager, ctx.now);
             });
         }
         let mut object = old.clone();
