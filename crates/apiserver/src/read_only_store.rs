@@ -9,6 +9,7 @@ use k3_storage::{
 };
 
 /// A store that cannot be written to: what has this, and no `StoreWriter`, commits nothing.
+#[derive(Clone)]
 pub(crate) struct ReadOnlyStore(Arc<dyn Store>);
 
 // --- ReadOnlyStore ---

@@ -15,30 +15,44 @@ use super::{
     write_tasks::WriteTasks,
 };
 use crate::{
+    cache::WatchCaches,
     http::HttpResponse,
-    registry::{Connecter, Registry, RequestContext, ResourceStorage},
+    registry::{
+        ComponentStatusStorage, ConnectStorage, Connecter, Registry, RequestContext, Resource,
+        ResourceStorage, ReviewStorage, TokenRequestStorage, estimate,
+    },
     request::ListOptions,
 };
 
 /// Runs decoded requests.
 pub(crate) struct DispatchStage {
-    registry: Arc<Registry>,
+    storages: Arc<RestStorages>,
     inflight: Arc<InflightLimits>,
     work_pool: WorkPool,
     write_tasks: WriteTasks,
     non_resource: NonResourceEndpoints,
 }
 
+/// What serves the verbs of resources and subresources.
+pub(crate) struct RestStorages {
+    pub caches: Arc<WatchCaches>,
+    pub objects: Arc<Registry>,
+    pub component_statuses: ComponentStatusStorage,
+    pub reviews: ReviewStorage,
+    pub token_requests: TokenRequestStorage,
+    pub connections: ConnectStorage,
+}
+
 // --- DispatchStage ---
 
 impl DispatchStage {
     pub(crate) fn new(
-        registry: Arc<Registry>,
+        storages: RestStorages,
         inflight: Arc<InflightLimits>,
         non_resource: NonResourceEndpoints,
     ) -> Self {
         DispatchStage {
-            registry,
+            storages: Arc::new(storages),
             inflight,
             work_pool: WorkPool::new(),
             write_tasks: WriteTasks::default(),
@@ -57,16 +71,18 @@ impl DispatchStage {
     // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go ConnectResource
     async fn connect(&self, request: ConnectionRequest) -> Result<HttpResponse, Status> {
         let (ctx, connecter, verb, passed) = request.into_parts();
+        let connections = &self.storages.connections;
         match connecter {
-            Connecter::Log => self.registry.log(&ctx).await,
-            Connecter::Proxy => self.registry.proxy(&ctx, passed).await,
-            Connecter::Stream => self.registry.stream(&ctx, verb, passed).await,
+            Connecter::Log => connections.log(&ctx).await,
+            Connecter::Proxy => connections.proxy(&ctx, passed).await,
+            Connecter::Stream => connections.stream(&ctx, verb, passed).await,
         }
     }
 
     async fn dispatch_resource(&self, request: ResourceRequest<'_>) -> Result<HttpResponse, Rejection> {
         let (observer, ctx, storage, verb) = request.into_parts();
-        let cost = self.registry.cost(&ctx, verb);
+        let resource = Resource::of(ctx.target.kind.clone(), &self.storages.caches);
+        let cost = estimate(&ctx, verb, &resource);
         if let Some(permit) = observer.seats()
             && !self
                 .inflight
@@ -85,11 +101,11 @@ impl DispatchStage {
         let answer = match work {
             _ if verb.is_write() => self.write(ctx, storage, verb, work, observer.take_seats()).await,
             Some(work) => {
-                let registry = Arc::clone(&self.registry);
-                work.run(async move { run_verb(&registry, &ctx, storage, verb).await })
+                let storages = Arc::clone(&self.storages);
+                work.run(async move { storages.run_verb(&ctx, storage, verb).await })
                     .await?
             }
-            None => run_verb(&self.registry, &ctx, storage, verb).await,
+            None => self.storages.run_verb(&ctx, storage, verb).await,
         };
         Ok(answer?)
     }
@@ -104,8 +120,8 @@ impl DispatchStage {
         work: Option<WorkPermit>,
         permit: Option<InflightPermit>,
     ) -> Result<HttpResponse, Status> {
-        let registry = Arc::clone(&self.registry);
-        let write = Box::pin(async move { run_verb(&registry, &ctx, storage, verb).await });
+        let storages = Arc::clone(&self.storages);
+        let write = Box::pin(async move { storages.run_verb(&ctx, storage, verb).await });
         let done = self.write_tasks.begin(async move {
             let write = async move {
                 match work {
@@ -132,46 +148,51 @@ impl DispatchStage {
     }
 }
 
-/// Runs a verb of a resource or a subresource.
-async fn run_verb(
-    registry: &Registry,
-    ctx: &RequestContext,
-    storage: ResourceStorage,
-    verb: Verb,
-) -> Result<HttpResponse, Status> {
-    match (storage, verb) {
-        (ResourceStorage::Objects, Verb::Get) => registry.get(ctx).await,
-        (ResourceStorage::Objects, Verb::List) => {
-            let options = ListOptions::read(&ctx.query, false)?;
-            registry.list(ctx, &options).await
+// --- RestStorages ---
+
+impl RestStorages {
+    /// Runs a verb of a resource or a subresource.
+    async fn run_verb(
+        &self,
+        ctx: &RequestContext,
+        storage: ResourceStorage,
+        verb: Verb,
+    ) -> Result<HttpResponse, Status> {
+        let objects = &self.objects;
+        match (storage, verb) {
+            (ResourceStorage::Objects, Verb::Get) => objects.get(ctx).await,
+            (ResourceStorage::Objects, Verb::List) => {
+                let options = ListOptions::read(&ctx.query, false)?;
+                objects.list(ctx, &options).await
+            }
+            (ResourceStorage::Objects, Verb::Watch) => {
+                let options = ListOptions::read(&ctx.query, true)?;
+                objects.watch(ctx, &options).await
+            }
+            (ResourceStorage::Objects, Verb::Create) => objects.create(ctx).await,
+            (ResourceStorage::Objects, Verb::Update) => objects.update(ctx).await,
+            (ResourceStorage::Objects, Verb::Patch) => objects.patch(ctx).await,
+            (ResourceStorage::Objects, Verb::Delete) => objects.delete(ctx).await,
+            (ResourceStorage::Objects, Verb::DeleteCollection) => objects.delete_collection(ctx).await,
+            (ResourceStorage::Scale, Verb::Get) => objects.get_scale(ctx).await,
+            (ResourceStorage::Scale, Verb::Update) => objects.update_scale(ctx).await,
+            (ResourceStorage::Scale, Verb::Patch) => objects.patch_scale(ctx).await,
+            (ResourceStorage::Binding, Verb::Create) => objects.bind(ctx).await,
+            (ResourceStorage::Eviction, Verb::Create) => objects.evict(ctx).await,
+            (ResourceStorage::TokenRequest, Verb::Create) => self.token_requests.create(ctx).await,
+            (ResourceStorage::ComponentStatus, Verb::Get) => self.component_statuses.get(ctx).await,
+            (ResourceStorage::ComponentStatus, Verb::List) => self.component_statuses.list(ctx).await,
+            (ResourceStorage::Review, Verb::Create) => self.reviews.create(ctx).await,
+            // The table of kinds has no other verbs of these, and `Verb::of` lets none through that it has not.
+            (
+                ResourceStorage::Scale
+                | ResourceStorage::Binding
+                | ResourceStorage::Eviction
+                | ResourceStorage::TokenRequest
+                | ResourceStorage::ComponentStatus
+                | ResourceStorage::Review,
+                _,
+            ) => Err(verb::not_allowed()),
         }
-        (ResourceStorage::Objects, Verb::Watch) => {
-            let options = ListOptions::read(&ctx.query, true)?;
-            registry.watch(ctx, &options).await
-        }
-        (ResourceStorage::Objects, Verb::Create) => registry.create(ctx).await,
-        (ResourceStorage::Objects, Verb::Update) => registry.update(ctx).await,
-        (ResourceStorage::Objects, Verb::Patch) => registry.patch(ctx).await,
-        (ResourceStorage::Objects, Verb::Delete) => registry.delete(ctx).await,
-        (ResourceStorage::Objects, Verb::DeleteCollection) => registry.delete_collection(ctx).await,
-        (ResourceStorage::Scale, Verb::Get) => registry.get_scale(ctx).await,
-        (ResourceStorage::Scale, Verb::Update) => registry.update_scale(ctx).await,
-        (ResourceStorage::Scale, Verb::Patch) => registry.patch_scale(ctx).await,
-        (ResourceStorage::Binding, Verb::Create) => registry.bind(ctx).await,
-        (ResourceStorage::Eviction, Verb::Create) => registry.evict(ctx).await,
-        (ResourceStorage::TokenRequest, Verb::Create) => registry.issue_token(ctx).await,
-        (ResourceStorage::ComponentStatus, Verb::Get) => registry.get_component_status(ctx).await,
-        (ResourceStorage::ComponentStatus, Verb::List) => registry.list_component_statuses(ctx).await,
-        (ResourceStorage::Review, Verb::Create) => registry.review(ctx).await,
-        // The table of kinds has no other verbs of these, and `Verb::of` lets none through that it has not.
-        (
-            ResourceStorage::Scale
-            | ResourceStorage::Binding
-            | ResourceStorage::Eviction
-            | ResourceStorage::TokenRequest
-            | ResourceStorage::ComponentStatus
-            | ResourceStorage::Review,
-            _,
-        ) => Err(verb::not_allowed()),
     }
 }

@@ -62,7 +62,7 @@ pub(crate) use self::{
     authorize::AuthorizationStage,
     body::BodyMemory,
     decode::DecodeStage,
-    dispatch::DispatchStage,
+    dispatch::{DispatchStage, RestStorages},
     handler_chain::HandlerChain,
     impersonate::ImpersonationStage,
     inflight::InflightLimits,

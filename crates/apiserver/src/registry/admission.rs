@@ -1,19 +1,56 @@
-//! Runs admission for new objects, and RBAC escalation checks for roles and bindings.
+//! Admission of objects that are written, and of requests that stand for objects.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use k3_api::status::Status;
+use serde_json::Value;
 
-use super::Registry;
-use crate::{admission::AdmissionAttributes, authz::RbacGrant};
+use super::{RequestContext, Resource, freshness::read_index, request_context::Warnings};
+use crate::{
+    admission::{AdmissionAttributes, AdmissionChain, Operation},
+    authz::{Authorizer, RbacGrant},
+    cache::WatchCaches,
+    metrics::Metrics,
+};
 
 /// How often, and with which pause, admission is retried for objects that are created with a namespace.
 const LOOKS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(100);
 
-// --- Registry ---
+/// The admission chain, with the caches that its plugins read.
+pub(crate) struct ObjectAdmission {
+    chain: AdmissionChain,
+    authorizer: Arc<Authorizer>,
+    caches: Arc<WatchCaches>,
+    pub(super) metrics: Arc<Metrics>,
+}
 
-impl Registry {
+/// The halves of admission.
+#[derive(Clone, Copy)]
+pub(super) enum AdmissionPhase {
+    /// What may still be changed, or refused as it was asked for.
+    Change,
+    /// Whether the outcome may be.
+    Validate,
+}
+
+// --- ObjectAdmission ---
+
+impl ObjectAdmission {
+    pub(crate) fn new(
+        chain: AdmissionChain,
+        authorizer: Arc<Authorizer>,
+        caches: Arc<WatchCaches>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        ObjectAdmission {
+            chain,
+            authorizer,
+            caches,
+            metrics,
+        }
+    }
+
     /// Rejects a role or binding that grants permissions that the user does not have (privilege escalation).
     // upstream: pkg/registry/rbac/role/policybased/storage.go Create, Update
     pub(super) fn check_grant(&self, attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
@@ -32,38 +69,75 @@ impl Registry {
         })
     }
 
-    /// Runs the mutating admission plugins for a new object.
+    /// Lets the plugins, policies and webhooks change an object that is there.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go MutationInterface
+    pub(super) async fn admit(&self, attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
+        self.chain.admit(attributes, &self.caches).await
+    }
+
+    /// Lets the plugins, policies and webhooks refuse an object.
+    // upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go ValidationInterface
+    pub(super) async fn validate(&self, attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
+        self.chain.validate(attributes, &self.caches).await
+    }
+
+    /// Lets the plugins, policies and webhooks change a new object.
     // upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go MutationInterface
     pub(super) async fn admit_new(&self, attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
         self.admit_with_retry(attributes).await?;
-        self.admission
-            .admit_by_configuration(attributes, &self.caches)
-            .await
+        self.chain.admit_by_configuration(attributes, &self.caches).await
     }
 
     /// Lets the plugins change a new object. No refusal comes from a cache that is behind the store; and for what is made for
     /// every namespace soon after it, there is a little patience.
     async fn admit_with_retry(&self, attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
         let known = self.caches.applied();
-        let Err(mut rejection) = self.admission.admit_by_plugins(attributes, &self.caches) else {
+        let Err(mut rejection) = self.chain.admit_by_plugins(attributes, &self.caches) else {
             return Ok(());
         };
-        if self.read_index().await? > known {
-            match self.admission.admit_by_plugins(attributes, &self.caches) {
+        if read_index(&self.caches).await? > known {
+            match self.chain.admit_by_plugins(attributes, &self.caches) {
                 Ok(()) => return Ok(()),
                 Err(status) => rejection = status,
             }
         }
         // A namespace that is not there is another matter: nothing will come into it.
-        if rejection.code != 403 || !self.admission.awaits(attributes, &self.caches) {
+        if rejection.code != 403 || !self.chain.awaits(attributes, &self.caches) {
             return Err(rejection);
         }
         for _ in 0..LOOKS {
             tokio::time::sleep(PAUSE).await;
-            if !self.admission.awaits(attributes, &self.caches) {
+            if !self.chain.awaits(attributes, &self.caches) {
                 break;
             }
         }
-        self.admission.admit_by_plugins(attributes, &self.caches)
+        self.chain.admit_by_plugins(attributes, &self.caches)
+    }
+
+    /// Takes what is made under an object, and not stored itself, through half of admission.
+    pub(super) async fn admit_as(
+        &self,
+        (operation, phase): (Operation, AdmissionPhase),
+        ctx: &RequestContext,
+        object: &mut Value,
+        dry_run: bool,
+        warnings: &mut Warnings,
+    ) -> Result<(), Status> {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        let mut attributes = AdmissionAttributes {
+            operation,
+            resource: &resource,
+            subresource: ctx.target.part(),
+            namespace: &ctx.target.namespace,
+            object,
+            old: None,
+            ctx,
+            dry_run,
+            warnings: &mut warnings.0,
+        };
+        match phase {
+            AdmissionPhase::Change => self.admit_new(&mut attributes).await,
+            AdmissionPhase::Validate => self.validate(&mut attributes).await,
+        }
     }
 }

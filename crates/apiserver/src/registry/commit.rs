@@ -6,22 +6,13 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use k3_api::{
-    kinds::Kind,
-    status::{Status, StatusCause},
-    time::Time,
-};
+use k3_api::{kinds::Kind, status::Status, time::Time};
 use k3_storage::{CommitError, Entry, Key, Operation, Precondition, Revision, Store, StoreError, Write};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{Registry, Resource, outcome::Outcome};
 use crate::{allocation::Reservation, authn::EphemeralToken};
-
-/// How long a read waits for the cache to catch up. Longer than a store needs to recover from a short failure.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the store may take to return its revision when its events are late.
-const ONE_ANSWER: Duration = Duration::from_secs(1);
 
 /// The write half of the store. The read half is [`ReadOnlyStore`](crate::read_only_store::ReadOnlyStore).
 #[derive(Clone)]
@@ -128,26 +119,6 @@ impl Registry {
             Err(error) => Err(WriteError::Failed(not_committed(error))),
         }
     }
-
-    /// Waits until the cache has everything that is stored now.
-    pub(super) async fn read_index(&self) -> Result<u64, Status> {
-        match tokio::time::timeout(PATIENCE, self.caches.read_index()).await {
-            Ok(fresh) => fresh.map_err(|error| unavailable(&error)),
-            Err(_) => Err(self.describe_lag().await),
-        }
-    }
-
-    /// The error when the cache did not receive everything that is stored in time.
-    pub(super) async fn describe_lag(&self) -> Status {
-        if !self.caches.follows() {
-            return loads_again();
-        }
-        match tokio::time::timeout(ONE_ANSWER, self.caches.current_revision()).await {
-            Ok(Ok(current)) => too_large_version(current, self.caches.applied()),
-            Ok(Err(error)) => unavailable(&error),
-            Err(_) => Status::timeout("the store does not answer", 1),
-        }
-    }
 }
 
 // --- WriteError ---
@@ -166,29 +137,6 @@ impl From<Status> for WriteError {
     fn from(status: Status) -> Self {
         WriteError::Failed(status)
     }
-}
-
-/// The error while the watch cache is being reloaded.
-pub(super) fn loads_again() -> Status {
-    let mut status = Status::service_unavailable(
-        "the server missed events of the store and loads its watch cache again; try again",
-    );
-    status.details.get_or_insert_default().retry_after_seconds = 1;
-    status
-}
-
-/// The error for a resource version that the cache did not reach in time (504, `ResourceVersionTooLarge`).
-// upstream: staging/src/k8s.io/apiserver/pkg/storage/errors.go NewTooLargeResourceVersionError
-pub(super) fn too_large_version(revision: u64, current: u64) -> Status {
-    let why = format!("Too large resource version: {revision}, current: {current}");
-    let mut status = Status::timeout(why, 1);
-    let details = status.details.get_or_insert_default();
-    details.causes.push(StatusCause {
-        reason: "ResourceVersionTooLarge".into(),
-        message: "Too large resource version".into(),
-        field: String::new(),
-    });
-    status
 }
 
 /// The operation label of a write.

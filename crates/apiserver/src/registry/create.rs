@@ -18,7 +18,8 @@ use super::{
     admission_metrics::{ADMIT_NEW, VALIDATE_NEW},
     body::{self, ExpectedKind},
     commit::{ReadyObject, WriteError, time_to_live},
-    managed_fields,
+    conversion::stored,
+    managed_fields::{self, custom_conversion},
     outcome::Outcome,
     pending_write::PendingWrite,
     request_context::Warnings,
@@ -157,7 +158,7 @@ impl Registry {
         }
         // Fields of non-apply writes are tracked before admission: defaults set by admission belong to no manager.
         if recording == FieldTracking::Needed {
-            let custom = self.custom(resource);
+            let custom = custom_conversion(resource, &self.converter);
             managed_fields::with_subject(kind, resource.strategy(), ctx.target.part(), custom, |subject| {
                 subject.track(None, &mut object, &write.options.manager, ctx.now);
             });
@@ -165,8 +166,10 @@ impl Registry {
             ctx.check_cancelled()?;
         }
         let mut attributes = write.attributes(Operation::Create, &mut object, None);
-        self.step(ADMIT_NEW, self.admit_new(&mut attributes)).await?;
-        self.check_grant(&attributes)?;
+        self.admission
+            .step(ADMIT_NEW, self.admission.admit_new(&mut attributes))
+            .await?;
+        self.admission.check_grant(&attributes)?;
         ctx.check_cancelled()?;
         // Admission sees generateName without a name, as upstream: the name is generated after it.
         let metadata = object.ensure_object("metadata");
@@ -215,15 +218,15 @@ impl Registry {
         write.warnings.0.extend(warnings);
         ctx.check_cancelled()?;
         let mut attributes = write.attributes(Operation::Create, &mut object, None);
-        let validated = self.admission.validate(&mut attributes, &self.caches);
-        self.step(VALIDATE_NEW, validated).await?;
+        let validated = self.admission.validate(&mut attributes);
+        self.admission.step(VALIDATE_NEW, validated).await?;
         // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
         strategy::for_kind(validation_kind).set_defaults(&mut object);
         validation_kind.ty.forget_empty(&mut object);
         ctx.check_cancelled()?;
         let name = object.at("metadata").text("name");
         let key = write.resource.key(&ctx.target.namespace, name)?;
-        let bytes = self.stored(&object, validation_kind, write.resource).await?;
+        let bytes = stored(&self.converter, &object, validation_kind, write.resource).await?;
         Ok(ReadyObject {
             key,
             replaces: None,

@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 use super::{
     Registry, RequestContext, Resource,
     commit::{ReadyObject, WriteError},
+    conversion::{shown, shown_all, stored},
+    decryption::{readable, readable_snapshot},
+    freshness::read_index,
     list::SelectionPredicate,
     outcome::Outcome,
     pending_write::PendingWrite,
@@ -58,12 +61,12 @@ impl Registry {
         let body = options_body(ctx)?;
         let options = DeleteOptions::read(&ctx.query, body.as_ref())?;
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
-        self.read_index().await?;
+        read_index(&self.caches).await?;
         let key = resource.key(&ctx.target.namespace, &ctx.target.name)?;
         let Some(current) = resource.cache.get(&key) else {
             return Err(resource.not_found(&ctx.target.name));
         };
-        let current = self.readable(&resource, current).await?;
+        let current = readable(&self.caches, &resource, current).await?;
         let mut write = PendingWrite::new(ctx, &resource, &options);
         match self.delete_object(&mut write, current).await? {
             outcome @ (Outcome::Deleted(_) | Outcome::DryRun(_)) => {
@@ -100,10 +103,10 @@ impl Registry {
         let listing = ListOptions::read(&ctx.query, false)?;
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let selection = SelectionPredicate::new(&listing, &resource)?;
-        let revision = self.read_index().await?;
+        let revision = read_index(&self.caches).await?;
         let prefix = resource.under(&ctx.target.namespace);
         let snapshot = resource.cache.snapshot(revision);
-        let snapshot = self.readable_snapshot(&resource, snapshot, &prefix).await?;
+        let snapshot = readable_snapshot(&self.caches, &resource, snapshot, &prefix).await?;
         let mut items = Vec::new();
         let mut warnings = Warnings::default();
         let objects: Vec<_> = snapshot
@@ -128,7 +131,7 @@ impl Registry {
                 }
             }
         }
-        let items = self.shown_all(items, &resource).await?;
+        let items = shown_all(&self.converter, items, &resource).await?;
         let metadata = json!({"resourceVersion": snapshot.revision.to_string()});
         let mut answer = super::list::answer_trees(items, &metadata, ctx, &resource)?;
         response::warn(&mut answer, &warnings.0);
@@ -143,7 +146,7 @@ impl Registry {
         resource: &Resource,
         is_due: impl Fn() -> bool,
     ) -> Result<usize, Status> {
-        let revision = self.read_index().await?;
+        let revision = read_index(&self.caches).await?;
         let options = DeleteOptions::read(&Query::default(), None)?;
         let mut left = 0;
         let snapshot = resource.cache.snapshot(revision);
@@ -185,13 +188,13 @@ impl Registry {
         let warning_count = write.warnings.0.len();
         for _ in 0..TRIES {
             write.warnings.0.truncate(warning_count);
-            let mut object = self.shown(current.tree(), resource).await?;
+            let mut object = shown(&self.converter, current.tree(), resource).await?;
             check_preconditions(&object, write.options, resource)?;
             // A delete by a subresource (eviction) has been admitted already, as the create of that subresource.
             if ctx.target.part().is_empty() {
                 let mut attributes = write.attributes(Operation::Delete, &mut object, None);
-                self.admission.admit(&mut attributes, &self.caches).await?;
-                self.admission.validate(&mut attributes, &self.caches).await?;
+                self.admission.admit(&mut attributes).await?;
+                self.admission.validate(&mut attributes).await?;
             }
             let attempt = match plan(&object, resource, write.options, ctx.now) {
                 DeletionPlan::Leave => {
@@ -245,7 +248,7 @@ impl Registry {
     ) -> Result<Outcome, WriteError> {
         let object = validated(object, resource);
         let validation_kind = storage_version::validation_kind(&resource.kind);
-        let bytes = self.stored(&object, validation_kind, resource).await?;
+        let bytes = stored(&self.converter, &object, validation_kind, resource).await?;
         let ready = ReadyObject {
             key: current.key.clone(),
             replaces: Some(current.revision),
@@ -259,7 +262,7 @@ impl Registry {
         {
             // Two commits instead of one delete: watchers see the deletion timestamp before the DELETED event, as upstream.
             let marked = CachedObject::new(current.key.clone(), bytes.clone(), *revision);
-            let tree = self.shown(marked.tree(), resource).await?;
+            let tree = shown(&self.converter, marked.tree(), resource).await?;
             return self.remove(&marked, tree, resource).await;
         }
         Ok(marked)

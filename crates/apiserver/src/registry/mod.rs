@@ -54,11 +54,13 @@ mod watch;
 
 use std::sync::Arc;
 
-use k3_api::time::Time;
+use k3_api::{kinds::KindRef, time::Time};
 use k3_storage::Clock;
 
 pub(crate) use self::{
+    admission::ObjectAdmission,
     commit::{StoreWriter, not_committed, unavailable},
+    cost::estimate,
     create::{random_bytes, random_number, random_uid},
     delete::options_body as delete_body,
     freshness::ensure_recent,
@@ -68,34 +70,87 @@ pub(crate) use self::{
     rest_storage::{Connecter, ResourceStorage, RestStorage},
     server_objects::{own_change, own_object, own_user},
     storage_version::{convert, others},
+    subresource::{ComponentStatusStorage, ConnectStorage, ReviewStorage, TokenRequestStorage},
 };
 use crate::{
-    admission::AdmissionChain, allocation::ServiceAllocator, authn::Authenticator, authz::Authorizer,
-    cache::WatchCaches, clock, custom::CustomResourceConverter, metrics::Metrics,
-    outgoing::NodeConnectionInfoGetter,
+    allocation::ServiceAllocator,
+    cache::{CacheWatcher, Snapshot, TooOldResourceVersion, WatchCaches, WatchFilter, WatchStart},
+    clock,
+    custom::{CustomResourceConverter, DefinitionRegistry},
+    metrics::Metrics,
 };
 
-/// What is behind the verbs.
+/// The verbs of stored objects.
+// upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Store
 pub(crate) struct Registry {
-    pub caches: Arc<WatchCaches>,
-    pub writer: StoreWriter,
-    pub authorizer: Arc<Authorizer>,
-    pub admission: AdmissionChain,
-    pub allocation: Arc<ServiceAllocator>,
-    pub clock: Arc<dyn Clock>,
-    pub authenticator: Arc<Authenticator>,
+    caches: Arc<WatchCaches>,
+    writer: StoreWriter,
+    admission: Arc<ObjectAdmission>,
+    allocation: Arc<ServiceAllocator>,
+    converter: Arc<CustomResourceConverter>,
+    metrics: Arc<Metrics>,
+    clock: Arc<dyn Clock>,
     /// Whether a PUT of an object may change its status too.
-    pub unrestricted_update: bool,
-    pub metrics: Arc<Metrics>,
-    pub converter: Arc<CustomResourceConverter>,
-    pub nodes: Arc<NodeConnectionInfoGetter>,
+    unrestricted_update: bool,
 }
 
 // --- Registry ---
 
 impl Registry {
+    pub(crate) fn new(
+        caches: Arc<WatchCaches>,
+        writer: StoreWriter,
+        admission: Arc<ObjectAdmission>,
+        allocation: Arc<ServiceAllocator>,
+        converter: Arc<CustomResourceConverter>,
+        metrics: Arc<Metrics>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Registry {
+            caches,
+            writer,
+            admission,
+            allocation,
+            converter,
+            metrics,
+            clock,
+            unrestricted_update: false,
+        }
+    }
+
+    /// Lets a PUT of an object change its status too.
+    pub(crate) fn allow_unrestricted_update(&mut self) {
+        self.unrestricted_update = true;
+    }
+
     /// What the clock shows.
     pub(crate) fn now(&self) -> Time {
         clock::time(&*self.clock)
+    }
+
+    /// The resource of a kind.
+    pub(crate) fn resource(&self, kind: impl Into<KindRef>) -> Resource {
+        Resource::of(kind, &self.caches)
+    }
+
+    /// The objects of a resource, as far as the caches know them.
+    pub(crate) fn cached_objects(&self, resource: &Resource) -> Snapshot {
+        resource.cache.snapshot(self.caches.applied())
+    }
+
+    /// Everything that is known of a resource, and every change of it from then on.
+    pub(crate) fn watch_all(
+        &self,
+        resource: &Resource,
+    ) -> Result<(CacheWatcher, Snapshot), TooOldResourceVersion> {
+        let applied = self.caches.applied();
+        resource
+            .cache
+            .watch(&WatchFilter::Everything, WatchStart::Now, applied)
+    }
+
+    /// The kinds that users define.
+    pub(crate) fn definitions(&self) -> &DefinitionRegistry {
+        self.caches.definitions()
     }
 }

@@ -18,8 +18,11 @@ use super::{
     admission_metrics::{ADMIT_CHANGE, VALIDATE_CHANGE},
     body::{self, ExpectedKind},
     commit::{ReadyObject, WriteError, time_to_live, unavailable},
+    conversion::{shown, stored},
     create::{FieldTracking, dedup_owners, match_namespace},
-    managed_fields,
+    decryption::readable,
+    freshness::read_index,
+    managed_fields::{self, custom_conversion},
     outcome::Outcome,
     patch::Patch,
     pending_write::PendingWrite,
@@ -107,7 +110,7 @@ impl Registry {
         write: &mut PendingWrite<'_>,
         source: &UpdateSource,
     ) -> Result<ChangedObject, Status> {
-        self.read_index().await?;
+        read_index(&self.caches).await?;
         let resource = write.resource;
         let key = resource.key(&write.ctx.target.namespace, write.name())?;
         let mut current = resource.cache.get(&key);
@@ -145,7 +148,7 @@ impl Registry {
                 object.clone()
             }
             UpdateSource::Patch(patch) if is_whole && patch.creates() => {
-                patch.make(None, write, self.custom(resource))?
+                patch.make(None, write, custom_conversion(resource, &self.converter))?
             }
             _ => return Err(resource.not_found(write.name())),
         };
@@ -172,11 +175,13 @@ impl Registry {
     ) -> Result<Outcome, WriteError> {
         let ctx = write.ctx;
         let resource = write.resource;
-        let current = &self.readable(resource, Arc::clone(current)).await?;
-        let old = self.shown(current.tree(), resource).await?;
+        let current = &readable(&self.caches, resource, Arc::clone(current)).await?;
+        let old = shown(&self.converter, current.tree(), resource).await?;
         let mut new = match source {
             UpdateSource::Put(object) => object.clone(),
-            UpdateSource::Patch(patch) => patch.make(Some(&old), write, self.custom(resource))?,
+            UpdateSource::Patch(patch) => {
+                patch.make(Some(&old), write, custom_conversion(resource, &self.converter))?
+            }
             UpdateSource::Scale(scale) => scale.make(&old, write)?,
         };
         if let UpdateSource::Put(object) = source {
@@ -194,7 +199,7 @@ impl Registry {
         ctx.check_cancelled()?;
         check_version(&mut new, current.revision, resource, write.name())?;
         if !source.is_recorded() {
-            let custom = self.custom(resource);
+            let custom = custom_conversion(resource, &self.converter);
             managed_fields::with_subject(
                 &resource.kind,
                 resource.strategy(),
@@ -225,7 +230,7 @@ impl Registry {
                 served: None,
             });
         }
-        let bytes = self.stored(&new, validation_kind, resource).await?;
+        let bytes = stored(&self.converter, &new, validation_kind, resource).await?;
         if !is_unchanged && current.stored() == &bytes && !self.is_encrypted_with_old_key(key, write).await? {
             return Ok(Outcome::Unchanged {
                 current: Arc::clone(current),
@@ -289,9 +294,9 @@ impl Registry {
         old: &Value,
     ) -> Result<Reservation<'r>, Status> {
         let mut attributes = write.attributes(Operation::Update, new, Some(old));
-        let admitted = self.admission.admit(&mut attributes, &self.caches);
-        self.step(ADMIT_CHANGE, admitted).await?;
-        self.check_grant(&attributes)?;
+        let admitted = self.admission.admit(&mut attributes);
+        self.admission.step(ADMIT_CHANGE, admitted).await?;
+        self.admission.check_grant(&attributes)?;
         let part = match write.ctx.target.part() {
             "" | "scale" => WrittenPart::Object,
             "status" => WrittenPart::Status,
@@ -328,8 +333,8 @@ impl Registry {
         write.warnings.0.extend(warnings);
         write.ctx.check_cancelled()?;
         let mut attributes = write.attributes(Operation::Update, new, Some(old));
-        let validated = self.admission.validate(&mut attributes, &self.caches);
-        self.step(VALIDATE_CHANGE, validated).await?;
+        let validated = self.admission.validate(&mut attributes);
+        self.admission.step(VALIDATE_CHANGE, validated).await?;
         strategy::for_kind(validation_kind).set_defaults(new);
         validation_kind.ty.forget_empty(new);
         managed::ignore_managed_fields_timestamps(old, new);

@@ -26,15 +26,19 @@ use crate::{
     authz::Authorizer,
     cache::{StoreReflector, WatchCaches},
     custom::{self, CustomResourceConverter},
-    endpoint_reconciler,
+    endpoint_reconciler::{EndpointLeases, EndpointReconciler},
     metrics::Metrics,
     outgoing::{Dialer, NodeConnectionInfoGetter, WebhookClientManager},
     pipeline::{
         AcceptStage, ApiDocuments, AuditingStage, AuthenticationStage, AuthorizationStage, BodyMemory,
         DecodeStage, DispatchStage, ExtraEndpoints, HandlerChain, ImpersonationStage, InflightLimits,
-        LimitStage, NonResourceEndpoints, ProcessSetting, UsageGroup, WatchLimits,
+        LimitStage, NonResourceEndpoints, ProcessSetting, RestStorages, UsageGroup, WatchLimits,
     },
-    registry::{self, Registry, StoreWriter},
+    read_only_store::ReadOnlyStore,
+    registry::{
+        self, ComponentStatusStorage, ConnectStorage, ObjectAdmission, Registry, ReviewStorage, StoreWriter,
+        TokenRequestStorage,
+    },
     service_range::kubernetes_address,
     usage::ResourceMetrics,
 };
@@ -51,7 +55,7 @@ pub struct Server {
     _reflector: StoreReflector,
     _repair: RepairTask,
     _crd_controller: custom::CustomResourceDefinitionController,
-    endpoint_reconciler: endpoint_reconciler::EndpointReconciler,
+    endpoint_reconciler: EndpointReconciler,
 }
 
 /// Why a server did not start.
@@ -101,7 +105,7 @@ impl Server {
             None => None,
         };
         let (caches, feed) = WatchCaches::fill(Arc::clone(&store), registry::selectable).await?;
-        let writer = StoreWriter::new(store);
+        let writer = StoreWriter::new(Arc::clone(&store));
         let allocation = ServiceAllocator::new(
             Arc::clone(&caches),
             writer.clone(),
@@ -136,31 +140,91 @@ impl Server {
         let authenticator = Authenticator::new(authentication, signer, Arc::clone(&caches));
         let authenticator = Arc::new(authenticator);
         let nodes = Arc::new(nodes);
-        let registry = Registry {
-            caches,
-            writer: writer.clone(),
+        let admission = Arc::new(ObjectAdmission::new(
             admission,
-            authorizer,
+            Arc::clone(&authorizer),
+            Arc::clone(&caches),
+            Arc::clone(&metrics),
+        ));
+        let mut registry = Registry::new(
+            Arc::clone(&caches),
+            writer.clone(),
+            Arc::clone(&admission),
             allocation,
-            clock,
-            authenticator: Arc::clone(&authenticator),
-            unrestricted_update: config.unrestricted_update,
-            metrics,
             converter,
-            nodes: Arc::clone(&nodes),
-        };
+            Arc::clone(&metrics),
+            Arc::clone(&clock),
+        );
+        if config.unrestricted_update {
+            registry.allow_unrestricted_update();
+        }
         let registry = Arc::new(registry);
         crate::bootstrap::run(&registry, &config).await?;
+        let leases = EndpointLeases::new(ReadOnlyStore::new(store), writer);
+        let endpoint_reconciler = EndpointReconciler::start(Arc::clone(&registry), leases, &config).await;
+        let limits = config.limits;
+        let inflight = InflightLimits::new(limits.reads, limits.writes, Arc::clone(&metrics));
+        let inflight = Arc::new(inflight);
+        let body_memory = BodyMemory::new();
         let extra_endpoints = Arc::new(ExtraEndpoints::default());
+        let usage_group = if config.usage {
+            UsageGroup::Served
+        } else {
+            UsageGroup::Absent
+        };
+        let non_resource = NonResourceEndpoints {
+            caches: Arc::clone(&caches),
+            metrics: Arc::clone(&metrics),
+            authenticator: Arc::clone(&authenticator),
+            clock: Arc::clone(&clock),
+            body_memory: body_memory.clone(),
+            extra: Arc::clone(&extra_endpoints),
+            documents: ApiDocuments::new(SocketAddr::new(ip, port), usage_group, caches.definitions()),
+            usage: config
+                .usage
+                .then(|| ResourceMetrics::new(Arc::clone(&caches), Arc::clone(&nodes))),
+        };
+        let storages = RestStorages {
+            caches: Arc::clone(&caches),
+            component_statuses: ComponentStatusStorage::new(Arc::clone(&caches)),
+            reviews: ReviewStorage::new(
+                Arc::clone(&caches),
+                Arc::clone(&authorizer),
+                Arc::clone(&authenticator),
+            ),
+            token_requests: TokenRequestStorage::new(
+                Arc::clone(&caches),
+                Arc::clone(&authenticator),
+                Arc::clone(&admission),
+            ),
+            connections: ConnectStorage::new(
+                Arc::clone(&caches),
+                Arc::clone(&authorizer),
+                Arc::clone(&nodes),
+                admission,
+            ),
+            objects: Arc::clone(&registry),
+        };
+        // The stages of requests, with what each of them needs.
+        let handler = HandlerChain {
+            accept: AcceptStage::new(Arc::clone(&caches), Arc::clone(&metrics), limits.request_time),
+            authenticate: AuthenticationStage::new(Arc::clone(&authenticator), Arc::clone(&clock)),
+            audit: AuditingStage::new(auditor, Arc::clone(&clock)),
+            limit: LimitStage::new(Arc::clone(&inflight)),
+            impersonate: ImpersonationStage::new(Arc::clone(&authorizer)),
+            authorize: AuthorizationStage::new(authorizer),
+            decode: DecodeStage::new(
+                caches,
+                body_memory,
+                WatchLimits::new(limits.watches_per_user),
+                clock,
+            ),
+            dispatch: DispatchStage::new(storages, inflight, non_resource),
+        };
         Ok(Server {
-            endpoint_reconciler: endpoint_reconciler::EndpointReconciler::start(
-                Arc::clone(&registry),
-                writer,
-                &config,
-            )
-            .await,
-            _crd_controller: custom::CustomResourceDefinitionController::start(Arc::clone(&registry)),
-            handler: Arc::new(handler_chain(&config, &registry, auditor, &extra_endpoints)),
+            endpoint_reconciler,
+            _crd_controller: custom::CustomResourceDefinitionController::start(registry),
+            handler: Arc::new(handler),
             extra_endpoints,
             authenticator,
             nodes,
@@ -266,60 +330,5 @@ impl Server {
         if let Ok(address) = listener.local_addr() {
             self.dialer.add_own(address);
         }
-    }
-}
-
-/// The stages of requests, with what each of them needs.
-fn handler_chain(
-    config: &Config,
-    registry: &Arc<Registry>,
-    auditor: Option<Arc<Auditor>>,
-    extra_endpoints: &Arc<ExtraEndpoints>,
-) -> HandlerChain {
-    let Registry {
-        caches,
-        authorizer,
-        clock,
-        authenticator,
-        metrics,
-        nodes,
-        ..
-    } = &**registry;
-    let limits = config.limits;
-    let inflight = InflightLimits::new(limits.reads, limits.writes, Arc::clone(metrics));
-    let inflight = Arc::new(inflight);
-    let body_memory = BodyMemory::new();
-    let (ip, port) = config.advertise;
-    let usage_group = if config.usage {
-        UsageGroup::Served
-    } else {
-        UsageGroup::Absent
-    };
-    let non_resource = NonResourceEndpoints {
-        caches: Arc::clone(caches),
-        metrics: Arc::clone(metrics),
-        authenticator: Arc::clone(authenticator),
-        clock: Arc::clone(clock),
-        body_memory: body_memory.clone(),
-        extra: Arc::clone(extra_endpoints),
-        documents: ApiDocuments::new(SocketAddr::new(ip, port), usage_group, caches.definitions()),
-        usage: config
-            .usage
-            .then(|| ResourceMetrics::new(Arc::clone(caches), Arc::clone(nodes))),
-    };
-    HandlerChain {
-        accept: AcceptStage::new(Arc::clone(caches), Arc::clone(metrics), limits.request_time),
-        authenticate: AuthenticationStage::new(Arc::clone(authenticator), Arc::clone(clock)),
-        audit: AuditingStage::new(auditor, Arc::clone(clock)),
-        limit: LimitStage::new(Arc::clone(&inflight)),
-        impersonate: ImpersonationStage::new(Arc::clone(authorizer)),
-        authorize: AuthorizationStage::new(Arc::clone(authorizer)),
-        decode: DecodeStage::new(
-            Arc::clone(caches),
-            body_memory,
-            WatchLimits::new(limits.watches_per_user),
-            Arc::clone(clock),
-        ),
-        dispatch: DispatchStage::new(Arc::clone(registry), inflight, non_resource),
     }
 }

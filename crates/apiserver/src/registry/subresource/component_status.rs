@@ -1,21 +1,33 @@
 //! ComponentStatuses: deprecated; the only one is the store.
 
+use std::sync::Arc;
+
 use k3_api::status::Status;
 use serde_json::{Value, json};
 
 use crate::{
+    cache::WatchCaches,
     http::HttpResponse,
-    registry::{Registry, RequestContext, Resource, list::answer_trees, response},
+    registry::{RequestContext, Resource, list::answer_trees, response},
 };
 
 /// The name of the only one.
 const NAME: &str = "etcd-0";
 
-// --- Registry ---
+/// Serves ComponentStatuses.
+pub(crate) struct ComponentStatusStorage {
+    caches: Arc<WatchCaches>,
+}
 
-impl Registry {
+// --- ComponentStatusStorage ---
+
+impl ComponentStatusStorage {
+    pub(crate) fn new(caches: Arc<WatchCaches>) -> Self {
+        ComponentStatusStorage { caches }
+    }
+
     // upstream: pkg/registry/core/componentstatus/rest.go Get
-    pub(crate) async fn get_component_status(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+    pub(crate) async fn get(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let tree = self.component_status().await;
         if ctx.target.name != NAME {
@@ -25,7 +37,7 @@ impl Registry {
     }
 
     // upstream: pkg/registry/core/componentstatus/rest.go List
-    pub(crate) async fn list_component_statuses(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+    pub(crate) async fn list(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let tree = self.component_status().await;
         answer_trees(vec![tree], &json!({}), ctx, &resource)

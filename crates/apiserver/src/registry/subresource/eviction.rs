@@ -11,15 +11,18 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{AdmissionPhase, binding::set_condition, created_status, validate_rules};
+use super::{binding::set_condition, created_status, validate_rules};
 use crate::{
     admission::Operation,
     http::HttpResponse,
     registry::{
         Registry, RequestContext, Resource,
+        admission::AdmissionPhase,
         body::{self, ExpectedKind},
         create::match_namespace,
+        decryption::{readable, readable_snapshot},
         delete::check_preconditions,
+        freshness::read_index,
         pending_write::PendingWrite,
         request_context::Warnings,
     },
@@ -54,7 +57,8 @@ impl Registry {
         match_namespace(&mut eviction, &pods, &ctx.target.namespace)?;
         let phase = (Operation::Create, AdmissionPhase::Change);
         let dry_run = options.dry_run;
-        self.admit_as(phase, ctx, &mut eviction, dry_run, &mut warnings)
+        self.admission
+            .admit_as(phase, ctx, &mut eviction, dry_run, &mut warnings)
             .await?;
         if eviction.at("metadata").text("name") != ctx.target.name {
             return Err(Status::bad_request(
@@ -71,19 +75,20 @@ impl Registry {
             validate_rules(rules, &eviction, &at, subject_name)?;
         }
         let phase = (Operation::Create, AdmissionPhase::Validate);
-        self.admit_as(phase, ctx, &mut eviction, dry_run, &mut warnings)
+        self.admission
+            .admit_as(phase, ctx, &mut eviction, dry_run, &mut warnings)
             .await?;
         let delete = eviction.at("deleteOptions");
         let delete = (!delete.is_null()).then_some(delete);
         let mut delete = DeleteOptions::read(&Query::default(), Some(delete.unwrap_or(&json!({}))))?;
         delete.dry_run |= dry_run;
-        self.read_index().await?;
+        read_index(&self.caches).await?;
         let key = pods.key(&ctx.target.namespace, &ctx.target.name)?;
         let pod = pods
             .cache
             .get(&key)
             .ok_or_else(|| pods.not_found(&ctx.target.name))?;
-        let tree = self.readable(&pods, pod).await?.tree();
+        let tree = readable(&self.caches, &pods, pod).await?.tree();
         if !can_ignore_pdb(&tree) {
             self.check_and_decrement_budget(ctx, &tree, delete.dry_run)
                 .await?;
@@ -107,7 +112,7 @@ impl Registry {
         let snapshot = budgets.cache.snapshot(self.caches.applied());
         let prefix = budgets.under(&ctx.target.namespace);
         // A budget that cannot be read may be the one of the pod: the eviction fails, as when upstream cannot list them.
-        let snapshot = self.readable_snapshot(&budgets, snapshot, &prefix).await?;
+        let snapshot = readable_snapshot(&self.caches, &budgets, snapshot, &prefix).await?;
         if let Some(budget) = snapshot.under(&prefix, None).find(|budget| !budget.is_readable()) {
             let name = budget.name();
             return Err(Status::internal_error(format!(

@@ -9,22 +9,25 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::proxy::{failed_call, failed_stream};
+use super::{
+    connect::ConnectStorage,
+    proxy::{failed_call, failed_stream},
+};
 use crate::{
     authz::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes},
     http::{self as web, HttpResponse, ResponseBody},
     outgoing::{ProxyLocation, ProxyRequest},
     pipeline::Verb,
-    registry::{Registry, RequestContext, Resource},
+    registry::{RequestContext, Resource, freshness::read_index},
     request::encode,
 };
 
 /// How much of an error response is read.
 const MAX_MESSAGE_BYTES: usize = 50_000;
 
-// --- Registry ---
+// --- ConnectStorage ---
 
-impl Registry {
+impl ConnectStorage {
     /// The log of a container.
     // upstream: pkg/registry/core/pod/strategy.go LogLocation
     pub(crate) async fn log(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
@@ -71,7 +74,7 @@ impl Registry {
         verb: Verb,
         passed: ProxyRequest,
     ) -> Result<HttpResponse, Status> {
-        self.admit_connection(ctx, "").await?;
+        self.admit(ctx, "").await?;
         if verb != Verb::Create {
             self.require_create(ctx)?;
         }
@@ -143,7 +146,7 @@ impl Registry {
     }
 
     async fn pod(&self, ctx: &RequestContext) -> Result<Value, Status> {
-        self.read_index().await?;
+        read_index(&self.caches).await?;
         let pods = Resource::of(
             builtin().kind("", "v1", "Pod").expect("the kind is built in"),
             &self.caches,

@@ -2,6 +2,7 @@
 
 mod binding;
 mod component_status;
+mod connect;
 mod connect_options;
 mod eviction;
 mod kubelet;
@@ -12,6 +13,10 @@ mod token;
 mod token_review;
 
 pub(super) use self::scale::NewScale;
+pub(crate) use self::{
+    component_status::ComponentStatusStorage, connect::ConnectStorage, review::ReviewStorage,
+    token::TokenRequestStorage,
+};
 
 use k3_api::{
     status::{GroupResource, Status, StatusDetails},
@@ -22,75 +27,23 @@ use serde_json::Value;
 use super::{
     Registry, RequestContext, Resource,
     commit::{ReadyObject, WriteError},
+    decryption::readable,
+    freshness::read_index,
     outcome::Outcome,
     request_context::Warnings,
     response, storage_version,
     update::read_entry,
 };
 use crate::{
-    admission::{AdmissionAttributes, Operation},
     allocation::Reservation,
     http::{self as web, HttpResponse},
 };
 
 const TRIES: usize = 10;
 
-/// The halves of admission.
-#[derive(Clone, Copy)]
-enum AdmissionPhase {
-    /// What may still be changed, or refused as it was asked for.
-    Change,
-    /// Whether the outcome may be.
-    Validate,
-}
-
 // --- Registry ---
 
 impl Registry {
-    /// Takes a request for a stream through admission. Its options stand for an object.
-    async fn admit_connection(&self, ctx: &RequestContext, path: &str) -> Result<(), Status> {
-        let mut options = connect_options::options(ctx, path)?;
-        let mut warnings = Warnings::default();
-        for phase in [AdmissionPhase::Change, AdmissionPhase::Validate] {
-            self.admit_as(
-                (Operation::Connect, phase),
-                ctx,
-                &mut options,
-                false,
-                &mut warnings,
-            )
-            .await?;
-        }
-        Ok(())
-    }
-
-    /// Takes what is made under an object, and not stored itself, through half of admission.
-    async fn admit_as(
-        &self,
-        (operation, phase): (Operation, AdmissionPhase),
-        ctx: &RequestContext,
-        object: &mut Value,
-        dry_run: bool,
-        warnings: &mut Warnings,
-    ) -> Result<(), Status> {
-        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
-        let mut attributes = AdmissionAttributes {
-            operation,
-            resource: &resource,
-            subresource: ctx.target.part(),
-            namespace: &ctx.target.namespace,
-            object,
-            old: None,
-            ctx,
-            dry_run,
-            warnings: &mut warnings.0,
-        };
-        match phase {
-            AdmissionPhase::Change => self.admit_new(&mut attributes).await,
-            AdmissionPhase::Validate => self.admission.validate(&mut attributes, &self.caches).await,
-        }
-    }
-
     /// Changes a stored object on behalf of the server: no admission, no validation, no field manager.
     async fn modify(
         &self,
@@ -100,10 +53,10 @@ impl Registry {
         dry_run: bool,
         mut change: impl FnMut(&mut Value) -> Result<(), Status>,
     ) -> Result<Outcome, Status> {
-        self.read_index().await?;
+        read_index(&self.caches).await?;
         let key = resource.key(namespace, name)?;
         let current = resource.cache.get(&key).ok_or_else(|| resource.not_found(name))?;
-        let mut current = self.readable(resource, current).await?;
+        let mut current = readable(&self.caches, resource, current).await?;
         for _ in 0..TRIES {
             let mut tree = current.tree();
             change(&mut tree)?;

@@ -15,7 +15,9 @@ use crate::{
     registry::{
         Registry, RequestContext, Resource,
         body::{self, ExpectedKind},
+        conversion::shown,
         create::match_namespace,
+        freshness::read_index,
         managed_fields,
         patch::{Patch, conflict_policy},
         pending_write::PendingWrite,
@@ -43,13 +45,13 @@ impl Registry {
     // upstream: pkg/registry/apps/deployment/storage/storage.go Get; ScaleREST
     pub(crate) async fn get_scale(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
-        self.read_index().await?;
+        read_index(&self.caches).await?;
         let key = resource.key(&ctx.target.namespace, &ctx.target.name)?;
         let object = resource
             .cache
             .get(&key)
             .ok_or_else(|| resource.not_found(&ctx.target.name))?;
-        let tree = self.shown(object.tree(), &resource).await?;
+        let tree = shown(&self.converter, object.tree(), &resource).await?;
         if let Some(custom) = custom_scale(&resource) {
             return answer_as(&custom.read(&tree)?, ctx, &[]);
         }
