@@ -26,7 +26,7 @@ use crate::{
     clock,
     http::{MediaTypeOffer, NegotiatedMediaType, RequestBody},
     outgoing::ProxyRequest,
-    registry::{AuditAnnotations, Cancellation, Connecter, RequestContext, ResourceStorage, RestStorage},
+    registry::{Cancellation, Connecter, RequestContext, ResourceStorage, RestStorage},
     request::{Route, Target},
 };
 
@@ -94,6 +94,7 @@ impl DecodeStage {
         request: AuthorizedRequest<'r>,
     ) -> Result<DecodedRequest<'r>, Rejection> {
         let (request, user, annotations) = request.into_parts();
+        let deadline = request.deadline();
         let AcceptedRequest {
             head,
             observer,
@@ -101,44 +102,24 @@ impl DecodeStage {
             body,
             ..
         } = request;
-        match route {
-            Route::Resource(target) => {
-                self.decode_resource(head, target, user, annotations, body, observer)
-                    .await
-            }
-            Route::Missing(kind, name) => {
-                let resource = GroupResource::new(&kind.group, &kind.plural);
-                Err(Status::not_found(resource, &name).into())
-            }
-            Route::Nowhere | Route::Other => Ok(DecodedRequest::NonResource(NonResourceRequest {
+        let non_resource = |user, body, is_below_group| {
+            DecodedRequest::NonResource(NonResourceRequest {
                 head,
                 user,
                 body,
-                is_below_group: matches!(route, Route::Nowhere),
-            })),
-        }
-    }
-
-    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go registerResourceHandlers
-    async fn decode_resource<'r>(
-        &self,
-        head: &RequestHead,
-        target: Target,
-        user: User,
-        annotations: AuditAnnotations,
-        body: RequestBody,
-        observer: &'r mut RequestObserver,
-    ) -> Result<DecodedRequest<'r>, Rejection> {
-        let is_custom = target.kind.strategy.is_some();
-        let everywhere = target.kind.is_namespaced() && target.namespace.is_empty();
-        if is_custom && everywhere && !head.is_read() {
-            return Err(Rejection::path_not_found());
-        }
-        let verb = Verb::of(&head.method, &target, head.asks_for_watch())?;
-        // If router and `RequestInfo` differed, a request could be authorized as something else.
-        if !head.info.means(&target, verb.word()) {
-            return Err(verb::not_allowed().into());
-        }
+                is_below_group,
+            })
+        };
+        let target = match route {
+            Route::Resource(target) => target,
+            Route::Missing(kind, name) => {
+                let resource = GroupResource::new(&kind.group, &kind.plural);
+                return Err(Status::not_found(resource, &name).into());
+            }
+            Route::Nowhere => return Ok(non_resource(user, body, true)),
+            Route::Other => return Ok(non_resource(user, body, false)),
+        };
+        let verb = decode_verb(head, &target)?;
         let storage = RestStorage::of(&target);
         let accepted = match head.accepted(media_type_offer(verb, &target)) {
             // What is passed on looks as others like.
@@ -158,6 +139,7 @@ impl DecodeStage {
             body,
             accepted,
             now: clock::time(&*self.clock),
+            deadline,
             notes: annotations,
             cancellation: Cancellation::default(),
             body_memory,
@@ -192,6 +174,22 @@ impl DecodeStage {
         observer.log_request_object(&ctx.body, &ctx.media);
         observer.warn(deprecation::of(&ctx.target.kind, self.caches.definitions()));
     }
+}
+
+/// The verb of a request for a resource.
+// upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go registerResourceHandlers
+fn decode_verb(head: &RequestHead, target: &Target) -> Result<Verb, Rejection> {
+    let is_custom = target.kind.strategy.is_some();
+    let everywhere = target.kind.is_namespaced() && target.namespace.is_empty();
+    if is_custom && everywhere && !head.is_read() {
+        return Err(Rejection::path_not_found());
+    }
+    let verb = Verb::of(&head.method, target, head.asks_for_watch())?;
+    // If router and `RequestInfo` differed, a request could be authorized as something else.
+    if !head.info.means(target, verb.word()) {
+        return Err(verb::not_allowed().into());
+    }
+    Ok(verb)
 }
 
 /// The media types that a response may have.

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use k3_api::status::Status;
 use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
 
 use super::{RequestContext, Resource, freshness::read_index, request_context::Warnings};
 use crate::{
@@ -13,8 +14,8 @@ use crate::{
     metrics::Metrics,
 };
 
-/// How often, and with which pause, admission is retried for objects that are created with a namespace.
-const LOOKS: usize = 10;
+/// How long a new object waits for what its plugins miss, and how often they are asked meanwhile.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The admission chain, with the caches that its plugins read.
@@ -25,6 +26,12 @@ pub(crate) struct ObjectAdmission {
     pub(super) metrics: Arc<Metrics>,
 }
 
+/// How long admission of a new object may wait for objects that controllers create.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AdmissionWait {
+    deadline: Option<Instant>,
+}
+
 /// The halves of admission.
 #[derive(Clone, Copy)]
 pub(super) enum AdmissionPhase {
@@ -32,6 +39,23 @@ pub(super) enum AdmissionPhase {
     Change,
     /// Whether the outcome may be.
     Validate,
+}
+
+// --- AdmissionWait ---
+
+impl AdmissionWait {
+    /// At most a second, and never beyond the deadline of the request.
+    pub(super) fn of_request(ctx: &RequestContext) -> Self {
+        AdmissionWait {
+            deadline: ctx.deadline,
+        }
+    }
+
+    /// When a wait that begins now is over.
+    fn end(self) -> Instant {
+        let longest = Instant::now() + MAX_WAIT;
+        self.deadline.map_or(longest, |deadline| longest.min(deadline))
+    }
 }
 
 // --- ObjectAdmission ---
@@ -81,37 +105,50 @@ impl ObjectAdmission {
         self.chain.validate(attributes, &self.caches).await
     }
 
-    /// Lets the plugins, policies and webhooks change a new object.
+    /// Lets the plugins, policies and webhooks change a new object. While it misses what is made for every namespace soon after
+    /// it, such as the default service account, it is tried again until `wait` is over.
     // upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go MutationInterface
-    pub(super) async fn admit_new(&self, attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
-        self.admit_with_retry(attributes).await?;
+    pub(super) async fn admit_new(
+        &self,
+        attributes: &mut AdmissionAttributes<'_>,
+        wait: AdmissionWait,
+    ) -> Result<(), Status> {
+        let mut admitted = self.admit_by_recent_plugins(attributes).await;
+        // A namespace that is not there is another matter: nothing will come into it.
+        if admitted.as_ref().is_err_and(|rejection| rejection.code == 403)
+            && self.chain.awaits(attributes, &self.caches)
+        {
+            self.wait_for_dependency(attributes, wait).await?;
+            admitted = self.chain.admit_by_plugins(attributes, &self.caches);
+        }
+        admitted?;
         self.chain.admit_by_configuration(attributes, &self.caches).await
     }
 
-    /// Lets the plugins change a new object. No refusal comes from a cache that is behind the store; and for what is made for
-    /// every namespace soon after it, there is a little patience.
-    async fn admit_with_retry(&self, attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
+    /// Lets the plugins change a new object. No refusal comes from a cache that is behind the store.
+    async fn admit_by_recent_plugins(&self, attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
         let known = self.caches.applied();
-        let Err(mut rejection) = self.chain.admit_by_plugins(attributes, &self.caches) else {
+        let Err(rejection) = self.chain.admit_by_plugins(attributes, &self.caches) else {
             return Ok(());
         };
         if read_index(&self.caches).await? > known {
-            match self.chain.admit_by_plugins(attributes, &self.caches) {
-                Ok(()) => return Ok(()),
-                Err(status) => rejection = status,
-            }
+            return self.chain.admit_by_plugins(attributes, &self.caches);
         }
-        // A namespace that is not there is another matter: nothing will come into it.
-        if rejection.code != 403 || !self.chain.awaits(attributes, &self.caches) {
-            return Err(rejection);
+        Err(rejection)
+    }
+
+    /// Waits until no plugin misses an object any more, or `wait` is over.
+    async fn wait_for_dependency(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        wait: AdmissionWait,
+    ) -> Result<(), Status> {
+        let end = wait.end();
+        while Instant::now() < end && self.chain.awaits(attributes, &self.caches) {
+            attributes.ctx.check_cancelled()?;
+            sleep_until(end.min(Instant::now() + PAUSE)).await;
         }
-        for _ in 0..LOOKS {
-            tokio::time::sleep(PAUSE).await;
-            if !self.chain.awaits(attributes, &self.caches) {
-                break;
-            }
-        }
-        self.chain.admit_by_plugins(attributes, &self.caches)
+        Ok(())
     }
 
     /// Takes what is made under an object, and not stored itself, through half of admission.
@@ -136,7 +173,10 @@ impl ObjectAdmission {
             warnings: &mut warnings.0,
         };
         match phase {
-            AdmissionPhase::Change => self.admit_new(&mut attributes).await,
+            AdmissionPhase::Change => {
+                self.admit_new(&mut attributes, AdmissionWait::of_request(ctx))
+                    .await
+            }
             AdmissionPhase::Validate => self.validate(&mut attributes).await,
         }
     }

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::{
     Registry, RequestContext, Resource,
+    admission::AdmissionWait,
     admission_metrics::{ADMIT_NEW, VALIDATE_NEW},
     body::{self, ExpectedKind},
     commit::{ReadyObject, WriteError, time_to_live},
@@ -165,9 +166,10 @@ impl Registry {
             size::check(&object, None, ManagedFields::Recorded, ctx, resource)?;
             ctx.check_cancelled()?;
         }
+        let wait = AdmissionWait::of_request(ctx);
         let mut attributes = write.attributes(Operation::Create, &mut object, None);
         self.admission
-            .step(ADMIT_NEW, self.admission.admit_new(&mut attributes))
+            .step(ADMIT_NEW, self.admission.admit_new(&mut attributes, wait))
             .await?;
         self.admission.check_grant(&attributes)?;
         ctx.check_cancelled()?;
