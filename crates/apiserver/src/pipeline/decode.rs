@@ -39,11 +39,15 @@ pub(crate) struct DecodeStage {
 }
 
 /// A request that can be dispatched.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation for each request"
+)]
 pub(super) enum DecodedRequest<'r> {
     /// For a resource or a subresource.
     Resource(ResourceRequest<'r>),
     /// For a connection: a log, a stream, or something that is passed on.
-    Connection(ConnectionRequest),
+    Connection(Box<ConnectionRequest>),
     /// For a path that is no resource.
     NonResource(NonResourceRequest<'r>),
 }
@@ -160,12 +164,13 @@ impl DecodeStage {
                 let passed = head.passed(body);
                 let ctx = context(Bytes::new(), None);
                 self.observe(&ctx, observer);
-                Ok(DecodedRequest::Connection(ConnectionRequest {
+                let request = ConnectionRequest {
                     ctx,
                     connecter,
                     verb,
                     passed,
-                }))
+                };
+                Ok(DecodedRequest::Connection(Box::new(request)))
             }
         }
     }

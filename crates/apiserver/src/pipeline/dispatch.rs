@@ -63,7 +63,7 @@ impl DispatchStage {
     pub(super) async fn run(&self, request: DecodedRequest<'_>) -> Result<HttpResponse, Rejection> {
         match request {
             DecodedRequest::Resource(request) => self.dispatch_resource(request).await,
-            DecodedRequest::Connection(request) => Ok(self.connect(request).await?),
+            DecodedRequest::Connection(request) => Ok(self.connect(*request).await?),
             DecodedRequest::NonResource(request) => self.non_resource.serve(request).await,
         }
     }

@@ -56,12 +56,12 @@ pub(super) fn seats(objects: usize, bytes: usize) -> usize {
 // --- InflightLimits ---
 
 impl InflightLimits {
-    pub(crate) fn new(reads: usize, writes: usize, metrics: Arc<Metrics>) -> Self {
-        InflightLimits {
+    pub(crate) fn new(reads: usize, writes: usize, metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(InflightLimits {
             limits: [reads, writes],
             seats: Arc::default(),
             metrics,
-        }
+        })
     }
 
     /// Acquires one seat; `None` if the pool is full.

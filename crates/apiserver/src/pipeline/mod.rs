@@ -67,7 +67,7 @@ pub(crate) use self::{
     impersonate::ImpersonationStage,
     inflight::InflightLimits,
     limit::LimitStage,
-    non_resource::{ApiDocuments, ExtraEndpoints, NonResourceEndpoints, ProcessSetting, UsageGroup},
+    non_resource::{ApiDocuments, ExtraEndpoints, NonResourceEndpoints, ProcessSetting},
     verb::Verb,
     watch_limits::WatchLimits,
 };

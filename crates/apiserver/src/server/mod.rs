@@ -32,7 +32,7 @@ use crate::{
     pipeline::{
         AcceptStage, ApiDocuments, AuditingStage, AuthenticationStage, AuthorizationStage, BodyMemory,
         DecodeStage, DispatchStage, ExtraEndpoints, HandlerChain, ImpersonationStage, InflightLimits,
-        LimitStage, NonResourceEndpoints, ProcessSetting, RestStorages, UsageGroup, WatchLimits,
+        LimitStage, NonResourceEndpoints, ProcessSetting, RestStorages, WatchLimits,
     },
     read_only_store::ReadOnlyStore,
     registry::{
@@ -97,13 +97,12 @@ impl Server {
     async fn begin(mut config: Config, store: Arc<dyn Store>) -> Result<Self, StartError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let metrics = Arc::new(Metrics::default());
-        let auditor = match config.audit.take() {
-            Some(audit) => Some(
-                Auditor::new(audit, Arc::clone(&clock), Arc::clone(&metrics))
-                    .map_err(StartError::AuditLog)?,
-            ),
-            None => None,
-        };
+        let auditor = config
+            .audit
+            .take()
+            .map(|audit| Auditor::new(audit, Arc::clone(&clock), Arc::clone(&metrics)))
+            .transpose()
+            .map_err(StartError::AuditLog)?;
         let (caches, feed) = WatchCaches::fill(Arc::clone(&store), registry::selectable).await?;
         let writer = StoreWriter::new(Arc::clone(&store));
         let allocation = ServiceAllocator::new(
@@ -114,38 +113,23 @@ impl Server {
         );
         let repair = allocation.start_repair().await.map_err(ReadError::from)?;
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        let (ip, port) = config.advertise;
-        let dialer = Arc::new(Dialer::new(
-            SocketAddr::new(ip, port),
-            kubernetes_address(&config.service_range),
-            config.service_range,
-        ));
+        let dialer = Arc::new(dialer(&config));
         let outgoing = Arc::new(WebhookClientManager::new(
             Arc::clone(&caches),
             Arc::clone(&dialer),
         ));
-        let mut admission = AdmissionChain::new(&authorizer, &outgoing, writer.clone());
-        if config.guard_owners {
-            admission.enforce_owner_reference_permissions(&authorizer);
-        }
-        if config.pod_accounts == PodAccounts::Free {
-            admission.remove_plugin("ServiceAccount");
-        }
-        let nodes =
-            NodeConnectionInfoGetter::new(Arc::clone(&caches), config.nodes.as_ref(), Arc::clone(&dialer))
-                .map_err(StartError::NodeClient)?;
-        let converter = Arc::new(CustomResourceConverter::new(outgoing));
-        let signer = Signer::new(config.issuer.clone(), &config.signing_key)?;
-        let authentication = std::mem::take(&mut config.authentication);
-        let authenticator = Authenticator::new(authentication, signer, Arc::clone(&caches));
-        let authenticator = Arc::new(authenticator);
-        let nodes = Arc::new(nodes);
         let admission = Arc::new(ObjectAdmission::new(
-            admission,
+            admission_chain(&config, &authorizer, &outgoing, writer.clone()),
             Arc::clone(&authorizer),
             Arc::clone(&caches),
             Arc::clone(&metrics),
         ));
+        let nodes =
+            NodeConnectionInfoGetter::new(Arc::clone(&caches), config.nodes.as_ref(), Arc::clone(&dialer))
+                .map_err(StartError::NodeClient)?;
+        let converter = Arc::new(CustomResourceConverter::new(outgoing));
+        let authenticator = Arc::new(authenticator(&mut config, &caches)?);
+        let nodes = Arc::new(nodes);
         let mut registry = Registry::new(
             Arc::clone(&caches),
             writer.clone(),
@@ -164,14 +148,9 @@ impl Server {
         let endpoint_reconciler = EndpointReconciler::start(Arc::clone(&registry), leases, &config).await;
         let limits = config.limits;
         let inflight = InflightLimits::new(limits.reads, limits.writes, Arc::clone(&metrics));
-        let inflight = Arc::new(inflight);
+        let watch_limits = WatchLimits::new(limits.watches_per_user);
         let body_memory = BodyMemory::new();
         let extra_endpoints = Arc::new(ExtraEndpoints::default());
-        let usage_group = if config.usage {
-            UsageGroup::Served
-        } else {
-            UsageGroup::Absent
-        };
         let non_resource = NonResourceEndpoints {
             caches: Arc::clone(&caches),
             metrics: Arc::clone(&metrics),
@@ -179,32 +158,19 @@ impl Server {
             clock: Arc::clone(&clock),
             body_memory: body_memory.clone(),
             extra: Arc::clone(&extra_endpoints),
-            documents: ApiDocuments::new(SocketAddr::new(ip, port), usage_group, caches.definitions()),
+            documents: ApiDocuments::new(&config, caches.definitions()),
             usage: config
                 .usage
                 .then(|| ResourceMetrics::new(Arc::clone(&caches), Arc::clone(&nodes))),
         };
-        let storages = RestStorages {
-            caches: Arc::clone(&caches),
-            component_statuses: ComponentStatusStorage::new(Arc::clone(&caches)),
-            reviews: ReviewStorage::new(
-                Arc::clone(&caches),
-                Arc::clone(&authorizer),
-                Arc::clone(&authenticator),
-            ),
-            token_requests: TokenRequestStorage::new(
-                Arc::clone(&caches),
-                Arc::clone(&authenticator),
-                Arc::clone(&admission),
-            ),
-            connections: ConnectStorage::new(
-                Arc::clone(&caches),
-                Arc::clone(&authorizer),
-                Arc::clone(&nodes),
-                admission,
-            ),
-            objects: Arc::clone(&registry),
-        };
+        let storages = rest_storages(
+            &caches,
+            &authorizer,
+            &authenticator,
+            &nodes,
+            &admission,
+            &registry,
+        );
         // The stages of requests, with what each of them needs.
         let handler = HandlerChain {
             accept: AcceptStage::new(Arc::clone(&caches), Arc::clone(&metrics), limits.request_time),
@@ -213,12 +179,7 @@ impl Server {
             limit: LimitStage::new(Arc::clone(&inflight)),
             impersonate: ImpersonationStage::new(Arc::clone(&authorizer)),
             authorize: AuthorizationStage::new(authorizer),
-            decode: DecodeStage::new(
-                caches,
-                body_memory,
-                WatchLimits::new(limits.watches_per_user),
-                clock,
-            ),
+            decode: DecodeStage::new(caches, body_memory, watch_limits, clock),
             dispatch: DispatchStage::new(storages, inflight, non_resource),
         };
         Ok(Server {
@@ -330,5 +291,69 @@ impl Server {
         if let Ok(address) = listener.local_addr() {
             self.dialer.add_own(address);
         }
+    }
+}
+
+/// Connects to addresses that objects name, but not to this server.
+fn dialer(config: &Config) -> Dialer {
+    let (ip, port) = config.advertise;
+    let address = SocketAddr::new(ip, port);
+    let service = kubernetes_address(&config.service_range);
+    Dialer::new(address, service, config.service_range)
+}
+
+/// Takes the configuration of authentication.
+fn authenticator(config: &mut Config, caches: &Arc<WatchCaches>) -> Result<Authenticator, BadSigningKey> {
+    let signer = Signer::new(config.issuer.clone(), &config.signing_key)?;
+    let authentication = std::mem::take(&mut config.authentication);
+    Ok(Authenticator::new(authentication, signer, Arc::clone(caches)))
+}
+
+/// The admission plugins that the configuration asks for.
+fn admission_chain(
+    config: &Config,
+    authorizer: &Arc<Authorizer>,
+    outgoing: &Arc<WebhookClientManager>,
+    writer: StoreWriter,
+) -> AdmissionChain {
+    let mut admission = AdmissionChain::new(authorizer, outgoing, writer);
+    if config.guard_owners {
+        admission.enforce_owner_reference_permissions(authorizer);
+    }
+    if config.pod_accounts == PodAccounts::Free {
+        admission.remove_plugin("ServiceAccount");
+    }
+    admission
+}
+
+/// What serves resources and subresources, with what each of them needs.
+fn rest_storages(
+    caches: &Arc<WatchCaches>,
+    authorizer: &Arc<Authorizer>,
+    authenticator: &Arc<Authenticator>,
+    nodes: &Arc<NodeConnectionInfoGetter>,
+    admission: &Arc<ObjectAdmission>,
+    objects: &Arc<Registry>,
+) -> RestStorages {
+    RestStorages {
+        caches: Arc::clone(caches),
+        objects: Arc::clone(objects),
+        component_statuses: ComponentStatusStorage::new(Arc::clone(caches)),
+        reviews: ReviewStorage::new(
+            Arc::clone(caches),
+            Arc::clone(authorizer),
+            Arc::clone(authenticator),
+        ),
+        token_requests: TokenRequestStorage::new(
+            Arc::clone(caches),
+            Arc::clone(authenticator),
+            Arc::clone(admission),
+        ),
+        connections: ConnectStorage::new(
+            Arc::clone(caches),
+            Arc::clone(authorizer),
+            Arc::clone(nodes),
+            Arc::clone(admission),
+        ),
     }
 }

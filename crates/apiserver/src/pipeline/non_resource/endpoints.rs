@@ -17,6 +17,7 @@ use super::{
     health, issuer,
 };
 use crate::{
+    Config,
     authn::Authenticator,
     cache::WatchCaches,
     clock,
@@ -68,7 +69,7 @@ pub(crate) struct ApiDocuments {
 
 /// Whether discovery has the group `metrics.k8s.io`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UsageGroup {
+enum UsageGroup {
     Served,
     Absent,
 }
@@ -225,7 +226,14 @@ fn is_custom(group: &str, definitions: &DefinitionRegistry) -> bool {
 // --- ApiDocuments ---
 
 impl ApiDocuments {
-    pub(crate) fn new(address: SocketAddr, usage: UsageGroup, definitions: &DefinitionRegistry) -> Self {
+    pub(crate) fn new(config: &Config, definitions: &DefinitionRegistry) -> Self {
+        let (ip, port) = config.advertise;
+        let address = SocketAddr::new(ip, port);
+        let usage = if config.usage {
+            UsageGroup::Served
+        } else {
+            UsageGroup::Absent
+        };
         ApiDocuments {
             address,
             usage,

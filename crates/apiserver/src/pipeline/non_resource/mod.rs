@@ -14,6 +14,6 @@ mod issuer;
 
 pub(super) use self::health::is_asked_for as is_health_endpoint;
 pub(crate) use self::{
-    endpoints::{ApiDocuments, NonResourceEndpoints, UsageGroup},
+    endpoints::{ApiDocuments, NonResourceEndpoints},
     extra_endpoints::{ExtraEndpoints, ProcessSetting},
 };
