@@ -7,7 +7,7 @@ use k3_api::{
     status::Status,
     strategy::{Tree, User},
 };
-use k3_storage::{Revision, Store, SystemClock, Write, memory::MemoryStore};
+use k3_storage::{Revision, Store as _, Write, memory::MemoryStore};
 use serde_json::{Value, json};
 
 use super::{
@@ -17,33 +17,24 @@ use super::{
 };
 use crate::{
     Authentication, Config, EndpointReconcilerType, Limits, PodAccounts,
-    admission::AdmissionChain,
-    authz::Authorizer,
-    cache::{StoreReflector, WatchCaches},
-    custom::CustomResourceConverter,
+    cache::WatchCaches,
     http::HttpResponse,
-    metrics::Metrics,
-    outgoing::WebhookClientManager,
-    registry::{self, ObjectAdmission, Registry, RequestContext, Resource, StoreWriter},
+    registry::{Registry, RequestContext, Resource, testing::TestRegistry},
     request::Query,
     service_range::service_range,
 };
 
 /// A server without its connections.
 struct Cluster {
-    registry: Registry,
+    registry: Arc<Registry>,
     caches: Arc<WatchCaches>,
     allocation: Arc<ServiceAllocator>,
-    _feed: StoreReflector,
+    _server: TestRegistry,
 }
 
 impl Cluster {
     /// A server that starts on a store.
     async fn start(store: &Arc<MemoryStore>, range: &str) -> Self {
-        let store: Arc<dyn Store> = Arc::<MemoryStore>::clone(store);
-        let (caches, feed) = WatchCaches::fill(Arc::clone(&store), registry::selectable)
-            .await
-            .unwrap();
         let config = Config {
             authentication: Authentication::default(),
             unrestricted_update: false,
@@ -59,40 +50,15 @@ impl Cluster {
             limits: Limits::default(),
             audit: None,
         };
-        let clock = Arc::new(SystemClock);
-        let writer = StoreWriter::new(store);
-        let allocation = ServiceAllocator::new(
-            Arc::clone(&caches),
-            writer.clone(),
-            clock.clone(),
-            &config.service_range,
-        );
-        allocation.repair(&mut OrphanRecords::new()).await.unwrap();
-        let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        let outgoing = Arc::new(WebhookClientManager::new(Arc::clone(&caches), Arc::default()));
-        let converter = Arc::new(CustomResourceConverter::new(Arc::clone(&outgoing)));
-        let metrics = Arc::<Metrics>::default();
-        let admission = ObjectAdmission::new(
-            AdmissionChain::new(&authorizer, &outgoing, writer.clone()),
-            authorizer,
-            Arc::clone(&caches),
-            Arc::clone(&metrics),
-        );
-        let registry = Registry::new(
-            Arc::clone(&caches),
-            writer,
-            Arc::new(admission),
-            Arc::clone(&allocation),
-            converter,
-            metrics,
-            clock,
-        );
-        crate::bootstrap::run(&registry, &config).await.unwrap();
+        let store = Arc::<MemoryStore>::clone(store);
+        let server = TestRegistry::start(store, range).await;
+        server.allocation.repair(&mut OrphanRecords::new()).await.unwrap();
+        crate::bootstrap::run(&server.registry, &config).await.unwrap();
         Cluster {
-            registry,
-            caches,
-            allocation,
-            _feed: feed,
+            registry: Arc::clone(&server.registry),
+            caches: Arc::clone(&server.caches),
+            allocation: Arc::clone(&server.allocation),
+            _server: server,
         }
     }
 

@@ -6,24 +6,19 @@ use k3_api::{
     kinds::{KindRef, builtin},
     strategy::Tree,
 };
-use k3_storage::{Store, SystemClock, memory::MemoryStore};
+use k3_storage::memory::MemoryStore;
 use serde_json::{Value, json};
 
 use super::{
     CustomResourceConverter, CustomResourceDefinitionController, DefinitionRegistry, ServedDefinition,
 };
 use crate::{
-    admission::AdmissionChain,
-    allocation::ServiceAllocator,
-    authz::Authorizer,
-    cache::{StoreReflector, WatchCaches, WatchFilter, WatchStart},
-    metrics::Metrics,
+    cache::{WatchCaches, WatchFilter, WatchStart},
     outgoing::{
         WebhookClientManager,
         testing::{FakeResponse, FakeWebhookServer},
     },
-    registry::{self, ObjectAdmission, Registry, RequestContext, Resource, StoreWriter, own_user},
-    service_range::service_range,
+    registry::{self, Registry, RequestContext, Resource, own_user, testing::TestRegistry},
 };
 
 /// A server without its connections.
@@ -31,47 +26,18 @@ struct Node {
     registry: Arc<Registry>,
     caches: Arc<WatchCaches>,
     _controller: CustomResourceDefinitionController,
-    _feed: StoreReflector,
+    _server: TestRegistry,
 }
 
 impl Node {
     async fn start(store: &Arc<MemoryStore>) -> Self {
-        let store: Arc<dyn Store> = Arc::<MemoryStore>::clone(store);
-        let (caches, feed) = WatchCaches::fill(Arc::clone(&store), registry::selectable)
-            .await
-            .unwrap();
-        let clock = Arc::new(SystemClock);
-        let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        let outgoing = Arc::new(WebhookClientManager::new(Arc::clone(&caches), Arc::default()));
-        let writer = StoreWriter::new(store);
-        let allocation = ServiceAllocator::new(
-            Arc::clone(&caches),
-            writer.clone(),
-            clock.clone(),
-            &service_range("10.0.0.0/24").unwrap(),
-        );
-        let metrics = Arc::<Metrics>::default();
-        let admission = ObjectAdmission::new(
-            AdmissionChain::new(&authorizer, &outgoing, writer.clone()),
-            authorizer,
-            Arc::clone(&caches),
-            Arc::clone(&metrics),
-        );
-        let registry = Registry::new(
-            Arc::clone(&caches),
-            writer,
-            Arc::new(admission),
-            allocation,
-            Arc::new(CustomResourceConverter::new(outgoing)),
-            metrics,
-            clock,
-        );
-        let registry = Arc::new(registry);
+        let store = Arc::<MemoryStore>::clone(store);
+        let server = TestRegistry::start(store, "10.0.0.0/24").await;
         Node {
-            _controller: CustomResourceDefinitionController::start(Arc::clone(&registry)),
-            registry,
-            caches,
-            _feed: feed,
+            registry: Arc::clone(&server.registry),
+            caches: Arc::clone(&server.caches),
+            _controller: CustomResourceDefinitionController::start(Arc::clone(&server.registry)),
+            _server: server,
         }
     }
 

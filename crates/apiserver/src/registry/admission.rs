@@ -181,3 +181,74 @@ impl ObjectAdmission {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k3_api::{kinds::builtin, time::Time};
+    use k3_storage::memory::MemoryStore;
+    use serde_json::json;
+
+    use super::*;
+    use crate::registry::{own_user, testing::TestRegistry};
+
+    /// A server with a namespace that has no service account yet.
+    async fn start() -> TestRegistry {
+        let server = TestRegistry::start(MemoryStore::new(), "10.0.0.0/24").await;
+        let namespaces = server.resource("", "v1", "Namespace");
+        server.put(&namespaces, &json!({"metadata": {"name": "n"}})).await;
+        server
+    }
+
+    /// Admits a new pod.
+    async fn admit_pod(server: &TestRegistry, ctx: &RequestContext) -> Result<(), Status> {
+        let mut pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": []}});
+        let mut attributes = AdmissionAttributes {
+            operation: Operation::Create,
+            resource: &server.resource("", "v1", "Pod"),
+            subresource: "",
+            namespace: "n",
+            object: &mut pod,
+            old: None,
+            ctx,
+            dry_run: false,
+            warnings: &mut Vec::new(),
+        };
+        let wait = AdmissionWait::of_request(ctx);
+        server.admission.admit_new(&mut attributes, wait).await
+    }
+
+    fn context(limit: Option<Duration>) -> RequestContext {
+        let kind = builtin().kind("", "v1", "Pod").unwrap();
+        let mut ctx = RequestContext::own(kind, "n", own_user(), Time::from_unix(0, 0));
+        ctx.deadline = limit.map(|limit| Instant::now() + limit);
+        ctx
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wait_ends_with_the_deadline_of_the_request() {
+        let server = start().await;
+        for (limit, expected) in [(None, 1000), (Some(60_000), 1000), (Some(250), 250)] {
+            let ctx = context(limit.map(Duration::from_millis));
+            let began = Instant::now();
+            assert_eq!(admit_pod(&server, &ctx).await.unwrap_err().code, 403);
+            assert_eq!(began.elapsed().as_millis(), expected, "{limit:?}");
+        }
+        let ctx = context(None);
+        drop(ctx.cancellation.on_drop());
+        assert_eq!(admit_pod(&server, &ctx).await.unwrap_err().code, 504);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_account_that_is_made_meanwhile_is_found() {
+        let server = start().await;
+        let ctx = context(None);
+        let make = async {
+            sleep_until(Instant::now() + PAUSE * 3).await;
+            let accounts = server.resource("", "v1", "ServiceAccount");
+            let account = json!({"metadata": {"name": "default", "namespace": "n"}});
+            server.put(&accounts, &account).await;
+        };
+        let (admitted, ()) = tokio::join!(admit_pod(&server, &ctx), make);
+        assert_eq!(admitted, Ok(()));
+    }
+}

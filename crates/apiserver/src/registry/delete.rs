@@ -531,9 +531,37 @@ fn set_finalizers(object: &mut Value, finalizers: &[String]) {
 #[cfg(test)]
 mod tests {
     use k3_api::kinds::builtin;
+    use k3_storage::memory::MemoryStore;
     use serde_json::json;
 
     use super::*;
+    use crate::registry::testing::TestRegistry;
+
+    #[tokio::test]
+    async fn deleted_autoscaler_is_answered_in_the_version_of_the_request() {
+        let server = TestRegistry::start(MemoryStore::new(), "10.0.0.0/24").await;
+        let resource = server.resource("autoscaling", "v1", "HorizontalPodAutoscaler");
+        let autoscaler = json!({
+            "metadata": {"name": "a", "namespace": "n", "finalizers": ["example.com/wait"]},
+            "spec": {
+                "scaleTargetRef": {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"},
+                "maxReplicas": 3,
+                "targetCPUUtilizationPercentage": 7,
+            },
+        });
+        server.put(&resource, &autoscaler).await;
+        let mut ctx = RequestContext::own(resource.kind.clone(), "n", own_user(), Time::from_unix(0, 0));
+        "a".clone_into(&mut ctx.target.name);
+        // It is marked, and then found marked.
+        for _ in 0..2 {
+            let answer = server.registry.delete(&ctx).await.unwrap();
+            let text = crate::http::body_text(answer, 10_000).await;
+            let object: Value = serde_json::from_str(&text).unwrap();
+            assert!(object.at("metadata").has("deletionTimestamp"), "{text}");
+            assert_eq!(object.text("apiVersion"), "autoscaling/v1");
+            assert_eq!(object.at("spec").int("targetCPUUtilizationPercentage"), Some(7));
+        }
+    }
 
     #[test]
     fn namespace_deletion_is_two_phase() {

@@ -49,6 +49,8 @@ mod size;
 mod storage_version;
 mod subresource;
 mod table;
+#[cfg(test)]
+pub(crate) mod testing;
 mod update;
 mod watch;
 
