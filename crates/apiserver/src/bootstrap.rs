@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Config, EndpointReconcilerType, NODE_CLIENT_USER, StartError,
-    registry::{Registry, Resource, own_user},
+    registry::{Registry, own_user},
     service_range::kubernetes_address,
     usage,
 };
@@ -115,7 +115,7 @@ async fn make(registry: &Registry, object: Value) -> Result<(), StartError> {
         return Err(failed(&object, "there is no such kind".to_owned()));
     };
     let metadata = object.at("metadata");
-    let resource = Resource::of(kind, &registry.caches);
+    let resource = registry.resource(kind);
     let key = resource
         .key(metadata.text("namespace"), metadata.text("name"))
         .map_err(|status| failed(&object, status.message))?;

@@ -18,13 +18,14 @@ use k3_api::{
     status::Status,
     strategy::{Tree, TreeMut},
 };
-use k3_storage::{CommitError, Key, Page, Prefix, ReadError, Revision, Store, Write};
+use k3_storage::{CommitError, Key, Page, Prefix, ReadError, Revision, Write};
 use serde_json::{Value, json};
 use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
     Config,
-    registry::{Registry, RequestContext, Resource, own_user},
+    read_only_store::ReadOnlyStore,
+    registry::{Registry, RequestContext, Resource, StoreWriter, own_user},
 };
 
 /// Where the marks of servers are in the store: beside the objects, which all begin with `/registry/`.
@@ -59,6 +60,15 @@ pub(crate) struct EndpointReconciler {
     /// `None` for a server that is not advertised.
     own: Option<ServerEndpoint>,
     registry: Arc<Registry>,
+    leases: EndpointLeases,
+}
+
+/// The marks of all servers in the store.
+// upstream: pkg/controlplane/reconcilers/lease.go storageLeases
+#[derive(Clone)]
+pub(crate) struct EndpointLeases {
+    store: ReadOnlyStore,
+    writer: StoreWriter,
 }
 
 /// An advertised server.
@@ -84,7 +94,7 @@ enum EndpointReconcileError {
 impl EndpointReconciler {
     /// Puts the server among the endpoints, and keeps them true from then on. That they cannot be written is no reason not to
     /// serve.
-    pub(crate) async fn start(registry: Arc<Registry>, config: &Config) -> Self {
+    pub(crate) async fn start(registry: Arc<Registry>, leases: EndpointLeases, config: &Config) -> Self {
         let (address, port) = config.advertise;
         let own = match config.endpoint_reconciler {
             EndpointReconcilerType::Hidden => None,
@@ -95,9 +105,10 @@ impl EndpointReconciler {
         };
         let mut pause = RENEW;
         if let Some(own) = own {
-            pause = next(own.keep(&registry).await);
+            pause = next(own.keep(&registry, &leases).await);
         }
         let kept = Arc::clone(&registry);
+        let task_leases = leases.clone();
         #[expect(clippy::disallowed_methods, reason = "the handle is kept, and ends the task")]
         let task = tokio::spawn(async move {
             // A single server need not reconcile periodically, unless writing failed.
@@ -105,10 +116,15 @@ impl EndpointReconciler {
                 && (own.reconciler_type == EndpointReconcilerType::Among || pause == RETRY)
             {
                 sleep(pause).await;
-                pause = next(own.keep(&kept).await);
+                pause = next(own.keep(&kept, &task_leases).await);
             }
         });
-        EndpointReconciler { task, own, registry }
+        EndpointReconciler {
+            task,
+            own,
+            registry,
+            leases,
+        }
     }
 
     /// Takes the server from the endpoints: those who look for one now find another. An only one stays there.
@@ -120,7 +136,7 @@ impl EndpointReconciler {
         else {
             return;
         };
-        if let Err(error) = own.withdraw(&self.registry).await {
+        if let Err(error) = own.withdraw(&self.registry, &self.leases).await {
             tracing::warn!(%error, "failed to remove the endpoint lease of this server; clients notice when it expires");
         }
     }
@@ -147,12 +163,11 @@ fn next(kept: Result<(), EndpointReconcileError>) -> Duration {
 
 impl ServerEndpoint {
     /// Renews the mark, and brings the endpoints in line with all marks.
-    async fn keep(self, registry: &Registry) -> Result<(), EndpointReconcileError> {
+    async fn keep(self, registry: &Registry, leases: &EndpointLeases) -> Result<(), EndpointReconcileError> {
         let servers = match self.reconciler_type {
             EndpointReconcilerType::Among => {
-                let store = registry.caches.store();
-                mark(store.as_ref(), self.address).await?;
-                marked(store.as_ref()).await?
+                leases.update(self.address).await?;
+                leases.list().await?
             }
             _ => BTreeSet::from([self.address]),
         };
@@ -161,13 +176,13 @@ impl ServerEndpoint {
             .map_err(EndpointReconcileError::Endpoints)
     }
 
-    async fn withdraw(self, registry: &Registry) -> Result<(), EndpointReconcileError> {
-        let store = registry.caches.store();
-        let key = key(self.address);
-        if let Some(entry) = store.get(&key).await? {
-            store.commit(Write::delete(key, entry.revision)).await?;
-        }
-        let mut others = marked(store.as_ref()).await?;
+    async fn withdraw(
+        self,
+        registry: &Registry,
+        leases: &EndpointLeases,
+    ) -> Result<(), EndpointReconcileError> {
+        leases.remove(self.address).await?;
+        let mut others = leases.list().await?;
         others.remove(&self.address);
         if others.is_empty() {
             // An empty list of endpoints helps no client.
@@ -179,37 +194,54 @@ impl ServerEndpoint {
     }
 }
 
-fn key(address: SocketAddr) -> Key {
-    Key::try_new(format!("{MARKS}{address}")).expect("an address makes a key")
-}
+// --- EndpointLeases ---
 
-/// Writes the lease of a server.
-async fn mark(store: &dyn Store, address: SocketAddr) -> Result<Revision, CommitError> {
-    let write = |found: Option<Revision>| {
-        let value = address.to_string();
-        match found {
-            Some(revision) => Write::update(key(address), revision, value),
-            None => Write::create(key(address), value),
+impl EndpointLeases {
+    pub(crate) fn new(store: ReadOnlyStore, writer: StoreWriter) -> Self {
+        EndpointLeases { store, writer }
+    }
+
+    /// Writes the mark of a server.
+    async fn update(&self, address: SocketAddr) -> Result<Revision, CommitError> {
+        let write = |found: Option<Revision>| {
+            let value = address.to_string();
+            match found {
+                Some(revision) => Write::update(key(address), revision, value),
+                None => Write::create(key(address), value),
+            }
+            .expiring(LIFE)
+        };
+        // The conflict returns the current revision. A second conflict is a concurrent renewal of the same lease.
+        match self.writer.commit(write(None)).await {
+            Err(CommitError::Conflict(Some(found))) => self.writer.commit(write(Some(found.revision))).await,
+            done => done,
         }
-        .expiring(LIFE)
-    };
-    // The conflict returns the current revision. A second conflict is a concurrent renewal of the same lease.
-    match store.commit(write(None)).await {
-        Err(CommitError::Conflict(Some(found))) => store.commit(write(Some(found.revision))).await,
-        done => done,
+    }
+
+    /// Removes the mark of a server.
+    async fn remove(&self, address: SocketAddr) -> Result<(), EndpointReconcileError> {
+        let key = key(address);
+        if let Some(entry) = self.store.get(&key).await? {
+            self.writer.commit(Write::delete(key, entry.revision)).await?;
+        }
+        Ok(())
+    }
+
+    /// The servers that have a mark.
+    async fn list(&self) -> Result<BTreeSet<SocketAddr>, ReadError> {
+        let marks = Prefix::try_new(MARKS).expect("it is one");
+        let found = self.store.range(&marks, Page::default()).await?;
+        let address = |key: &Key| key.strip_prefix(MARKS)?.parse().ok();
+        Ok(found
+            .entries
+            .iter()
+            .filter_map(|entry| address(&entry.key))
+            .collect())
     }
 }
 
-/// The servers that live.
-async fn marked(store: &dyn Store) -> Result<BTreeSet<SocketAddr>, ReadError> {
-    let marks = Prefix::try_new(MARKS).expect("it is one");
-    let found = store.range(&marks, Page::default()).await?;
-    let address = |key: &Key| key.strip_prefix(MARKS)?.parse().ok();
-    Ok(found
-        .entries
-        .iter()
-        .filter_map(|entry| address(&entry.key))
-        .collect())
+fn key(address: SocketAddr) -> Key {
+    Key::try_new(format!("{MARKS}{address}")).expect("an address makes a key")
 }
 
 /// Brings the endpoints, and the slices that say the same, in line with the servers there are.
@@ -277,7 +309,7 @@ fn ports(port: u16) -> Value {
 
 fn resource(registry: &Registry, group: &str, kind: &str) -> Resource {
     let kind = builtin().kind(group, "v1", kind);
-    Resource::of(kind.expect("the kind is built in"), &registry.caches)
+    registry.resource(kind.expect("the kind is built in"))
 }
 
 /// Makes an object, or makes the one that is there say the same.
@@ -315,7 +347,7 @@ async fn put(registry: &Registry, wanted: Value) -> Result<(), Status> {
 /// Removes the slices of ports that no server has any more.
 async fn remove_slices(registry: &Registry, wanted: &BTreeSet<String>) -> Result<(), Status> {
     let resource = resource(registry, "discovery.k8s.io", "EndpointSlice");
-    let snapshot = resource.cache.snapshot(registry.caches.applied());
+    let snapshot = registry.cached_objects(&resource);
     let stale: Vec<String> = snapshot
         .objects
         .values()

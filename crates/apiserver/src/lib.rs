@@ -15,6 +15,8 @@ mod http;
 mod metrics;
 mod openapi;
 mod outgoing;
+mod pipeline;
+mod read_only_store;
 mod registry;
 mod request;
 mod server;

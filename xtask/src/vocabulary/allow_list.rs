@@ -77,12 +77,12 @@ pub(crate) const ALLOWED: &[AllowEntry] = &[
         "the method of std::task::Waker",
     ),
     allow(
-        "crates/apiserver/src/server/work_pool.rs",
+        "crates/apiserver/src/pipeline/work_pool.rs",
         "wake",
         "the method of std::task::Wake",
     ),
     allow(
-        "crates/apiserver/src/server/inflight.rs",
+        "crates/apiserver/src/pipeline/inflight.rs",
         "seat",
         "priority and fairness counts seats",
     ),

@@ -65,7 +65,7 @@ use crate::{
     cache::WatchCaches,
     custom::CustomResourceConverter,
     outgoing::WebhookClientManager,
-    registry::{RequestContext, Resource},
+    registry::{RequestContext, Resource, StoreWriter},
 };
 
 /// The plugins, in order.
@@ -185,7 +185,11 @@ fn object(group: &str, plural: &str, namespace: &str, name: &str, caches: &Watch
 
 impl AdmissionChain {
     /// All plugins that always run, and what a cluster configures.
-    pub(crate) fn new(authorizer: &Arc<Authorizer>, outgoing: &Arc<WebhookClientManager>) -> Self {
+    pub(crate) fn new(
+        authorizer: &Arc<Authorizer>,
+        outgoing: &Arc<WebhookClientManager>,
+        writer: StoreWriter,
+    ) -> Self {
         let converter = &Arc::new(CustomResourceConverter::new(Arc::clone(outgoing)));
         let policies = PolicyDispatcher::new(authorizer, converter);
         let webhooks = WebhookDispatcher::new(authorizer, outgoing, converter);
@@ -222,7 +226,7 @@ impl AdmissionChain {
                 Box::new(node_features::NodeFeatures),
                 Box::new(pod_resize::PodResize),
             ],
-            quotas: quota::QuotaAdmission::default(),
+            quotas: quota::QuotaAdmission::new(writer),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{
     authz::Authorizer,
     cache::{StoreReflector, WatchCaches},
     outgoing::WebhookClientManager,
-    registry::{self, RequestContext, Resource},
+    registry::{self, RequestContext, Resource, StoreWriter},
     request::Query,
 };
 
@@ -143,6 +143,7 @@ impl TestCluster {
         let revision = self
             .caches
             .store()
+            .writable()
             .commit(Write::create(key, bytes))
             .await
             .unwrap();
@@ -226,6 +227,11 @@ impl TestCluster {
         plugin.validate(&mut attributes, &self.caches)
     }
 
+    /// Commits to the store of the cluster.
+    pub(super) fn writer(&self) -> StoreWriter {
+        StoreWriter::new(Arc::clone(self.caches.store().writable()))
+    }
+
     /// The caches of the cluster.
     pub(super) fn caches(&self) -> &Arc<WatchCaches> {
         &self.caches
@@ -238,7 +244,7 @@ impl TestCluster {
             Arc::clone(&self.caches),
             Arc::default(),
         ));
-        AdmissionChain::new(&authorizer, &outgoing)
+        AdmissionChain::new(&authorizer, &outgoing, self.writer())
     }
 
     /// Takes a write through all of admission.

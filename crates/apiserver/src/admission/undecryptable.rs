@@ -114,7 +114,7 @@ mod tests {
 
     async fn put_encrypted(caches: &WatchCaches, key: &str) -> Revision {
         let write = Write::create(Key::try_new(key).unwrap(), ENCRYPTED);
-        let revision = caches.store().commit(write).await.unwrap();
+        let revision = caches.store().writable().commit(write).await.unwrap();
         caches.wait_until_applied(revision.get()).await;
         revision
     }
@@ -141,7 +141,7 @@ mod tests {
             assert!(refused.message.contains(plural), "{}", refused.message);
             assert!(refused.message.contains("\"guard\""), "{}", refused.message);
             let delete = Write::delete(Key::try_new(key).unwrap(), revision);
-            let revision = world.caches().store().commit(delete).await.unwrap();
+            let revision = world.caches().store().writable().commit(delete).await.unwrap();
             world.caches().wait_until_applied(revision.get()).await;
             assert!(
                 world

@@ -37,11 +37,15 @@ use serde_json::Value;
 
 use self::{record::RecordOwner, request::AllocationRequest};
 pub(crate) use self::{repair::RepairTask, reservation::Reservation};
-use crate::{cache::WatchCaches, registry::Resource};
+use crate::{
+    cache::WatchCaches,
+    registry::{Resource, StoreWriter},
+};
 
 /// Gives addresses and ports to services.
 pub(crate) struct ServiceAllocator {
     caches: Arc<WatchCaches>,
+    writer: StoreWriter,
     clock: Clock,
     families: ServiceIpFamilies,
 }
@@ -50,7 +54,12 @@ pub(crate) struct ServiceAllocator {
 
 impl ServiceAllocator {
     /// Addresses are of the family of `range`.
-    pub(crate) fn new(caches: Arc<WatchCaches>, clock: Clock, range: &Subnet) -> Arc<Self> {
+    pub(crate) fn new(
+        caches: Arc<WatchCaches>,
+        writer: StoreWriter,
+        clock: Clock,
+        range: &Subnet,
+    ) -> Arc<Self> {
         let primary = if range.network.is_ipv4() {
             IpFamily::V4
         } else {
@@ -58,6 +67,7 @@ impl ServiceAllocator {
         };
         Arc::new(ServiceAllocator {
             caches,
+            writer,
             clock,
             families: ServiceIpFamilies { primary, dual: false },
         })

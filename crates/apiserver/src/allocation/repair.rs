@@ -145,7 +145,7 @@ impl ServiceAllocator {
             ?owner,
             "repaired missing or wrong service allocation record"
         );
-        match self.caches.store().commit(write).await {
+        match self.writer.commit(write).await {
             Ok(revision) => {
                 self.caches.wait_until_applied(revision.get()).await;
                 Ok(())

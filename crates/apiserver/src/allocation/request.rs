@@ -257,7 +257,7 @@ impl<'a> AllocationRequest<'a> {
         let owner = owner.expect("the request of a service has an owner");
         let key = self.records.key(item);
         let write = Write::create(key.clone(), self.records.write(item, owner, self.now));
-        match self.from.caches.store().commit(write).await {
+        match self.from.writer.commit(write).await {
             Ok(revision) => {
                 // Another server may count on it by now.
                 if !owner.is_of_servers() {

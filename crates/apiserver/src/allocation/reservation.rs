@@ -61,12 +61,7 @@ impl ServiceAllocator {
     pub(super) async fn remove(&self, records: Vec<(Key, Revision)>) {
         let mut removed = None;
         for (key, revision) in records {
-            match self
-                .caches
-                .store()
-                .commit(Write::delete(key.clone(), revision))
-                .await
-            {
+            match self.writer.commit(Write::delete(key.clone(), revision)).await {
                 Ok(revision) => removed = Some(revision),
                 // Deleted concurrently.
                 Err(CommitError::Conflict(_)) => {}

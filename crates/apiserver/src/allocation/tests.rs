@@ -7,8 +7,7 @@ use k3_api::{
     status::Status,
     strategy::{Tree, User},
 };
-use k3_storage::{Revision, Store, Write, memory::MemoryStore};
-use k3_task::Clock;
+use k3_storage::{Revision, Store as _, Write, memory::MemoryStore};
 use serde_json::{Value, json};
 
 use super::{
@@ -18,38 +17,30 @@ use super::{
 };
 use crate::{
     Authentication, Config, EndpointReconcilerType, Limits, PodAccounts,
-    admission::AdmissionChain,
-    authn::{Authenticator, Signer},
-    authz::Authorizer,
-    cache::{StoreReflector, WatchCaches},
-    custom::CustomResourceConverter,
+    cache::WatchCaches,
     http::HttpResponse,
-    outgoing::{NodeConnectionInfoGetter, WebhookClientManager},
-    registry::{self, Registry, RequestContext, Resource},
+    registry::{Registry, RequestContext, Resource, testing::TestRegistry},
     request::Query,
     service_range::service_range,
 };
 
 /// A server without its connections.
 struct Cluster {
-    registry: Registry,
-    _feed: StoreReflector,
+    registry: Arc<Registry>,
+    caches: Arc<WatchCaches>,
+    allocation: Arc<ServiceAllocator>,
+    _server: TestRegistry,
 }
 
 impl Cluster {
     /// A server that starts on a store.
     async fn start(store: &Arc<MemoryStore>, range: &str) -> Self {
-        let store: Arc<dyn Store> = Arc::<MemoryStore>::clone(store);
-        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
-        let random = ring::rand::SystemRandom::new();
-        let algorithm = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
-        let key = ring::signature::EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
         let config = Config {
             authentication: Authentication::default(),
             unrestricted_update: false,
             service_range: service_range(range).unwrap(),
             issuer: "https://issuer".to_owned(),
-            signing_key: key.as_ref().to_vec(),
+            signing_key: Vec::new(),
             advertise: (Ipv4Addr::new(192, 168, 0, 1).into(), 6443),
             endpoint_reconciler: EndpointReconcilerType::default(),
             guard_owners: false,
@@ -59,32 +50,15 @@ impl Cluster {
             limits: Limits::default(),
             audit: None,
         };
-        let clock = Clock::system();
-        let allocation = ServiceAllocator::new(Arc::clone(&caches), clock.clone(), &config.service_range);
-        allocation.repair(&mut OrphanRecords::new()).await.unwrap();
-        let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        let outgoing = Arc::new(WebhookClientManager::new(Arc::clone(&caches), Arc::default()));
-        let converter = Arc::new(CustomResourceConverter::new(Arc::clone(&outgoing)));
-        let signer = Signer::new(config.issuer.clone(), &config.signing_key).unwrap();
-        let authenticator = Authenticator::new(Authentication::default(), signer, Arc::clone(&caches));
-        let registry = Registry {
-            nodes: Arc::new(
-                NodeConnectionInfoGetter::new(Arc::clone(&caches), None, Arc::default()).unwrap(),
-            ),
-            caches,
-            admission: AdmissionChain::new(&authorizer, &outgoing),
-            authorizer,
-            allocation,
-            clock,
-            authenticator,
-            unrestricted_update: false,
-            metrics: Arc::default(),
-            converter,
-        };
-        crate::bootstrap::run(&registry, &config).await.unwrap();
+        let store = Arc::<MemoryStore>::clone(store);
+        let server = TestRegistry::start(store, range).await;
+        server.allocation.repair(&mut OrphanRecords::new()).await.unwrap();
+        crate::bootstrap::run(&server.registry, &config).await.unwrap();
         Cluster {
-            registry,
-            _feed: feed,
+            registry: Arc::clone(&server.registry),
+            caches: Arc::clone(&server.caches),
+            allocation: Arc::clone(&server.allocation),
+            _server: server,
         }
     }
 
@@ -124,8 +98,8 @@ impl Cluster {
 
     /// The records of addresses and ports, without that of the server itself.
     fn recorded(&self) -> BTreeSet<String> {
-        let records = AllocationRecords::of(&self.registry.caches);
-        let all = records.all(self.registry.caches.applied());
+        let records = AllocationRecords::of(&self.caches);
+        let all = records.all(self.caches.applied());
         all.iter()
             .filter(|(_, record)| !RecordOwner::in_record(record).is_of_servers())
             .map(|(_, record)| record.name().to_owned())
@@ -133,7 +107,7 @@ impl Cluster {
     }
 
     async fn repair(&self, orphans: &mut OrphanRecords) {
-        self.registry.allocation.repair(orphans).await.unwrap();
+        self.allocation.repair(orphans).await.unwrap();
     }
 }
 
@@ -168,7 +142,7 @@ async fn allocated_addresses_have_records() {
     let given = address(&made);
     assert_eq!(made["spec"]["clusterIPs"], json!([given]));
     assert_eq!(made["spec"]["ipFamilies"], json!(["IPv4"]));
-    let records = AllocationRecords::of(&server.registry.caches);
+    let records = AllocationRecords::of(&server.caches);
     let record = records
         .find(AllocatedItem::Address(given.parse().unwrap()))
         .unwrap()
@@ -206,7 +180,7 @@ async fn concurrent_allocations_on_two_servers_are_unique() {
     let made: Vec<_> = made.await.into_iter().map(Result::unwrap).collect();
     assert_eq!(made.iter().map(address).collect::<BTreeSet<_>>().len(), 200);
     assert_eq!(made.iter().map(node_port).collect::<BTreeSet<_>>().len(), 200);
-    one.registry.caches.read_index().await.unwrap();
+    one.caches.read_index().await.unwrap();
     assert_eq!(one.recorded().len(), 400);
 }
 
@@ -333,10 +307,9 @@ async fn orphaned_record_is_released_after_grace_period() {
     let mut object = service("a", json!({"clusterIP": "10.96.3.3", "type": "NodePort"}));
     object["metadata"]["namespace"] = json!("default");
     let kind = builtin().kind("", "v1", "Service").unwrap();
-    let resource = Resource::of(kind, &killed.registry.caches);
+    let resource = Resource::of(kind, &killed.caches);
     let now = killed.registry.now();
     let reservation = killed
-        .registry
         .allocation
         .reserve(&mut object, None, &resource, now, false);
     drop(reservation.await.unwrap());
@@ -366,7 +339,7 @@ async fn repair_restores_lost_or_wrong_records() {
     let spec =
         json!({"clusterIP": "10.96.3.3", "type": "NodePort", "ports": [{"port": 1, "nodePort": 30001}]});
     server.create("a", spec).await.unwrap();
-    let records = AllocationRecords::of(&server.registry.caches);
+    let records = AllocationRecords::of(&server.caches);
     let found = |item| {
         let record = records.find(item).unwrap();
         (record.key.clone(), Revision::new(record.revision))
@@ -437,14 +410,14 @@ async fn repair_releases_nothing_while_service_is_undecryptable() {
         .create("a", json!({"clusterIP": "10.96.3.3"}))
         .await
         .unwrap();
-    let services = AllocationRecords::of(&server.registry.caches).services;
+    let services = AllocationRecords::of(&server.caches).services;
     let key = services.key("default", "a").unwrap();
     let stored = services.cache.get(&key).unwrap();
     let plain = stored.stored().clone();
     let revision = Revision::new(stored.revision);
     let encrypted = Write::update(key.clone(), revision, "k8s:enc:secretbox:v1:lost:bytes");
     let revision = store.commit(encrypted).await.unwrap();
-    server.registry.caches.wait_until_applied(revision.get()).await;
+    server.caches.wait_until_applied(revision.get()).await;
     let mut orphans = OrphanRecords::new();
     for _ in 0..4 {
         server.repair(&mut orphans).await;
@@ -456,7 +429,7 @@ async fn repair_releases_nothing_while_service_is_undecryptable() {
 
     // It can be read again: then repairs go on, and it still has what it had.
     let revision = store.commit(Write::update(key, revision, plain)).await.unwrap();
-    server.registry.caches.wait_until_applied(revision.get()).await;
+    server.caches.wait_until_applied(revision.get()).await;
     server.repair(&mut orphans).await;
     assert_eq!(server.recorded(), held);
 }

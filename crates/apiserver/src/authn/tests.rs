@@ -72,7 +72,7 @@ impl Cluster {
             Some(entry) => Write::update(key, entry.revision, bytes),
             None => Write::create(key, bytes),
         };
-        let revision = self.caches.store().commit(write).await.unwrap();
+        let revision = self.caches.store().writable().commit(write).await.unwrap();
         self.caches.wait_until_applied(revision.get()).await;
     }
 
@@ -80,7 +80,7 @@ impl Cluster {
         let key = self.resource(kind).key(namespace, name).unwrap();
         let entry = self.caches.store().get(&key).await.unwrap().unwrap();
         let write = Write::delete(key, entry.revision);
-        let revision = self.caches.store().commit(write).await.unwrap();
+        let revision = self.caches.store().writable().commit(write).await.unwrap();
         self.caches.wait_until_applied(revision.get()).await;
     }
 

@@ -56,7 +56,7 @@ impl TestCluster {
             Some(old) => Write::update(key, k3_storage::Revision::new(old.revision), bytes),
             None => Write::create(key, bytes),
         };
-        let revision = self.caches.store().commit(write).await.unwrap();
+        let revision = self.caches.store().writable().commit(write).await.unwrap();
         self.caches.wait_until_applied(revision.get()).await;
     }
 
@@ -65,7 +65,7 @@ impl TestCluster {
         let (resource, key) = self.resource_and_key(object);
         let old = resource.cache.get(&key).unwrap();
         let write = Write::delete(key, k3_storage::Revision::new(old.revision));
-        let revision = self.caches.store().commit(write).await.unwrap();
+        let revision = self.caches.store().writable().commit(write).await.unwrap();
         self.caches.wait_until_applied(revision.get()).await;
     }
 

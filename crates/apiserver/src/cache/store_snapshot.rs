@@ -3,9 +3,10 @@
 use std::{collections::HashMap, sync::Arc};
 
 use imbl::OrdMap;
-use k3_storage::{Entry, Key, Page, Prefix, ReadError, Store};
+use k3_storage::{Entry, Key, Page, Prefix, ReadError};
 
 use super::CachedObject;
+use crate::read_only_store::ReadOnlyStore;
 
 /// Where all objects are stored.
 pub(super) const ROOT: &str = "/registry/";
@@ -24,7 +25,7 @@ pub(super) struct StoreSnapshot {
 impl StoreSnapshot {
     /// Reads it. `known` finds the state of an object that is in memory already; if it is the one that is stored, it is used.
     pub(super) async fn read(
-        store: &dyn Store,
+        store: &ReadOnlyStore,
         known: impl Fn(&Key) -> Option<Arc<CachedObject>> + Send,
     ) -> Result<Self, ReadError> {
         let root = Prefix::try_new(ROOT).expect("the root is a prefix");

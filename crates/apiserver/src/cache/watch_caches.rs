@@ -23,7 +23,10 @@ use super::{
     store_snapshot::{StoreSnapshot, resource_prefix},
     waiters::RevisionWaiters,
 };
-use crate::custom::{self, DefinitionRegistry};
+use crate::{
+    custom::{self, DefinitionRegistry},
+    read_only_store::ReadOnlyStore,
+};
 
 /// How often, and with which pause, a store that seems to have an older revision is read again.
 const LOOKS: usize = 20;
@@ -37,7 +40,7 @@ pub(crate) const PROOF_TIME: Duration = Duration::from_secs(10);
 /// The cache of a resource stays the same instance while it is referenced; only its content changes.
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go Cacher
 pub(crate) struct WatchCaches {
-    store: Arc<dyn Store>,
+    store: ReadOnlyStore,
     /// By the prefix of their keys.
     resources: RwLock<HashMap<Box<str>, Arc<WatchCache>>>,
     /// Custom resources whose definition is deleted. Their caches are removed when no longer referenced.
@@ -88,7 +91,7 @@ impl WatchCaches {
         selectable: fn(&str) -> Arc<[SelectableField]>,
     ) -> Result<(Arc<Self>, StoreReflector), ReadError> {
         let caches = Arc::new(WatchCaches {
-            store,
+            store: ReadOnlyStore::new(store),
             resources: RwLock::default(),
             abandoned: Mutex::default(),
             began: AtomicU64::new(0),
@@ -114,7 +117,7 @@ impl WatchCaches {
     /// Reads everything that is stored, and then replaces the content of all caches at once. Answers with its revision.
     pub(super) async fn load(&self) -> Result<u64, ReadError> {
         let known = |key: &k3_storage::Key| self.existing(resource_prefix(key))?.get(key);
-        let loaded = StoreSnapshot::read(self.store.as_ref(), known).await?;
+        let loaded = StoreSnapshot::read(&self.store, known).await?;
         let revision = loaded.revision;
         self.replace(loaded);
         Ok(revision)
@@ -435,7 +438,7 @@ impl WatchCaches {
     }
 
     /// The store behind the caches.
-    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+    pub(crate) fn store(&self) -> &ReadOnlyStore {
         &self.store
     }
 

@@ -45,12 +45,12 @@ pub(super) fn groups(registry: &Registry) -> impl Iterator<Item = String> {
 
 fn resource(registry: &Registry) -> Resource {
     let kind = builtin().kind("apiregistration.k8s.io", "v1", "APIService");
-    Resource::of(kind.expect("the kind is built in"), &registry.caches)
+    registry.resource(kind.expect("the kind is built in"))
 }
 
 /// The API services managed with definitions.
 fn ours(registry: &Registry) -> Vec<Value> {
-    let snapshot = resource(registry).cache.snapshot(registry.caches.applied());
+    let snapshot = registry.cached_objects(&resource(registry));
     let objects = snapshot.objects.values();
     objects
         .filter(|object| object.labels().get(LABEL) == Some("true"))
@@ -72,7 +72,7 @@ fn versions(registry: &Registry, group: &str) -> BTreeSet<String> {
         let mut kinds = builtin().all().iter();
         kinds.any(|kind| kind.group == group && kind.version == version)
     };
-    let all = registry.caches.definitions().all();
+    let all = registry.definitions().all();
     let served = all.values().filter(|served| served.definition.group == group);
     served
         .flat_map(|served| served.versions())

@@ -23,10 +23,7 @@ use super::{
     definitions::overlaps,
     names::{self, TakenNames},
 };
-use crate::{
-    cache::{WatchFilter, WatchStart},
-    registry::{Registry, Resource},
-};
+use crate::registry::{Registry, Resource};
 
 /// The finalizer that keeps a definition until its objects are deleted.
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -108,18 +105,13 @@ pub(crate) fn mark_deleted(crd: &mut Value, now: Time) {
 
 fn definitions(registry: &Registry) -> Resource {
     let kind = builtin().kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
-    Resource::of(kind.expect("the kind is built in"), &registry.caches)
+    registry.resource(kind.expect("the kind is built in"))
 }
 
 /// Deals with every definition, and again with each that changes, until the watch ends.
 async fn run(registry: &Registry) {
     let resource = definitions(registry);
-    let begun = resource.cache.watch(
-        &WatchFilter::Everything,
-        WatchStart::Now,
-        registry.caches.applied(),
-    );
-    let Ok((mut watcher, snapshot)) = begun else {
+    let Ok((mut watcher, snapshot)) = registry.watch_all(&resource) else {
         return;
     };
     let mut pending: BTreeSet<String> = snapshot
@@ -413,12 +405,11 @@ async fn delete_objects(registry: &Registry, definitions: &Resource, crd: &Value
         })
     };
     let served = registry
-        .caches
         .definitions()
         .find(spec.text("group"), spec.at("names").text("plural"));
     match served {
         Some(served) => {
-            let resource = Resource::of(served.stored(), &registry.caches);
+            let resource = registry.resource(served.stored());
             registry.delete_own(&resource, is_ending).await
         }
         None => Ok(0),

@@ -6,70 +6,38 @@ use k3_api::{
     kinds::{KindRef, builtin},
     strategy::Tree,
 };
-use k3_storage::{Store, memory::MemoryStore};
-use k3_task::Clock;
+use k3_storage::memory::MemoryStore;
 use serde_json::{Value, json};
 
 use super::{
     CustomResourceConverter, CustomResourceDefinitionController, DefinitionRegistry, ServedDefinition,
 };
 use crate::{
-    Authentication,
-    admission::AdmissionChain,
-    allocation::ServiceAllocator,
-    authn::{Authenticator, Signer},
-    authz::Authorizer,
-    cache::{StoreReflector, WatchCaches, WatchFilter, WatchStart},
+    cache::{WatchCaches, WatchFilter, WatchStart},
     outgoing::{
-        NodeConnectionInfoGetter, WebhookClientManager,
+        WebhookClientManager,
         testing::{FakeResponse, FakeWebhookServer},
     },
-    registry::{self, Registry, RequestContext, Resource, own_user},
-    service_range::service_range,
+    registry::{self, Registry, RequestContext, Resource, own_user, testing::TestRegistry},
 };
 
 /// A server without its connections.
 struct Node {
     registry: Arc<Registry>,
+    caches: Arc<WatchCaches>,
     _controller: CustomResourceDefinitionController,
-    _feed: StoreReflector,
+    _server: TestRegistry,
 }
 
 impl Node {
     async fn start(store: &Arc<MemoryStore>) -> Self {
-        let store: Arc<dyn Store> = Arc::<MemoryStore>::clone(store);
-        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
-        let random = ring::rand::SystemRandom::new();
-        let algorithm = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
-        let key = ring::signature::EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
-        let clock = Clock::system();
-        let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        let outgoing = Arc::new(WebhookClientManager::new(Arc::clone(&caches), Arc::default()));
-        let signer = Signer::new("https://issuer".to_owned(), key.as_ref()).unwrap();
-        let authenticator = Authenticator::new(Authentication::default(), signer, Arc::clone(&caches));
-        let registry = Registry {
-            nodes: Arc::new(
-                NodeConnectionInfoGetter::new(Arc::clone(&caches), None, Arc::default()).unwrap(),
-            ),
-            allocation: ServiceAllocator::new(
-                Arc::clone(&caches),
-                clock.clone(),
-                &service_range("10.0.0.0/24").unwrap(),
-            ),
-            admission: AdmissionChain::new(&authorizer, &outgoing),
-            authorizer,
-            clock,
-            authenticator,
-            unrestricted_update: false,
-            metrics: Arc::default(),
-            converter: Arc::new(CustomResourceConverter::new(outgoing)),
-            caches,
-        };
-        let registry = Arc::new(registry);
+        let store = Arc::<MemoryStore>::clone(store);
+        let server = TestRegistry::start(store, "10.0.0.0/24").await;
         Node {
-            _controller: CustomResourceDefinitionController::start(Arc::clone(&registry)),
-            registry,
-            _feed: feed,
+            registry: Arc::clone(&server.registry),
+            caches: Arc::clone(&server.caches),
+            _controller: CustomResourceDefinitionController::start(Arc::clone(&server.registry)),
+            _server: server,
         }
     }
 
@@ -84,18 +52,18 @@ impl Node {
     }
 
     fn widgets(&self, version: &str) -> KindRef {
-        let definitions = self.registry.caches.definitions();
+        let definitions = self.caches.definitions();
         definitions.kind("example.com", version, "widgets").unwrap()
     }
 
     /// Whether objects are served. That follows the definition, which is seen a little before.
     fn serves(&self) -> bool {
-        let definitions = self.registry.caches.definitions();
+        let definitions = self.caches.definitions();
         definitions.kind("example.com", "v1", "widgets").is_some()
     }
 
     fn definition(&self) -> Option<Value> {
-        let cache = self.registry.caches.resource(super::PREFIX);
+        let cache = self.caches.resource(super::PREFIX);
         Some(cache.get(&format!("{}{NAME}", super::PREFIX))?.tree())
     }
 
@@ -170,14 +138,10 @@ async fn two_servers_serve_and_finalize_definition() {
         .await;
     }
     two.create(widget("a", &["example.com/held"])).await.unwrap();
-    let widgets = Resource::of(two.widgets("v1"), &two.registry.caches);
+    let widgets = Resource::of(two.widgets("v1"), &two.caches);
     let (mut watcher, _) = widgets
         .cache
-        .watch(
-            &WatchFilter::Everything,
-            WatchStart::Now,
-            two.registry.caches.applied(),
-        )
+        .watch(&WatchFilter::Everything, WatchStart::Now, two.caches.applied())
         .unwrap();
 
     let definitions = builtin().kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
@@ -209,7 +173,7 @@ async fn two_servers_serve_and_finalize_definition() {
     for node in [&one, &two] {
         until("the definition is deleted", || node.definition().is_none()).await;
         until("nothing is served", || {
-            let definitions = node.registry.caches.definitions();
+            let definitions = node.caches.definitions();
             definitions.find("example.com", "widgets").is_none()
         })
         .await;
@@ -231,7 +195,7 @@ async fn stale_server_does_not_delete_objects_of_new_definition() {
     node.create(definition(&["v1"])).await.unwrap();
     until("it is served", || node.serves()).await;
     node.create(widget("a", &[])).await.unwrap();
-    let widgets = Resource::of(node.widgets("v1"), &node.registry.caches);
+    let widgets = Resource::of(node.widgets("v1"), &node.caches);
     let refused = node.registry.delete_own(&widgets, || false).await.unwrap_err();
     assert_eq!(refused.code, 409, "{}", refused.message);
     assert_eq!(widgets.cache.count(), 1);
@@ -268,13 +232,7 @@ async fn next_server_resumes_finalization() {
     drop(first);
     let next = Node::start(&store).await;
     until("the definition is deleted", || next.definition().is_none()).await;
-    assert_eq!(
-        next.registry
-            .caches
-            .resource("/registry/example.com/widgets/")
-            .count(),
-        0
-    );
+    assert_eq!(next.caches.resource("/registry/example.com/widgets/").count(), 0);
 }
 
 fn served(webhook: &Value) -> Arc<ServedDefinition> {

@@ -5,7 +5,7 @@ use std::future::Future;
 use k3_api::status::Status;
 use tokio::time::Instant;
 
-use super::Registry;
+use super::admission::ObjectAdmission;
 
 /// A step and operation, as metric labels.
 pub(super) type AdmissionStep = (&'static str, &'static str);
@@ -15,9 +15,9 @@ pub(super) const VALIDATE_NEW: AdmissionStep = ("validate", "CREATE");
 pub(super) const ADMIT_CHANGE: AdmissionStep = ("admit", "UPDATE");
 pub(super) const VALIDATE_CHANGE: AdmissionStep = ("validate", "UPDATE");
 
-// --- Registry ---
+// --- ObjectAdmission ---
 
-impl Registry {
+impl ObjectAdmission {
     /// Takes a step of admission, and counts how long it takes.
     // upstream: staging/src/k8s.io/apiserver/pkg/admission/metrics/metrics.go WithStepMetrics, ObserveAdmissionStep
     pub(super) async fn step(

@@ -1,41 +1,113 @@
 //! Commits writes to the store, and waits for the watch cache before the response.
+//!
+//! Promise: nothing else commits. All other code has a `ReadOnlyStore`, or is given a [`StoreWriter`].
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use k3_api::{
-    kinds::Kind,
-    status::{Status, StatusCause},
-    time::Time,
-};
-use k3_storage::{CommitError, Entry, Operation, Precondition, StoreError, Write};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use k3_api::{kinds::Kind, status::Status, time::Time};
+use k3_storage::{CommitError, Entry, Key, Operation, Precondition, Revision, Store, StoreError, Write};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::Registry;
-use crate::authn::EphemeralToken;
+use super::{Registry, Resource, outcome::Outcome};
+use crate::{allocation::Reservation, authn::EphemeralToken};
 
-/// How long a read waits for the cache to catch up. Longer than a store needs to recover from a short failure.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the store may take to return its revision when its events are late.
-const ONE_ANSWER: Duration = Duration::from_secs(1);
+/// The write half of the store. The read half is [`ReadOnlyStore`](crate::read_only_store::ReadOnlyStore).
+#[derive(Clone)]
+pub(crate) struct StoreWriter(Arc<dyn Store>);
+
+/// An object that is ready to be stored.
+pub(super) struct ReadyObject {
+    pub key: Key,
+    /// The revision that it replaces; `None` if it is new.
+    pub replaces: Option<u64>,
+    /// As it is stored.
+    pub bytes: Bytes,
+    /// In the version it was validated in.
+    pub object: Value,
+    pub time_to_live: Option<Duration>,
+}
 
 /// Why a write did not happen.
 pub(super) enum WriteError {
-    /// Something else is there than was expected; here it is.
+    /// A concurrent write won; this is the current state.
     Conflict(Option<Entry>),
-    /// The store did not take it.
+    /// The write was rejected, or the store did not take it.
     Failed(Status),
+}
+
+// --- StoreWriter ---
+
+impl StoreWriter {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        StoreWriter(store)
+    }
+
+    /// Commits a write, and returns its revision once it is durable. The caches may not have it yet.
+    pub(crate) fn commit(&self, write: Write) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        self.0.commit(write)
+    }
 }
 
 // --- Registry ---
 
 impl Registry {
+    /// Stores an object. It keeps what was reserved for it.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go Create, GuaranteedUpdate
+    pub(super) async fn store_object(
+        &self,
+        ready: ReadyObject,
+        reservation: Reservation<'_>,
+    ) -> Result<Outcome, WriteError> {
+        let bytes = ready.bytes.clone();
+        let mut write = match ready.replaces {
+            None => Write::create(ready.key, bytes),
+            Some(revision) => Write::update(ready.key, Revision::new(revision), bytes),
+        };
+        if let Some(time) = ready.time_to_live {
+            write = write.expiring(time);
+        }
+        match self.commit(write).await {
+            Ok(revision) => {
+                reservation.keep().await;
+                Ok(Outcome::Stored {
+                    bytes: ready.bytes,
+                    revision,
+                    object: ready.object,
+                })
+            }
+            Err(error) => Err(error.release(reservation).await),
+        }
+    }
+
+    /// Removes an object at this revision, and frees what it had. Returns the revision of the removal.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go conditionalDelete
+    pub(super) async fn remove_object(
+        &self,
+        key: Key,
+        revision: u64,
+        object: &Value,
+        resource: &Resource,
+        reservation: Reservation<'_>,
+    ) -> Result<u64, WriteError> {
+        match self.commit(Write::delete(key, Revision::new(revision))).await {
+            Ok(revision) => {
+                reservation.give_back().await;
+                self.allocation.release(object, resource).await;
+                Ok(revision)
+            }
+            Err(error) => Err(error.release(reservation).await),
+        }
+    }
+
     /// Commits a write, waits until the cache has it, and returns its revision.
-    pub(super) async fn commit(&self, write: Write) -> Result<u64, WriteError> {
+    async fn commit(&self, write: Write) -> Result<u64, WriteError> {
         let operation = operation(&write);
         let key = write.key.clone();
         let began = Instant::now();
-        let committed = self.caches.store().commit(write).await;
+        let committed = self.writer.commit(write).await;
         let failed = matches!(&committed, Err(error) if !matches!(error, CommitError::Conflict(_)));
         self.metrics.stored(operation, &key, began.elapsed(), failed);
         match committed {
@@ -47,49 +119,24 @@ impl Registry {
             Err(error) => Err(WriteError::Failed(not_committed(error))),
         }
     }
+}
 
-    /// Waits until the cache has everything that is stored now.
-    pub(super) async fn read_index(&self) -> Result<u64, Status> {
-        match tokio::time::timeout(PATIENCE, self.caches.read_index()).await {
-            Ok(fresh) => fresh.map_err(|error| unavailable(&error)),
-            Err(_) => Err(self.describe_lag().await),
-        }
-    }
+// --- WriteError ---
 
-    /// The error when the cache did not receive everything that is stored in time.
-    pub(super) async fn describe_lag(&self) -> Status {
-        if !self.caches.follows() {
-            return loads_again();
+impl WriteError {
+    /// Releases what was reserved for a write that did not happen. After other errors that is not known, and repair decides.
+    async fn release(self, reservation: Reservation<'_>) -> Self {
+        if matches!(self, WriteError::Conflict(_)) {
+            reservation.give_back().await;
         }
-        match tokio::time::timeout(ONE_ANSWER, self.caches.current_revision()).await {
-            Ok(Ok(current)) => too_large_version(current, self.caches.applied()),
-            Ok(Err(error)) => unavailable(&error),
-            Err(_) => Status::timeout("the store does not answer", 1),
-        }
+        self
     }
 }
 
-/// The error while the watch cache is being reloaded.
-pub(super) fn loads_again() -> Status {
-    let mut status = Status::service_unavailable(
-        "the server missed events of the store and loads its watch cache again; try again",
-    );
-    status.details.get_or_insert_default().retry_after_seconds = 1;
-    status
-}
-
-/// The error for a resource version that the cache did not reach in time (504, `ResourceVersionTooLarge`).
-// upstream: staging/src/k8s.io/apiserver/pkg/storage/errors.go NewTooLargeResourceVersionError
-pub(super) fn too_large_version(revision: u64, current: u64) -> Status {
-    let why = format!("Too large resource version: {revision}, current: {current}");
-    let mut status = Status::timeout(why, 1);
-    let details = status.details.get_or_insert_default();
-    details.causes.push(StatusCause {
-        reason: "ResourceVersionTooLarge".into(),
-        message: "Too large resource version".into(),
-        field: String::new(),
-    });
-    status
+impl From<Status> for WriteError {
+    fn from(status: Status) -> Self {
+        WriteError::Failed(status)
+    }
 }
 
 /// The operation label of a write.

@@ -1,63 +1,64 @@
 //! Converts objects between storage version and request version.
 
 use bytes::Bytes;
-use k3_api::status::Status;
+use k3_api::{kinds::Kind, status::Status};
 use serde_json::Value;
 
-use super::{Registry, Resource, storage_version};
+use super::{Resource, storage_version};
+use crate::custom::CustomResourceConverter;
 
-// --- Registry ---
-
-impl Registry {
-    /// Converts a stored object to the version of the request.
-    pub(super) async fn shown(&self, tree: Value, resource: &Resource) -> Result<Value, Status> {
-        if resource.custom.is_none() {
-            return Ok(storage_version::convert(tree, &resource.stored, &resource.kind));
-        }
-        let mut shown = self.shown_all(vec![tree], resource).await?;
-        Ok(shown.pop().unwrap_or_default())
+/// Converts a stored object to the version of the request.
+pub(super) async fn shown(
+    converter: &CustomResourceConverter,
+    tree: Value,
+    resource: &Resource,
+) -> Result<Value, Status> {
+    if resource.custom.is_none() {
+        return Ok(storage_version::convert(tree, &resource.stored, &resource.kind));
     }
+    let mut shown = shown_all(converter, vec![tree], resource).await?;
+    Ok(shown.pop().unwrap_or_default())
+}
 
-    /// Converts stored objects to the version of the request, with one call of the conversion webhook.
-    pub(super) async fn shown_all(
-        &self,
-        trees: Vec<Value>,
-        resource: &Resource,
-    ) -> Result<Vec<Value>, Status> {
-        let Some(served) = &resource.custom else {
-            let trees = trees.into_iter();
-            return Ok(trees
-                .map(|tree| storage_version::convert(tree, &resource.stored, &resource.kind))
-                .collect());
-        };
-        self.converter
-            .show(served, trees, &resource.kind.version)
-            .await
-            .map_err(|error| Status::unknown(error.to_string()))
-    }
+/// Converts stored objects to the version of the request, with one call of the conversion webhook.
+pub(super) async fn shown_all(
+    converter: &CustomResourceConverter,
+    trees: Vec<Value>,
+    resource: &Resource,
+) -> Result<Vec<Value>, Status> {
+    let Some(served) = &resource.custom else {
+        let trees = trees.into_iter();
+        return Ok(trees
+            .map(|tree| storage_version::convert(tree, &resource.stored, &resource.kind))
+            .collect());
+    };
+    converter
+        .show(served, trees, &resource.kind.version)
+        .await
+        .map_err(|error| Status::unknown(error.to_string()))
+}
 
-    /// Encodes an object that was validated as a kind for storage.
-    pub(super) async fn stored(
-        &self,
-        object: &Value,
-        validation_kind: &k3_api::kinds::Kind,
-        resource: &Resource,
-    ) -> Result<Bytes, Status> {
-        match &resource.custom {
-            Some(served) if resource.converts() => {
-                let stored = self.converter.store(served, object.clone()).await;
-                let stored = stored.map_err(|error| Status::unknown(error.to_string()))?;
-                Ok(storage_version::stored_bytes(
-                    &stored,
-                    &resource.stored,
-                    &resource.stored,
-                ))
-            }
-            _ => Ok(storage_version::stored_bytes(
-                object,
-                validation_kind,
+/// Encodes an object that was validated as a kind for storage.
+pub(super) async fn stored(
+    converter: &CustomResourceConverter,
+    object: &Value,
+    validation_kind: &Kind,
+    resource: &Resource,
+) -> Result<Bytes, Status> {
+    match &resource.custom {
+        Some(served) if resource.converts() => {
+            let stored = converter.store(served, object.clone()).await;
+            let stored = stored.map_err(|error| Status::unknown(error.to_string()))?;
+            Ok(storage_version::stored_bytes(
+                &stored,
                 &resource.stored,
-            )),
+                &resource.stored,
+            ))
         }
+        _ => Ok(storage_version::stored_bytes(
+            object,
+            validation_kind,
+            &resource.stored,
+        )),
     }
 }

@@ -1,10 +1,10 @@
 //! Estimates the cost of a request before it runs, from its body and the stored objects (work estimator).
 
-use super::{Registry, RequestContext, Resource, delete};
+use super::{RequestContext, Resource, delete};
 use crate::{
     cache::WatchCache,
     http::{Format, NegotiatedMediaType, ObjectForm},
-    server::Verb,
+    pipeline::Verb,
 };
 
 /// What an object of a list counts for in bytes if it is read and written again; and if it is written as it is stored, while the
@@ -31,16 +31,8 @@ pub(crate) struct RequestCost {
     pub objects: usize,
 }
 
-// --- Registry ---
-
-impl Registry {
-    /// Estimates the cost of a request.
-    pub(crate) fn cost(&self, ctx: &RequestContext, verb: Verb) -> RequestCost {
-        estimate(ctx, verb, &Resource::of(ctx.target.kind.clone(), &self.caches))
-    }
-}
-
-fn estimate(ctx: &RequestContext, verb: Verb, resource: &Resource) -> RequestCost {
+/// Estimates the cost of a request for a resource.
+pub(crate) fn estimate(ctx: &RequestContext, verb: Verb, resource: &Resource) -> RequestCost {
     let weight = if resource.custom.is_some() { CUSTOM } else { 1 };
     match verb {
         Verb::List | Verb::Watch | Verb::DeleteCollection => {

@@ -7,25 +7,29 @@ use k3_api::{
     kinds::KindRef,
     name,
     status::Status,
-    strategy::{self, StrategyContext, Tree, TreeMut, User},
+    strategy::{self, Tree, TreeMut, User},
 };
-use k3_storage::{Key, Write};
+use k3_storage::Key;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::Value;
 
 use super::{
     Registry, RequestContext, Resource,
+    admission::AdmissionWait,
     admission_metrics::{ADMIT_NEW, VALIDATE_NEW},
     body::{self, ExpectedKind},
-    commit::{WriteError, time_to_live},
-    managed_fields,
+    commit::{ReadyObject, WriteError, time_to_live},
+    conversion::stored,
+    managed_fields::{self, custom_conversion},
+    outcome::Outcome,
+    pending_write::PendingWrite,
     request_context::Warnings,
-    response::{self, ResponseObject},
+    response,
     size::{self, ManagedFields},
     storage_version,
 };
 use crate::{
-    admission::{AdmissionAttributes, Operation},
+    admission::Operation,
     http::HttpResponse,
     request::{FieldValidation, WriteOptions, WriteVerb},
 };
@@ -51,10 +55,10 @@ impl Registry {
     // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/create.go createHandler
     pub(crate) async fn create(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
-        let mut warnings = Warnings::default();
         let kind = &ctx.target.kind;
-        let mut object = body::read(ctx, ExpectedKind::of(kind), &options, &mut warnings)?;
         let resource = Resource::of(kind.clone(), &self.caches);
+        let mut write = PendingWrite::new(ctx, &resource, &options);
+        let mut object = body::read(ctx, ExpectedKind::of(kind), &options, &mut write.warnings)?;
         match_namespace(&mut object, &resource, &ctx.target.namespace)?;
         if object.at("metadata").has("resourceVersion")
             && !object.at("metadata").text("resourceVersion").is_empty()
@@ -64,22 +68,13 @@ impl Registry {
             ));
         }
         size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
-        dedup_owners(&mut object, &mut warnings);
+        dedup_owners(&mut object, &mut write.warnings);
         ctx.check_cancelled()?;
         resource.strategy().set_defaults(&mut object);
         size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
         ctx.check_cancelled()?;
-        let made = self
-            .store_new(
-                ctx,
-                &resource,
-                object,
-                FieldTracking::Needed,
-                &options,
-                &mut warnings,
-            )
-            .await?;
-        response::object(201, &made, ctx, &resource, &warnings)
+        let created = self.store_new(&mut write, object, FieldTracking::Needed).await?;
+        response::outcome(201, created, &write)
     }
 
     /// Creates an object of the server's own making.
@@ -101,15 +96,8 @@ impl Registry {
         };
         object = response::normal(&object, &kind.ty);
         resource.strategy().set_defaults(&mut object);
-        self.store_new(
-            &ctx,
-            &resource,
-            object,
-            FieldTracking::Needed,
-            &options,
-            &mut Warnings::default(),
-        )
-        .await?;
+        let mut write = PendingWrite::new(&ctx, &resource, &options);
+        self.store_new(&mut write, object, FieldTracking::Needed).await?;
         Ok(())
     }
 
@@ -118,46 +106,41 @@ impl Registry {
     // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Create, createWithGenerateNameRetry; KEP-4420
     pub(super) async fn store_new(
         &self,
-        ctx: &RequestContext,
-        resource: &Resource,
+        write: &mut PendingWrite<'_>,
         object: Value,
         recording: FieldTracking,
-        options: &WriteOptions,
-        warnings: &mut Warnings,
-    ) -> Result<ResponseObject, Status> {
+    ) -> Result<Outcome, Status> {
         let is_generated = object.at("metadata").text("name").is_empty()
             && !object.at("metadata").text("generateName").is_empty();
         if !is_generated {
-            return self
-                .try_store_new(ctx, resource, object, recording, options, warnings)
-                .await;
+            return self.try_store_new(write, object, recording).await;
         }
         // Each attempt starts from the submitted object, because admission has changed the copy of the attempt before.
         let mut taken = String::new();
         for _ in 0..NAME_TRIES {
-            let made = self
-                .try_store_new(ctx, resource, object.clone(), recording, options, warnings)
-                .await;
-            match made {
+            match self.try_store_new(write, object.clone(), recording).await {
                 Err(status) if status.code == 409 => {
                     taken = status.details.map(|details| details.name).unwrap_or_default();
                 }
                 other => return other,
             }
         }
-        Err(Status::generate_name_conflict(resource.grouped(), &taken, 1))
+        Err(Status::generate_name_conflict(
+            write.resource.grouped(),
+            &taken,
+            1,
+        ))
     }
 
     // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go create
     async fn try_store_new(
         &self,
-        ctx: &RequestContext,
-        resource: &Resource,
+        write: &mut PendingWrite<'_>,
         mut object: Value,
         recording: FieldTracking,
-        options: &WriteOptions,
-        warnings: &mut Warnings,
-    ) -> Result<ResponseObject, Status> {
+    ) -> Result<Outcome, Status> {
+        let ctx = write.ctx;
+        let resource = write.resource;
         let kind = &resource.kind;
         let metadata = object.ensure_object("metadata");
         for system in [
@@ -176,26 +159,19 @@ impl Registry {
         }
         // Fields of non-apply writes are tracked before admission: defaults set by admission belong to no manager.
         if recording == FieldTracking::Needed {
-            let custom = self.custom(resource);
+            let custom = custom_conversion(resource, &self.converter);
             managed_fields::with_subject(kind, resource.strategy(), ctx.target.part(), custom, |subject| {
-                subject.track(None, &mut object, &options.manager, ctx.now);
+                subject.track(None, &mut object, &write.options.manager, ctx.now);
             });
             size::check(&object, None, ManagedFields::Recorded, ctx, resource)?;
             ctx.check_cancelled()?;
         }
-        let mut attributes = AdmissionAttributes {
-            operation: Operation::Create,
-            resource,
-            subresource: ctx.target.part(),
-            namespace: &ctx.target.namespace,
-            object: &mut object,
-            old: None,
-            ctx,
-            dry_run: options.dry_run,
-            warnings: &mut warnings.0,
-        };
-        self.step(ADMIT_NEW, self.admit_new(&mut attributes)).await?;
-        self.check_grant(&attributes)?;
+        let wait = AdmissionWait::of_request(ctx);
+        let mut attributes = write.attributes(Operation::Create, &mut object, None);
+        self.admission
+            .step(ADMIT_NEW, self.admission.admit_new(&mut attributes, wait))
+            .await?;
+        self.admission.check_grant(&attributes)?;
         ctx.check_cancelled()?;
         // Admission sees generateName without a name, as upstream: the name is generated after it.
         let metadata = object.ensure_object("metadata");
@@ -205,102 +181,73 @@ impl Registry {
         }
         metadata.set("uid", random_uid());
         metadata.set("creationTimestamp", ctx.now.truncated().to_string());
-        let validation_kind = storage_version::validation_kind(kind);
-        let mut object = storage_version::convert(object, kind, validation_kind);
+        let mut object = storage_version::convert(object, kind, write.validation_kind());
         let reservation = self
             .allocation
-            .reserve(&mut object, None, resource, ctx.now, options.dry_run)
+            .reserve(&mut object, None, resource, ctx.now, write.is_dry_run())
             .await?;
-        let validated_new = self.validate_new(ctx, resource, &mut object, options, warnings);
-        let key = match validated_new.await {
-            Ok(key) => key,
+        let ready = match self.validate_new(write, object).await {
+            Ok(ready) => ready,
             Err(status) => {
                 reservation.give_back().await;
                 return Err(status);
             }
         };
-        let name = object.at("metadata").text("name").to_owned();
-        let bytes = match self.stored(&object, validation_kind, resource).await {
-            Ok(bytes) => bytes,
-            Err(status) => {
-                reservation.give_back().await;
-                return Err(status);
-            }
-        };
-        if options.dry_run {
+        let key = ready.key.clone();
+        if write.is_dry_run() {
             return match resource.cache.get(&key) {
-                Some(_) => Err(Self::already_exists(resource, &key, &name)),
-                None => Ok(ResponseObject::Dry(object)),
+                Some(_) => Err(already_exists(resource, &key)),
+                None => Ok(Outcome::DryRun(ready.object)),
             };
         }
-        let mut write = Write::create(key.clone(), bytes.clone());
-        if let Some(time) = time_to_live(kind, &object, ctx.now) {
-            write = write.expiring(time);
-        }
-        match self.commit(write).await {
-            Ok(revision) => {
-                reservation.keep().await;
-                Ok(ResponseObject::Stored {
-                    bytes,
-                    revision,
-                    object,
-                })
-            }
-            Err(WriteError::Conflict(_)) => {
-                reservation.give_back().await;
-                Err(Self::already_exists(resource, &key, &name))
-            }
+        match self.store_object(ready, reservation).await {
+            Err(WriteError::Conflict(_)) => Err(already_exists(resource, &key)),
             Err(WriteError::Failed(status)) => Err(status),
+            Ok(created) => Ok(created),
         }
     }
 
-    /// Takes a new object through its rules and the plugins that refuse. Gives the key it is to be stored under.
+    /// Takes a new object through its rules and the plugins that refuse, and encodes it.
     // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go BeforeCreate
     async fn validate_new(
         &self,
-        ctx: &RequestContext,
-        resource: &Resource,
-        object: &mut Value,
-        options: &WriteOptions,
-        warnings: &mut Warnings,
-    ) -> Result<Key, Status> {
-        let validation_kind = storage_version::validation_kind(&resource.kind);
-        let at = StrategyContext {
-            kind: validation_kind,
-            now: ctx.now,
-            user: &ctx.user,
-        };
-        warnings.0.extend(strategy::create(object, &at)?);
+        write: &mut PendingWrite<'_>,
+        mut object: Value,
+    ) -> Result<ReadyObject, Status> {
+        let ctx = write.ctx;
+        let validation_kind = write.validation_kind();
+        let warnings = strategy::create(&mut object, &write.strategy_context())?;
+        write.warnings.0.extend(warnings);
         ctx.check_cancelled()?;
-        let mut attributes = AdmissionAttributes {
-            operation: Operation::Create,
-            resource,
-            subresource: ctx.target.part(),
-            namespace: &ctx.target.namespace,
-            object,
-            old: None,
-            ctx,
-            dry_run: options.dry_run,
-            warnings: &mut warnings.0,
-        };
-        let validated = self.admission.validate(&mut attributes, &self.caches);
-        self.step(VALIDATE_NEW, validated).await?;
+        let mut attributes = write.attributes(Operation::Create, &mut object, None);
+        let validated = self.admission.validate(&mut attributes);
+        self.admission.step(VALIDATE_NEW, validated).await?;
         // What an object leaves out is filled in whenever it is read; and some of it follows from what was just set.
-        strategy::for_kind(validation_kind).set_defaults(object);
-        validation_kind.ty.forget_empty(object);
+        strategy::for_kind(validation_kind).set_defaults(&mut object);
+        validation_kind.ty.forget_empty(&mut object);
         ctx.check_cancelled()?;
-        resource.key(&ctx.target.namespace, object.at("metadata").text("name"))
+        let name = object.at("metadata").text("name");
+        let key = write.resource.key(&ctx.target.namespace, name)?;
+        let bytes = stored(&self.converter, &object, validation_kind, write.resource).await?;
+        Ok(ReadyObject {
+            key,
+            replaces: None,
+            bytes,
+            time_to_live: time_to_live(&write.resource.kind, &object, ctx.now),
+            object,
+        })
     }
+}
 
-    // upstream: staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go NewAlreadyExists
-    fn already_exists(resource: &Resource, key: &str, name: &str) -> Status {
-        let mut status = Status::already_exists(resource.grouped(), name);
-        let there = resource.cache.get(key);
-        if there.is_some_and(|object| object.tree().at("metadata").has("deletionTimestamp")) {
-            status.message = format!("object is being deleted: {}", status.message);
-        }
-        status
+// upstream: staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go NewAlreadyExists
+fn already_exists(resource: &Resource, key: &Key) -> Status {
+    let name = key.rsplit('/').next().unwrap_or_default();
+    let mut status = Status::already_exists(resource.grouped(), name);
+    let there = resource.cache.get(key);
+    if there.is_some_and(|object| object.tree().at("metadata").has("deletionTimestamp")) {
+        status.message = format!("object is being deleted: {}", status.message);
     }
+    status
 }
 
 /// Sets the namespace of the request in the object, and rejects a different one.

@@ -7,57 +7,53 @@ use std::sync::Arc;
 
 use k3_api::status::Status;
 
-use super::{Registry, Resource, commit::unavailable};
-use crate::cache::{CachedObject, Snapshot};
+use super::{Resource, commit::unavailable};
+use crate::cache::{CachedObject, Snapshot, WatchCaches};
 
-// --- Registry ---
-
-impl Registry {
-    /// The object, if it is or can be decrypted.
-    pub(super) async fn readable(
-        &self,
-        resource: &Resource,
-        object: Arc<CachedObject>,
-    ) -> Result<Arc<CachedObject>, Status> {
-        let Some(reason) = object.undecrypted() else {
-            return Ok(object);
-        };
-        match self.caches.store().get(&object.key).await {
-            Ok(Some(entry)) if entry.revision.get() == object.revision => {
-                let again = CachedObject::new(entry.key, entry.value, object.revision);
-                match again.undecrypted() {
-                    None => {
-                        let again = Arc::new(again);
-                        self.caches.put_decrypted(&resource.cache, &again);
-                        Ok(again)
-                    }
-                    Some(reason) => Err(not_decrypted(resource, &object, &reason)),
+/// The object, if it is or can be decrypted.
+pub(super) async fn readable(
+    caches: &WatchCaches,
+    resource: &Resource,
+    object: Arc<CachedObject>,
+) -> Result<Arc<CachedObject>, Status> {
+    let Some(reason) = object.undecrypted() else {
+        return Ok(object);
+    };
+    match caches.store().get(&object.key).await {
+        Ok(Some(entry)) if entry.revision.get() == object.revision => {
+            let again = CachedObject::new(entry.key, entry.value, object.revision);
+            match again.undecrypted() {
+                None => {
+                    let again = Arc::new(again);
+                    caches.put_decrypted(&resource.cache, &again);
+                    Ok(again)
                 }
+                Some(reason) => Err(not_decrypted(resource, &object, &reason)),
             }
-            Ok(_) => Err(not_decrypted(resource, &object, &reason)),
-            Err(k3_storage::ReadError::Store(error)) => Err(unavailable(&error)),
-            Err(error) => Err(Status::internal_error(error)),
         }
+        Ok(_) => Err(not_decrypted(resource, &object, &reason)),
+        Err(k3_storage::ReadError::Store(error)) => Err(unavailable(&error)),
+        Err(error) => Err(Status::internal_error(error)),
     }
+}
 
-    /// The objects of a snapshot, if all under a prefix are or can be decrypted.
-    pub(super) async fn readable_snapshot(
-        &self,
-        resource: &Resource,
-        mut snapshot: Snapshot,
-        prefix: &str,
-    ) -> Result<Snapshot, Status> {
-        let encrypted: Vec<_> = snapshot
-            .under(prefix, None)
-            .filter(|object| object.undecrypted().is_some())
-            .cloned()
-            .collect();
-        for object in encrypted {
-            let object = self.readable(resource, object).await?;
-            snapshot.objects.insert(object.key.clone(), object);
-        }
-        Ok(snapshot)
+/// The objects of a snapshot, if all under a prefix are or can be decrypted.
+pub(super) async fn readable_snapshot(
+    caches: &WatchCaches,
+    resource: &Resource,
+    mut snapshot: Snapshot,
+    prefix: &str,
+) -> Result<Snapshot, Status> {
+    let encrypted: Vec<_> = snapshot
+        .under(prefix, None)
+        .filter(|object| object.undecrypted().is_some())
+        .cloned()
+        .collect();
+    for object in encrypted {
+        let object = readable(caches, resource, object).await?;
+        snapshot.objects.insert(object.key.clone(), object);
     }
+    Ok(snapshot)
 }
 
 /// The answer to a request for an object that cannot be decrypted.

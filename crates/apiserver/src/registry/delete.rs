@@ -10,19 +10,26 @@ use k3_api::{
     strategy::{GarbageCollectionPolicy, GracefulDeletion, Tree, TreeMut},
     time::{Duration, Time},
 };
-use k3_storage::{Revision, Write};
 use serde_json::{Value, json};
 
 use super::{
     Registry, RequestContext, Resource,
-    commit::WriteError,
+    commit::{ReadyObject, WriteError},
+    conversion::{shown, shown_all, stored},
+    decryption::{readable, readable_snapshot},
+    freshness::read_index,
     list::SelectionPredicate,
+    outcome::Outcome,
+    pending_write::PendingWrite,
     request_context::Warnings,
-    response::{self, ResponseObject},
+    response,
     server_objects::own_user,
+    storage_version,
+    update::read_entry,
 };
 use crate::{
-    admission::{AdmissionAttributes, Operation},
+    admission::Operation,
+    allocation::Reservation,
     cache::CachedObject,
     custom,
     http::{Format, HttpResponse},
@@ -34,14 +41,6 @@ const TRIES: usize = 10;
 pub(super) const AT_ONCE: usize = 32;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
-
-/// The result of deleting one object.
-pub(super) enum DeleteOutcome {
-    /// Deleted; this was its last state.
-    Deleted(Value),
-    /// Terminating: it waits for its finalizers or grace period.
-    Terminating(ResponseObject),
-}
 
 /// The next step of a deletion.
 enum DeletionPlan {
@@ -62,37 +61,38 @@ impl Registry {
         let body = options_body(ctx)?;
         let options = DeleteOptions::read(&ctx.query, body.as_ref())?;
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
-        self.read_index().await?;
+        read_index(&self.caches).await?;
         let key = resource.key(&ctx.target.namespace, &ctx.target.name)?;
         let Some(current) = resource.cache.get(&key) else {
             return Err(resource.not_found(&ctx.target.name));
         };
-        let current = self.readable(&resource, current).await?;
-        let mut warnings = Warnings::default();
-        let deleted = self.delete_object(ctx, &resource, current, &options, &mut warnings);
-        let mut answer = match deleted.await? {
-            DeleteOutcome::Deleted(object) if is_shown(&resource.kind) => {
-                response::tree(200, object, ctx, &resource)?
+        let current = readable(&self.caches, &resource, current).await?;
+        let mut write = PendingWrite::new(ctx, &resource, &options);
+        match self.delete_object(&mut write, current).await? {
+            outcome @ (Outcome::Deleted(_) | Outcome::DryRun(_)) => {
+                let object = outcome.into_tree(&resource);
+                let mut answer = if is_shown(&resource.kind) {
+                    response::tree(200, object, ctx, &resource)?
+                } else {
+                    let status = Status::success(StatusDetails {
+                        name: ctx.target.name.clone(),
+                        group: resource.kind.group.to_string(),
+                        kind: resource.kind.plural.to_string(),
+                        uid: object.at("metadata").text("uid").to_owned(),
+                        ..StatusDetails::default()
+                    });
+                    crate::http::status(&status, ctx.accepted.format, ctx.accepted.pretty)
+                };
+                response::warn(&mut answer, &write.warnings.0);
+                Ok(answer)
             }
-            DeleteOutcome::Deleted(object) => {
-                let status = Status::success(StatusDetails {
-                    name: ctx.target.name.clone(),
-                    group: resource.kind.group.to_string(),
-                    kind: resource.kind.plural.to_string(),
-                    uid: object.at("metadata").text("uid").to_owned(),
-                    ..StatusDetails::default()
-                });
-                crate::http::status(&status, ctx.accepted.format, ctx.accepted.pretty)
-            }
-            DeleteOutcome::Terminating(made) => {
+            terminating @ (Outcome::Stored { .. } | Outcome::Unchanged { .. }) => {
                 let waits = body.is_some_and(|body| body.at("orphanDependents") == &Value::Bool(false))
                     || ctx.query.flag("orphanDependents") == Some(false);
                 let code = if waits { 202 } else { 200 };
-                response::object(code, &made, ctx, &resource, &Warnings::default())?
+                response::outcome(code, terminating, &write)
             }
-        };
-        response::warn(&mut answer, &warnings.0);
-        Ok(answer)
+        }
     }
 
     /// DELETE on a collection: deletes all selected objects, and returns the list of them.
@@ -103,10 +103,10 @@ impl Registry {
         let listing = ListOptions::read(&ctx.query, false)?;
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let selection = SelectionPredicate::new(&listing, &resource)?;
-        let revision = self.read_index().await?;
+        let revision = read_index(&self.caches).await?;
         let prefix = resource.under(&ctx.target.namespace);
         let snapshot = resource.cache.snapshot(revision);
-        let snapshot = self.readable_snapshot(&resource, snapshot, &prefix).await?;
+        let snapshot = readable_snapshot(&self.caches, &resource, snapshot, &prefix).await?;
         let mut items = Vec::new();
         let mut warnings = Warnings::default();
         let objects: Vec<_> = snapshot
@@ -116,10 +116,9 @@ impl Registry {
         for some in objects.chunks(AT_ONCE) {
             ctx.check_cancelled()?;
             let deletions = some.iter().map(|object| async {
-                let mut warnings = Warnings::default();
-                let object = Arc::clone(object);
-                let deleted = self.delete_object(ctx, &resource, object, &options, &mut warnings);
-                (deleted.await, warnings)
+                let mut write = PendingWrite::new(ctx, &resource, &options);
+                let deleted = self.delete_object(&mut write, Arc::clone(object)).await;
+                (deleted, write.warnings)
             });
             for (object, (deleted, warned)) in some.iter().zip(join_all(deletions).await) {
                 warnings.0.extend(warned.0);
@@ -132,7 +131,7 @@ impl Registry {
                 }
             }
         }
-        let items = self.shown_all(items, &resource).await?;
+        let items = shown_all(&self.converter, items, &resource).await?;
         let metadata = json!({"resourceVersion": snapshot.revision.to_string()});
         let mut answer = super::list::answer_trees(items, &metadata, ctx, &resource)?;
         response::warn(&mut answer, &warnings.0);
@@ -147,7 +146,7 @@ impl Registry {
         resource: &Resource,
         is_due: impl Fn() -> bool,
     ) -> Result<usize, Status> {
-        let revision = self.read_index().await?;
+        let revision = read_index(&self.caches).await?;
         let options = DeleteOptions::read(&Query::default(), None)?;
         let mut left = 0;
         let snapshot = resource.cache.snapshot(revision);
@@ -161,14 +160,13 @@ impl Registry {
                 let mut ctx =
                     RequestContext::own(resource.kind.clone(), object.namespace(), own_user(), self.now());
                 object.name().clone_into(&mut ctx.target.name);
-                let object = Arc::clone(object);
-                self.delete_object(&ctx, resource, object, &options, &mut Warnings::default())
-                    .await
+                let mut write = PendingWrite::new(&ctx, resource, &options);
+                self.delete_object(&mut write, Arc::clone(object)).await
             });
             for deleted in join_all(deletions).await {
                 match deleted {
-                    Ok(DeleteOutcome::Terminating(_)) => left += 1,
-                    Ok(DeleteOutcome::Deleted(_)) => {}
+                    Ok(Outcome::Stored { .. } | Outcome::Unchanged { .. }) => left += 1,
+                    Ok(Outcome::Deleted(_) | Outcome::DryRun(_)) => {}
                     Err(status) if status.code == 404 => {}
                     Err(status) => return Err(status),
                 }
@@ -177,55 +175,45 @@ impl Registry {
         Ok(left)
     }
 
-    /// Deletes an object, or marks it as terminating if it has finalizers or a grace period.
+    /// Deletes an object, or marks it as terminating if it has finalizers or a grace period: then the outcome is `Stored`, or
+    /// `Unchanged` if it was marked already.
     // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Delete, updateForGracefulDeletionAndFinalizers
     pub(super) async fn delete_object(
         &self,
-        ctx: &RequestContext,
-        resource: &Resource,
+        write: &mut PendingWrite<'_, DeleteOptions>,
         mut current: Arc<CachedObject>,
-        options: &DeleteOptions,
-        warnings: &mut Warnings,
-    ) -> Result<DeleteOutcome, Status> {
-        let warning_count = warnings.0.len();
+    ) -> Result<Outcome, Status> {
+        let ctx = write.ctx;
+        let resource = write.resource;
+        let warning_count = write.warnings.0.len();
         for _ in 0..TRIES {
-            warnings.0.truncate(warning_count);
-            let mut object = self.shown(current.tree(), resource).await?;
-            check_preconditions(&object, options, resource)?;
-            let mut attributes = AdmissionAttributes {
-                operation: Operation::Delete,
-                resource,
-                subresource: "",
-                namespace: &ctx.target.namespace,
-                object: &mut object,
-                old: None,
-                ctx,
-                dry_run: options.dry_run,
-                warnings: &mut warnings.0,
-            };
+            write.warnings.0.truncate(warning_count);
+            let mut object = shown(&self.converter, current.tree(), resource).await?;
+            check_preconditions(&object, write.options, resource)?;
             // A delete by a subresource (eviction) has been admitted already, as the create of that subresource.
             if ctx.target.part().is_empty() {
-                self.admission.admit(&mut attributes, &self.caches).await?;
-                self.admission.validate(&mut attributes, &self.caches).await?;
+                let mut attributes = write.attributes(Operation::Delete, &mut object, None);
+                self.admission.admit(&mut attributes).await?;
+                self.admission.validate(&mut attributes).await?;
             }
-            let again = match plan(&object, resource, options, ctx.now) {
-                DeletionPlan::Leave if !resource.serves_as_stored(&current) => {
-                    return Ok(DeleteOutcome::Terminating(ResponseObject::Dry(object)));
+            let attempt = match plan(&object, resource, write.options, ctx.now) {
+                DeletionPlan::Leave => {
+                    let served = (!resource.serves_as_stored(&current)).then_some(object);
+                    return Ok(Outcome::Unchanged { current, served });
                 }
-                DeletionPlan::Leave => return Ok(DeleteOutcome::Terminating(ResponseObject::Kept(current))),
-                _ if options.dry_run => return Ok(DeleteOutcome::Deleted(object)),
+                _ if write.is_dry_run() => {
+                    return Ok(Outcome::DryRun(validated(object, resource)));
+                }
                 DeletionPlan::Remove => self.remove(&current, object, resource).await,
                 DeletionPlan::Mark { object, then_remove } => {
                     self.mark(&current, object, then_remove, resource).await
                 }
             };
-            match again {
+            match attempt {
                 Ok(deleted) => return Ok(deleted),
                 Err(WriteError::Failed(status)) => return Err(status),
                 Err(WriteError::Conflict(None)) => return Err(resource.not_found(current.name())),
-                Err(WriteError::Conflict(Some(entry))) => {
-                    current = Arc::new(CachedObject::new(entry.key, entry.value, entry.revision.get()));
-                }
+                Err(WriteError::Conflict(Some(entry))) => current = read_entry(entry),
             }
         }
         let why = "the object has been modified concurrently too often; please try again";
@@ -238,14 +226,16 @@ impl Registry {
         current: &CachedObject,
         mut object: Value,
         resource: &Resource,
-    ) -> Result<DeleteOutcome, WriteError> {
-        let write = Write::delete(current.key.clone(), Revision::new(current.revision));
-        let revision = self.commit(write).await?;
-        self.allocation.release(&object, resource).await;
+    ) -> Result<Outcome, WriteError> {
+        let key = current.key.clone();
+        let reservation = Reservation::default();
+        let revision = self
+            .remove_object(key, current.revision, &object, resource, reservation)
+            .await?;
         object
             .ensure_object("metadata")
             .set("resourceVersion", revision.to_string());
-        Ok(DeleteOutcome::Deleted(object))
+        Ok(Outcome::Deleted(validated(object, resource)))
     }
 
     // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go markAsDeleting
@@ -255,32 +245,34 @@ impl Registry {
         object: Value,
         then_remove: bool,
         resource: &Resource,
-    ) -> Result<DeleteOutcome, WriteError> {
-        let bytes = self
-            .stored(&object, &resource.kind, resource)
-            .await
-            .map_err(WriteError::Failed)?;
-        let write = Write::update(
-            current.key.clone(),
-            Revision::new(current.revision),
-            bytes.clone(),
-        );
-        let revision = self.commit(write).await?;
-        if !then_remove {
-            return Ok(DeleteOutcome::Terminating(ResponseObject::Stored {
-                bytes,
-                revision,
-                object,
-            }));
+    ) -> Result<Outcome, WriteError> {
+        let object = validated(object, resource);
+        let validation_kind = storage_version::validation_kind(&resource.kind);
+        let bytes = stored(&self.converter, &object, validation_kind, resource).await?;
+        let ready = ReadyObject {
+            key: current.key.clone(),
+            replaces: Some(current.revision),
+            bytes,
+            object,
+            time_to_live: None,
+        };
+        let marked = self.store_object(ready, Reservation::default()).await?;
+        if let Outcome::Stored { bytes, revision, .. } = &marked
+            && then_remove
+        {
+            // Two commits instead of one delete: watchers see the deletion timestamp before the DELETED event, as upstream.
+            let marked = CachedObject::new(current.key.clone(), bytes.clone(), *revision);
+            let tree = shown(&self.converter, marked.tree(), resource).await?;
+            return self.remove(&marked, tree, resource).await;
         }
-        // Two commits instead of one delete: watchers see the deletion timestamp before the DELETED event, as upstream.
-        let marked = CachedObject::new(current.key.clone(), bytes, revision);
-        let tree = self
-            .shown(marked.tree(), resource)
-            .await
-            .map_err(WriteError::Failed)?;
-        self.remove(&marked, tree, resource).await
+        Ok(marked)
     }
+}
+
+/// An object of the version of the request, in the version that it is validated in.
+fn validated(object: Value, resource: &Resource) -> Value {
+    let validation_kind = storage_version::validation_kind(&resource.kind);
+    storage_version::convert(object, &resource.kind, validation_kind)
 }
 
 /// Whether the response is the object instead of a Status. For namespaces it is, although the OpenAPI document specifies a Status.
@@ -539,9 +531,37 @@ fn set_finalizers(object: &mut Value, finalizers: &[String]) {
 #[cfg(test)]
 mod tests {
     use k3_api::kinds::builtin;
+    use k3_storage::memory::MemoryStore;
     use serde_json::json;
 
     use super::*;
+    use crate::registry::testing::TestRegistry;
+
+    #[tokio::test]
+    async fn deleted_autoscaler_is_answered_in_the_version_of_the_request() {
+        let server = TestRegistry::start(MemoryStore::new(), "10.0.0.0/24").await;
+        let resource = server.resource("autoscaling", "v1", "HorizontalPodAutoscaler");
+        let autoscaler = json!({
+            "metadata": {"name": "a", "namespace": "n", "finalizers": ["example.com/wait"]},
+            "spec": {
+                "scaleTargetRef": {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"},
+                "maxReplicas": 3,
+                "targetCPUUtilizationPercentage": 7,
+            },
+        });
+        server.put(&resource, &autoscaler).await;
+        let mut ctx = RequestContext::own(resource.kind.clone(), "n", own_user(), Time::from_unix(0, 0));
+        "a".clone_into(&mut ctx.target.name);
+        // It is marked, and then found marked.
+        for _ in 0..2 {
+            let answer = server.registry.delete(&ctx).await.unwrap();
+            let text = crate::http::body_text(answer, 10_000).await;
+            let object: Value = serde_json::from_str(&text).unwrap();
+            assert!(object.at("metadata").has("deletionTimestamp"), "{text}");
+            assert_eq!(object.text("apiVersion"), "autoscaling/v1");
+            assert_eq!(object.at("spec").int("targetCPUUtilizationPercentage"), Some(7));
+        }
+    }
 
     #[test]
     fn namespace_deletion_is_two_phase() {

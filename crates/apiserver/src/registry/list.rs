@@ -22,10 +22,11 @@ use serde_json::{Value, json};
 
 use super::{
     Registry, RequestContext, Resource,
-    commit::{too_large_version, unavailable},
-    request_context::Warnings,
-    response::{self, ResponseObject},
-    storage_version,
+    commit::unavailable,
+    conversion::{shown, shown_all},
+    decryption::{readable, readable_snapshot},
+    freshness::{read_index, too_large_version},
+    response, storage_version,
     table::{self, RowWriter},
 };
 use crate::{
@@ -81,7 +82,7 @@ impl Registry {
         let version = ctx.query.text("resourceVersion");
         match version {
             "0" => {}
-            "" => drop(self.read_index().await?),
+            "" => drop(read_index(&self.caches).await?),
             _ => {
                 let revision = parse_version(version).map_err(Status::bad_request)?;
                 self.wait_for(revision).await?;
@@ -92,13 +93,12 @@ impl Registry {
             .cache
             .get(&key)
             .ok_or_else(|| resource.not_found(&ctx.target.name))?;
-        let object = self.readable(&resource, object).await?;
-        let made = if resource.custom.is_some() && !resource.serves_as_stored(&object) {
-            ResponseObject::Dry(self.shown(object.tree(), &resource).await?)
-        } else {
-            ResponseObject::Kept(object)
-        };
-        response::object(200, &made, ctx, &resource, &Warnings::default())
+        let object = readable(&self.caches, &resource, object).await?;
+        if resource.custom.is_some() && !resource.serves_as_stored(&object) {
+            let tree = shown(&self.converter, object.tree(), &resource).await?;
+            return response::tree(200, tree, ctx, &resource);
+        }
+        response::cached(200, &object, ctx, &resource)
     }
 
     /// GET: a list.
@@ -130,7 +130,7 @@ impl Registry {
         }
         if resource.custom.is_some() {
             let trees = objects.iter().map(|object| object.tree()).collect();
-            let trees = self.shown_all(trees, &resource).await?;
+            let trees = shown_all(&self.converter, trees, &resource).await?;
             return answer_trees(trees, &metadata, ctx, &resource);
         }
         // One after the other: the trees of many objects at once would take ten times what is stored.
@@ -169,7 +169,7 @@ impl Registry {
         let snapshot = match &token {
             // A token that came with "too old": what is left of the list as it is now.
             Some(token) if token.revision == 0 => {
-                self.read_index().await?;
+                read_index(&self.caches).await?;
                 resource.cache.snapshot(self.caches.applied())
             }
             Some(token) => self
@@ -184,7 +184,7 @@ impl Registry {
                 })?,
             None => self.snapshot(resource, options).await?,
         };
-        let snapshot = self.readable_snapshot(resource, snapshot, &prefix).await?;
+        let snapshot = readable_snapshot(&self.caches, resource, snapshot, &prefix).await?;
         let after = token.map(|token| format!("{prefix}{}", token.after));
         let mut objects: Vec<Arc<CachedObject>> = Vec::new();
         let mut next = None;
@@ -218,7 +218,7 @@ impl Registry {
     async fn snapshot(&self, resource: &Resource, options: &ListOptions) -> Result<Snapshot, Status> {
         let revision = match options.resource_version.as_str() {
             "" => {
-                self.read_index().await?;
+                read_index(&self.caches).await?;
                 return Ok(resource.cache.snapshot(self.caches.applied()));
             }
             "0" => return Ok(resource.cache.snapshot(self.caches.applied())),

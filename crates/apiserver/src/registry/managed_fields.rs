@@ -12,7 +12,7 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::{Registry, Resource, storage_version};
+use super::{Resource, storage_version};
 use crate::custom::{CustomResourceConverter, ServedDefinition};
 
 /// The versions of a kind beside the one of the request.
@@ -64,14 +64,13 @@ pub(super) fn with_subject<R>(
     })
 }
 
-// --- Registry ---
-
-impl Registry {
-    /// How the versions of a custom resource become each other.
-    pub(super) fn custom<'c>(&'c self, resource: &'c Resource) -> CustomConversion<'c> {
-        let served = resource.custom.as_deref()?;
-        Some((served, &*self.converter))
-    }
+/// How the versions of a custom resource become each other.
+pub(super) fn custom_conversion<'c>(
+    resource: &'c Resource,
+    converter: &'c CustomResourceConverter,
+) -> CustomConversion<'c> {
+    let served = resource.custom.as_deref()?;
+    Some((served, converter))
 }
 
 /// Calls `run` with the field manager of a kind that is a subresource of others (Scale).

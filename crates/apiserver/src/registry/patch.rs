@@ -13,9 +13,10 @@ use k3_api::{
 use serde_json::Value;
 
 use super::{
-    Registry, RequestContext, Resource,
+    RequestContext,
     body::ExpectedKind,
-    managed_fields,
+    managed_fields::{self, CustomConversion},
+    pending_write::PendingWrite,
     request_context::Warnings,
     size::{self, ManagedFields},
 };
@@ -121,29 +122,29 @@ impl Patch {
     pub(super) fn make(
         &self,
         old: Option<&Value>,
-        resource: &Resource,
-        ctx: &RequestContext,
-        options: &WriteOptions,
-        warnings: &mut Warnings,
-        registry: &Registry,
+        write: &mut PendingWrite<'_>,
+        custom: CustomConversion<'_>,
     ) -> Result<Value, Status> {
+        let ctx = write.ctx;
+        let resource = write.resource;
         let patched = match self {
             Patch::Apply(configuration) => {
                 size::check(configuration, old, ManagedFields::Pending, ctx, resource)?;
-                let force = if options.force {
-                    ApplyConflictPolicy::Yes
-                } else {
-                    ApplyConflictPolicy::No
-                };
-                let custom = registry.custom(resource);
                 managed_fields::with_subject(
                     &resource.kind,
                     resource.strategy(),
                     ctx.target.part(),
                     custom,
                     |subject| {
+                        let manager = &write.options.manager;
                         subject
-                            .apply(old, configuration, &options.manager, force, ctx.now)
+                            .apply(
+                                old,
+                                configuration,
+                                manager,
+                                conflict_policy(write.options),
+                                ctx.now,
+                            )
                             .map_err(|error| Patch::not_applied(&error))
                     },
                 )?
@@ -156,7 +157,7 @@ impl Patch {
         } else {
             ManagedFields::Pending
         };
-        let mut object = decode_as(patched, &resource.kind, options, warnings)?;
+        let mut object = decode_as(patched, &resource.kind, write.options, &mut write.warnings)?;
         size::check(&object, old, managed_fields, ctx, resource)?;
         ctx.check_cancelled()?;
         resource.strategy().set_defaults(&mut object);
@@ -169,12 +170,10 @@ impl Patch {
         &self,
         old: &Value,
         kind: &Kind,
-        ctx: &RequestContext,
-        options: &WriteOptions,
-        warnings: &mut Warnings,
+        write: &mut PendingWrite<'_>,
     ) -> Result<Value, Status> {
-        let patched = self.patched(old.clone(), ctx, kind)?;
-        decode_as(patched, kind, options, warnings)
+        let patched = self.patched(old.clone(), write.ctx, kind)?;
+        decode_as(patched, kind, write.options, &mut write.warnings)
     }
 
     /// Patches a document. What is applied is not patched so.
@@ -221,6 +220,15 @@ impl PatchDocument {
     fn take(&self, ctx: &RequestContext) -> Result<Value, Status> {
         let document = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         document.map_or_else(|| patch::read(&ctx.body), Ok)
+    }
+}
+
+/// Whether an apply takes over the fields of other managers.
+pub(super) fn conflict_policy(options: &WriteOptions) -> ApplyConflictPolicy {
+    if options.force {
+        ApplyConflictPolicy::Yes
+    } else {
+        ApplyConflictPolicy::No
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use k3_api::{kinds::KindRef, status::Status, strategy::User, time::Time};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use crate::{
     http::{Format, NegotiatedMediaType},
@@ -34,6 +34,8 @@ pub(crate) struct RequestContext {
     pub accepted: NegotiatedMediaType,
     /// When the request was received.
     pub now: Time,
+    /// When the client is answered at the latest; `None` for requests of the server itself, and for connections.
+    pub deadline: Option<Instant>,
     /// Audit annotations added while the request is processed.
     pub notes: AuditAnnotations,
     /// Whether the answer is still wanted.
@@ -78,6 +80,7 @@ impl RequestContext {
             body: Bytes::new(),
             accepted: NegotiatedMediaType::default(),
             now,
+            deadline: None,
             notes: AuditAnnotations::default(),
             cancellation: Cancellation::default(),
             body_memory: None,

@@ -1,60 +1,61 @@
 //! Encodes objects and lists in the negotiated form (object, Table, PartialObjectMetadata).
 
-use std::sync::Arc;
-
-use bytes::Bytes;
 use k3_api::{
-    encode,
-    encode::StoredObject,
-    protobuf,
+    encode, protobuf,
     schema::ObjectType,
     status::Status,
     strategy::{Tree, TreeMut},
 };
 use serde_json::{Value, json};
 
-use super::{RequestContext, Resource, request_context::Warnings, storage_version, table};
+use super::{
+    RequestContext, Resource, outcome::Outcome, pending_write::PendingWrite, storage_version, table,
+};
 pub(crate) use crate::http::warn;
 use crate::{
     cache::CachedObject,
     http::{self as web, Format, HttpResponse, ObjectForm},
 };
 
-/// An object to respond with.
-pub(super) enum ResponseObject {
-    /// It is stored.
-    Stored {
-        /// As it is stored.
-        bytes: Bytes,
-        /// The commit that wrote it.
-        revision: u64,
-        /// In the version it was validated in.
-        object: Value,
-    },
-    /// It is as it was.
-    Kept(Arc<CachedObject>),
-    /// It would have been stored.
-    Dry(Value),
+/// Responds with what became of a write.
+pub(super) fn outcome<O>(
+    code: u16,
+    outcome: Outcome,
+    write: &PendingWrite<'_, O>,
+) -> Result<HttpResponse, Status> {
+    let ctx = write.ctx;
+    let mut answer = if is_plain(ctx, write.resource)
+        && let Some(text) = outcome.text()
+    {
+        web::json(code, text, ctx.accepted.format, ctx.accepted.pretty)
+    } else {
+        tree(code, outcome.into_tree(write.resource), ctx, write.resource)?
+    };
+    warn(&mut answer, &write.warnings.0);
+    Ok(answer)
 }
 
-/// Responds with an object.
-pub(super) fn object(
+/// Responds with an object as it is stored.
+pub(super) fn cached(
     code: u16,
-    made: &ResponseObject,
+    object: &CachedObject,
     ctx: &RequestContext,
     resource: &Resource,
-    warnings: &Warnings,
 ) -> Result<HttpResponse, Status> {
+    if is_plain(ctx, resource) {
+        let mut text = Vec::new();
+        object.write(&mut text);
+        return Ok(web::json(code, text, ctx.accepted.format, ctx.accepted.pretty));
+    }
+    // A custom object that is not converted is in the version of the request.
+    let object = storage_version::convert(object.tree(), &resource.stored, &resource.kind);
+    tree(code, object, ctx, resource)
+}
+
+/// Whether the text of an object is its response.
+fn is_plain(ctx: &RequestContext, resource: &Resource) -> bool {
     let accepted = ctx.accepted;
-    let is_plain =
-        accepted.form == ObjectForm::Whole && accepted.format != Format::Protobuf && !resource.converts();
-    let mut answer = if is_plain && let Some(text) = made.text() {
-        web::json(code, text, accepted.format, accepted.pretty)
-    } else {
-        tree(code, made.tree(resource), ctx, resource)?
-    };
-    warn(&mut answer, &warnings.0);
-    Ok(answer)
+    accepted.form == ObjectForm::Whole && accepted.format != Format::Protobuf && !resource.converts()
 }
 
 /// Responds with a tree in the version of the request.
@@ -170,44 +171,6 @@ pub(super) fn go_type(resource: &Resource, suffix: &str) -> String {
         group.split('.').next().unwrap_or_default()
     };
     format!("{package}.{}{suffix}", resource.kind.kind)
-}
-
-// --- ResponseObject ---
-
-impl ResponseObject {
-    /// The JSON text, if it can be had without making one.
-    fn text(&self) -> Option<Vec<u8>> {
-        let mut text = Vec::new();
-        match self {
-            ResponseObject::Stored { bytes, revision, .. } => {
-                StoredObject::find(bytes)?.write(&mut text, *revision);
-            }
-            ResponseObject::Kept(object) => object.write(&mut text),
-            ResponseObject::Dry(tree) => text = encode::encode(tree),
-        }
-        Some(text)
-    }
-
-    /// The object in the version of the request.
-    pub(super) fn tree(&self, resource: &Resource) -> Value {
-        match self {
-            ResponseObject::Stored { revision, object, .. } => {
-                let validation_kind = storage_version::validation_kind(&resource.kind);
-                let mut tree = storage_version::convert(object.clone(), validation_kind, &resource.kind);
-                tree.ensure_object("metadata")
-                    .set("resourceVersion", revision.to_string());
-                tree
-            }
-            // A custom object that is kept is in the version of the request.
-            ResponseObject::Kept(object) => {
-                storage_version::convert(object.tree(), &resource.stored, &resource.kind)
-            }
-            ResponseObject::Dry(tree) => {
-                let validation_kind = storage_version::validation_kind(&resource.kind);
-                storage_version::convert(tree.clone(), validation_kind, &resource.kind)
-            }
-        }
-    }
 }
 
 /// Brings a tree that was built here into the normal form of its type.

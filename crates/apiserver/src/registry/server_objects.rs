@@ -10,7 +10,7 @@ use k3_api::{
 use serde_json::Value;
 
 use super::{
-    Registry, RequestContext, Resource, create::random_uid, managed_fields, request_context::Warnings,
+    Registry, RequestContext, Resource, create::random_uid, managed_fields, pending_write::PendingWrite,
     response, storage_version, update::UpdateSource,
 };
 use crate::request::{FieldValidation, WriteOptions};
@@ -94,9 +94,8 @@ impl Registry {
             validation: FieldValidation::Ignore,
             force: false,
         };
-        let source = UpdateSource::Put(object);
-        self.change(&ctx, resource, &source, &options, &mut Warnings::default())
-            .await?;
+        let mut write = PendingWrite::new(&ctx, resource, &options);
+        self.change(&mut write, &UpdateSource::Put(object)).await?;
         Ok(())
     }
 }

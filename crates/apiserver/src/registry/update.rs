@@ -8,27 +8,31 @@ use k3_api::{
     go,
     kinds::Kind,
     status::{GroupResource, Status},
-    strategy::{self, StrategyContext, Tree, TreeMut, WrittenPart},
+    strategy::{self, Tree, TreeMut, WrittenPart},
 };
-use k3_storage::{Entry, Key, ReadError, Write};
+use k3_storage::{Entry, Key, ReadError};
 use serde_json::Value;
 
 use super::{
     Registry, RequestContext, Resource,
     admission_metrics::{ADMIT_CHANGE, VALIDATE_CHANGE},
     body::{self, ExpectedKind},
-    commit::{WriteError, time_to_live, unavailable},
+    commit::{ReadyObject, WriteError, time_to_live, unavailable},
+    conversion::{shown, stored},
     create::{FieldTracking, dedup_owners, match_namespace},
-    managed_fields,
+    decryption::readable,
+    freshness::read_index,
+    managed_fields::{self, custom_conversion},
+    outcome::Outcome,
     patch::Patch,
-    request_context::Warnings,
-    response::{self, ResponseObject},
+    pending_write::PendingWrite,
+    response,
     size::{self, ManagedFields},
     storage_version,
     subresource::NewScale,
 };
 use crate::{
-    admission::{AdmissionAttributes, Operation},
+    admission::Operation,
     allocation::Reservation,
     cache::CachedObject,
     http::HttpResponse,
@@ -52,12 +56,10 @@ pub(super) enum UpdateSource {
     Scale(NewScale),
 }
 
-/// Why one attempt to update an object failed.
-enum UpdateAttemptError {
-    /// A concurrent write won; this is the current state. The update is tried again with it.
-    Conflict(Option<Entry>),
-    /// The update is rejected.
-    Failed(Status),
+/// What a PUT, a patch or an apply did.
+pub(super) enum ChangedObject {
+    Created(Outcome),
+    Updated(Outcome),
 }
 
 // --- Registry ---
@@ -67,18 +69,17 @@ impl Registry {
     // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/update.go UpdateResource
     pub(crate) async fn update(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Update, &ctx.agent)?;
-        let mut warnings = Warnings::default();
         let kind = &ctx.target.kind;
-        let mut object = body::read(ctx, ExpectedKind::of(kind), &options, &mut warnings)?;
         let resource = Resource::of(kind.clone(), &self.caches);
-        match_name(&object, &ctx.target.name)?;
+        let mut write = PendingWrite::new(ctx, &resource, &options);
+        let mut object = body::read(ctx, ExpectedKind::of(kind), &options, &mut write.warnings)?;
+        match_name(&object, write.name())?;
         match_namespace(&mut object, &resource, &ctx.target.namespace)?;
         size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
         ctx.check_cancelled()?;
         resource.strategy().set_defaults(&mut object);
         size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
-        self.answer_change(ctx, &resource, &UpdateSource::Put(object), &options, warnings)
-            .await
+        self.answer_change(write, UpdateSource::Put(object)).await
     }
 
     /// PATCH: applies the patch in the body.
@@ -86,74 +87,57 @@ impl Registry {
     pub(crate) async fn patch(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let writing = Patch::writing(ctx)?;
         let options = WriteOptions::read(&ctx.query, writing, &ctx.agent)?;
-        let mut warnings = Warnings::default();
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
-        let patch = Patch::read(ctx, &options, &mut warnings)?;
-        self.answer_change(ctx, &resource, &UpdateSource::Patch(patch), &options, warnings)
-            .await
+        let mut write = PendingWrite::new(ctx, &resource, &options);
+        let patch = Patch::read(ctx, &options, &mut write.warnings)?;
+        self.answer_change(write, UpdateSource::Patch(patch)).await
     }
 
     async fn answer_change(
         &self,
-        ctx: &RequestContext,
-        resource: &Resource,
-        source: &UpdateSource,
-        options: &WriteOptions,
-        mut warnings: Warnings,
+        mut write: PendingWrite<'_>,
+        source: UpdateSource,
     ) -> Result<HttpResponse, Status> {
-        let (updated, created) = self.change(ctx, resource, source, options, &mut warnings).await?;
-        response::object(
-            if created { 201 } else { 200 },
-            &updated,
-            ctx,
-            resource,
-            &warnings,
-        )
+        match self.change(&mut write, &source).await? {
+            ChangedObject::Updated(outcome) => response::outcome(200, outcome, &write),
+            ChangedObject::Created(outcome) => response::outcome(201, outcome, &write),
+        }
     }
 
-    /// Updates an object, or creates it if the source allows. Returns whether it was created.
+    /// Updates an object, or creates it if the source allows.
     pub(super) async fn change(
         &self,
-        ctx: &RequestContext,
-        resource: &Resource,
+        write: &mut PendingWrite<'_>,
         source: &UpdateSource,
-        options: &WriteOptions,
-        warnings: &mut Warnings,
-    ) -> Result<(ResponseObject, bool), Status> {
-        self.read_index().await?;
-        let name = &ctx.target.name;
-        let key = resource.key(&ctx.target.namespace, name)?;
+    ) -> Result<ChangedObject, Status> {
+        read_index(&self.caches).await?;
+        let resource = write.resource;
+        let key = resource.key(&write.ctx.target.namespace, write.name())?;
         let mut current = resource.cache.get(&key);
-        let warning_count = warnings.0.len();
+        let warning_count = write.warnings.0.len();
         for _ in 0..TRIES {
-            warnings.0.truncate(warning_count);
-            ctx.check_cancelled()?;
+            write.warnings.0.truncate(warning_count);
+            write.ctx.check_cancelled()?;
             let Some(object) = &current else {
-                return self
-                    .create_by_change(ctx, resource, source, options, warnings)
-                    .await;
+                let created = self.create_by_change(write, source).await?;
+                return Ok(ChangedObject::Created(created));
             };
-            match self
-                .try_change(ctx, resource, &key, object, source, options, warnings)
-                .await
-            {
-                Ok(updated) => return Ok((updated, false)),
-                Err(UpdateAttemptError::Failed(status)) => return Err(status),
-                Err(UpdateAttemptError::Conflict(entry)) => current = entry.map(read_entry),
+            match self.try_change(write, &key, object, source).await {
+                Ok(updated) => return Ok(ChangedObject::Updated(updated)),
+                Err(WriteError::Failed(status)) => return Err(status),
+                Err(WriteError::Conflict(entry)) => current = entry.map(read_entry),
             }
         }
-        Err(Status::conflict(resource.grouped(), name, MODIFIED))
+        Err(Status::conflict(resource.grouped(), write.name(), MODIFIED))
     }
 
     async fn create_by_change(
         &self,
-        ctx: &RequestContext,
-        resource: &Resource,
+        write: &mut PendingWrite<'_>,
         source: &UpdateSource,
-        options: &WriteOptions,
-        warnings: &mut Warnings,
-    ) -> Result<(ResponseObject, bool), Status> {
-        let name = &ctx.target.name;
+    ) -> Result<Outcome, Status> {
+        let ctx = write.ctx;
+        let resource = write.resource;
         let is_whole = ctx.target.part().is_empty();
         let mut object = match source {
             UpdateSource::Put(object) if is_whole && resource.strategy().allow_create_on_update() => {
@@ -164,12 +148,12 @@ impl Registry {
                 object.clone()
             }
             UpdateSource::Patch(patch) if is_whole && patch.creates() => {
-                patch.make(None, resource, ctx, options, warnings, self)?
+                patch.make(None, write, custom_conversion(resource, &self.converter))?
             }
-            _ => return Err(resource.not_found(name)),
+            _ => return Err(resource.not_found(write.name())),
         };
         let metadata = object.ensure_object("metadata");
-        metadata.set("name", name.as_str());
+        metadata.set("name", write.name());
         metadata.remove("resourceVersion");
         match_namespace(&mut object, resource, &ctx.target.namespace)?;
         resource.strategy().set_defaults(&mut object);
@@ -178,33 +162,27 @@ impl Registry {
         } else {
             FieldTracking::Needed
         };
-        let created = self
-            .store_new(ctx, resource, object, recording, options, warnings)
-            .await?;
-        Ok((created, true))
+        self.store_new(write, object, recording).await
     }
 
     // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Update
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one attempt needs the whole context of the update"
-    )]
     async fn try_change(
         &self,
-        ctx: &RequestContext,
-        resource: &Resource,
+        write: &mut PendingWrite<'_>,
         key: &Key,
         current: &Arc<CachedObject>,
         source: &UpdateSource,
-        options: &WriteOptions,
-        warnings: &mut Warnings,
-    ) -> Result<ResponseObject, UpdateAttemptError> {
-        let current = &self.readable(resource, Arc::clone(current)).await?;
-        let old = self.shown(current.tree(), resource).await?;
+    ) -> Result<Outcome, WriteError> {
+        let ctx = write.ctx;
+        let resource = write.resource;
+        let current = &readable(&self.caches, resource, Arc::clone(current)).await?;
+        let old = shown(&self.converter, current.tree(), resource).await?;
         let mut new = match source {
             UpdateSource::Put(object) => object.clone(),
-            UpdateSource::Patch(patch) => patch.make(Some(&old), resource, ctx, options, warnings, self)?,
-            UpdateSource::Scale(scale) => scale.make(&old, resource, ctx, options, warnings)?,
+            UpdateSource::Patch(patch) => {
+                patch.make(Some(&old), write, custom_conversion(resource, &self.converter))?
+            }
+            UpdateSource::Scale(scale) => scale.make(&old, write)?,
         };
         if let UpdateSource::Put(object) = source {
             let uid = object.at("metadata").text("uid");
@@ -214,91 +192,77 @@ impl Registry {
             }
         }
         if let UpdateSource::Patch(_) = source {
-            match_name(&new, &ctx.target.name)?;
+            match_name(&new, write.name())?;
             match_namespace(&mut new, resource, &ctx.target.namespace)?;
         }
-        dedup_owners(&mut new, warnings);
+        dedup_owners(&mut new, &mut write.warnings);
         ctx.check_cancelled()?;
-        check_version(&mut new, current.revision, resource, &ctx.target.name)?;
+        check_version(&mut new, current.revision, resource, write.name())?;
         if !source.is_recorded() {
-            let custom = self.custom(resource);
+            let custom = custom_conversion(resource, &self.converter);
             managed_fields::with_subject(
                 &resource.kind,
                 resource.strategy(),
                 ctx.target.part(),
                 custom,
                 |subject| {
-                    subject.track(Some(&old), &mut new, &options.manager, ctx.now);
+                    subject.track(Some(&old), &mut new, &write.options.manager, ctx.now);
                 },
             );
         }
         size::check(&new, Some(&old), ManagedFields::Recorded, ctx, resource)?;
-        let validation_kind = storage_version::validation_kind(&resource.kind);
+        let validation_kind = write.validation_kind();
         let mut new = storage_version::convert(new, &resource.kind, validation_kind);
         let old = storage_version::convert(old, &resource.kind, validation_kind);
         // Taken before admission: the strategy resets the status of a PUT to the stored one.
         let status = self.status_of_unrestricted_put(ctx, source, &new);
         ctx.check_cancelled()?;
-        let reservation = self
-            .admit_and_validate_change(ctx, resource, &mut new, &old, options, warnings)
-            .await?;
+        let reservation = self.admit_and_validate_change(write, &mut new, &old).await?;
         if let Some(status) = status {
-            set_status(ctx, resource, &mut new, status)?;
+            set_status(write, &mut new, status)?;
         }
         // A write that changes nothing is not committed: the resource version stays, no watcher is notified, and a client that
         // writes the same object periodically costs no history in the store.
         let is_unchanged = resource.serves_as_stored(current) && new == old;
-        if is_unchanged && !self.is_encrypted_with_old_key(key, options).await? {
-            return Ok(ResponseObject::Kept(Arc::clone(current)));
-        }
-        let bytes = self.stored(&new, validation_kind, resource).await?;
-        if !is_unchanged
-            && current.stored() == &bytes
-            && !self.is_encrypted_with_old_key(key, options).await?
-        {
-            // A custom object is returned as its current definition converts and defaults it.
-            return Ok(match resource.custom {
-                Some(_) => ResponseObject::Dry(new),
-                None => ResponseObject::Kept(Arc::clone(current)),
+        if is_unchanged && !self.is_encrypted_with_old_key(key, write).await? {
+            return Ok(Outcome::Unchanged {
+                current: Arc::clone(current),
+                served: None,
             });
         }
-        if options.dry_run {
-            return Ok(ResponseObject::Dry(new));
+        let bytes = stored(&self.converter, &new, validation_kind, resource).await?;
+        if !is_unchanged && current.stored() == &bytes && !self.is_encrypted_with_old_key(key, write).await? {
+            return Ok(Outcome::Unchanged {
+                current: Arc::clone(current),
+                // A custom object is returned as its current definition converts and defaults it.
+                served: resource.custom.is_some().then_some(new),
+            });
+        }
+        if write.is_dry_run() {
+            return Ok(Outcome::DryRun(new));
         }
         // The write succeeds only at this revision: if another one was committed since, the caller repeats the attempt with the
         // newer object, and admission and validation run again.
-        let revision = k3_storage::Revision::new(current.revision);
         if is_finalized(&new, &old, &resource.kind) {
-            return match self.commit(Write::delete(key.clone(), revision)).await {
-                Ok(_) => {
-                    reservation.give_back().await;
-                    self.allocation.release(&old, resource).await;
-                    Ok(ResponseObject::Dry(new))
-                }
-                Err(error) => Err(not_stored(error, reservation).await),
-            };
+            self.remove_object(key.clone(), current.revision, &old, resource, reservation)
+                .await?;
+            return Ok(Outcome::Deleted(new));
         }
-        let mut write = Write::update(key.clone(), revision, bytes.clone());
-        if let Some(time) = time_to_live(&resource.kind, &new, ctx.now) {
-            write = write.expiring(time);
-        }
-        let revision = match self.commit(write).await {
-            Ok(revision) => revision,
-            Err(error) => return Err(not_stored(error, reservation).await),
-        };
-        reservation.keep().await;
-        Ok(ResponseObject::Stored {
+        let ready = ReadyObject {
+            key: key.clone(),
+            replaces: Some(current.revision),
             bytes,
-            revision,
+            time_to_live: time_to_live(&resource.kind, &new, ctx.now),
             object: new,
-        })
+        };
+        self.store_object(ready, reservation).await
     }
 
     /// Whether the stored object is encrypted with an old key. Then a write that changes nothing is committed too: rewriting all
     /// objects is how a key is rotated.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go GuaranteedUpdate
-    async fn is_encrypted_with_old_key(&self, key: &Key, options: &WriteOptions) -> Result<bool, Status> {
-        if options.dry_run {
+    async fn is_encrypted_with_old_key(&self, key: &Key, write: &PendingWrite<'_>) -> Result<bool, Status> {
+        if write.is_dry_run() {
             return Ok(false);
         }
         let is_stale = self.caches.store().is_stale(key).await;
@@ -325,42 +289,28 @@ impl Registry {
     /// Runs admission and validation for a changed object.
     async fn admit_and_validate_change<'r>(
         &'r self,
-        ctx: &RequestContext,
-        resource: &Resource,
+        write: &mut PendingWrite<'_>,
         new: &mut Value,
         old: &Value,
-        options: &WriteOptions,
-        warnings: &mut Warnings,
     ) -> Result<Reservation<'r>, Status> {
-        let subresource = ctx.target.part();
-        let mut attributes = AdmissionAttributes {
-            operation: Operation::Update,
-            resource,
-            subresource,
-            namespace: &ctx.target.namespace,
-            object: new,
-            old: Some(old),
-            ctx,
-            dry_run: options.dry_run,
-            warnings: &mut warnings.0,
-        };
-        let admitted = self.admission.admit(&mut attributes, &self.caches);
-        self.step(ADMIT_CHANGE, admitted).await?;
-        self.check_grant(&attributes)?;
-        let part = match subresource {
+        let mut attributes = write.attributes(Operation::Update, new, Some(old));
+        let admitted = self.admission.admit(&mut attributes);
+        self.admission.step(ADMIT_CHANGE, admitted).await?;
+        self.admission.check_grant(&attributes)?;
+        let part = match write.ctx.target.part() {
             "" | "scale" => WrittenPart::Object,
             "status" => WrittenPart::Status,
             other => WrittenPart::Other(other),
         };
         let reservation = if part == WrittenPart::Object {
+            let dry_run = write.is_dry_run();
             self.allocation
-                .reserve(new, Some(old), resource, ctx.now, options.dry_run)
+                .reserve(new, Some(old), write.resource, write.ctx.now, dry_run)
                 .await?
         } else {
             Reservation::default()
         };
-        let validated = self.validate_change(ctx, resource, new, old, part, options, warnings);
-        match validated.await {
+        match self.validate_change(write, new, old, part).await {
             Ok(()) => Ok(reservation),
             Err(status) => {
                 reservation.give_back().await;
@@ -371,67 +321,44 @@ impl Registry {
 
     /// Runs the strategy of the kind and the validating admission plugins for a changed object.
     // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/update.go BeforeUpdate
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "validation needs the whole context of a change"
-    )]
     async fn validate_change(
         &self,
-        ctx: &RequestContext,
-        resource: &Resource,
+        write: &mut PendingWrite<'_>,
         new: &mut Value,
         old: &Value,
         part: WrittenPart<'_>,
-        options: &WriteOptions,
-        warnings: &mut Warnings,
     ) -> Result<(), Status> {
-        let validation_kind = storage_version::validation_kind(&resource.kind);
-        let at = StrategyContext {
-            kind: validation_kind,
-            now: ctx.now,
-            user: &ctx.user,
-        };
-        let warning_count = strategy::update(new, old, part, &at)?;
-        warnings.0.extend(warning_count);
-        ctx.check_cancelled()?;
-        let mut attributes = AdmissionAttributes {
-            operation: Operation::Update,
-            resource,
-            subresource: ctx.target.part(),
-            namespace: &ctx.target.namespace,
-            object: new,
-            old: Some(old),
-            ctx,
-            dry_run: options.dry_run,
-            warnings: &mut warnings.0,
-        };
-        let validated = self.admission.validate(&mut attributes, &self.caches);
-        self.step(VALIDATE_CHANGE, validated).await?;
+        let validation_kind = write.validation_kind();
+        let warnings = strategy::update(new, old, part, &write.strategy_context())?;
+        write.warnings.0.extend(warnings);
+        write.ctx.check_cancelled()?;
+        let mut attributes = write.attributes(Operation::Update, new, Some(old));
+        let validated = self.admission.validate(&mut attributes);
+        self.admission.step(VALIDATE_CHANGE, validated).await?;
         strategy::for_kind(validation_kind).set_defaults(new);
         validation_kind.ty.forget_empty(new);
         managed::ignore_managed_fields_timestamps(old, new);
-        ctx.check_cancelled()
+        write.ctx.check_cancelled()
     }
 }
 
 /// Sets the status as a later write to the status subresource would.
-fn set_status(
-    ctx: &RequestContext,
-    resource: &Resource,
-    new: &mut Value,
-    status: Value,
-) -> Result<(), Status> {
-    let validation_kind = storage_version::validation_kind(&resource.kind);
-    let at = StrategyContext {
-        kind: validation_kind,
-        now: ctx.now,
-        user: &ctx.user,
-    };
+fn set_status(write: &PendingWrite<'_>, new: &mut Value, status: Value) -> Result<(), Status> {
     let settled = new.clone();
     new.set("status", status);
-    strategy::update(new, &settled, WrittenPart::Status, &at)?;
-    validation_kind.ty.forget_empty(new);
+    strategy::update(new, &settled, WrittenPart::Status, &write.strategy_context())?;
+    write.validation_kind().ty.forget_empty(new);
     Ok(())
+}
+
+// --- ChangedObject ---
+
+impl ChangedObject {
+    pub(super) fn into_outcome(self) -> Outcome {
+        match self {
+            ChangedObject::Created(outcome) | ChangedObject::Updated(outcome) => outcome,
+        }
+    }
 }
 
 // --- UpdateSource ---
@@ -447,15 +374,7 @@ impl UpdateSource {
     }
 }
 
-/// Releases a reservation after a failed write, unless its outcome is unknown.
-async fn not_stored(error: WriteError, reservation: Reservation<'_>) -> UpdateAttemptError {
-    if matches!(error, WriteError::Conflict(_)) {
-        reservation.give_back().await;
-    }
-    error.into()
-}
-
-fn read_entry(entry: Entry) -> Arc<CachedObject> {
+pub(super) fn read_entry(entry: Entry) -> Arc<CachedObject> {
     Arc::new(CachedObject::new(entry.key, entry.value, entry.revision.get()))
 }
 
@@ -549,21 +468,4 @@ pub(super) fn precondition_failed(
 fn uid_conflict(resource: &Resource, ctx: &RequestContext, wanted: &str, found: &str) -> Status {
     let object = (ctx.target.namespace.as_str(), ctx.target.name.as_str());
     precondition_failed(resource, object, "UID", wanted, found)
-}
-
-// --- UpdateAttemptError ---
-
-impl From<Status> for UpdateAttemptError {
-    fn from(status: Status) -> Self {
-        UpdateAttemptError::Failed(status)
-    }
-}
-
-impl From<WriteError> for UpdateAttemptError {
-    fn from(error: WriteError) -> Self {
-        match error {
-            WriteError::Conflict(entry) => UpdateAttemptError::Conflict(entry),
-            WriteError::Failed(status) => UpdateAttemptError::Failed(status),
-        }
-    }
 }

@@ -16,6 +16,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::{
     Registry, RequestContext, Resource, decryption,
+    freshness::read_index,
     list::{SelectionPredicate, parse_version},
     response, storage_version, table,
 };
@@ -100,7 +101,7 @@ impl Registry {
             text => parse_version(text).map_err(Status::unknown)?,
         };
         if options.resource_version.is_empty() {
-            self.read_index().await?;
+            read_index(&self.caches).await?;
         } else if options.initial_events == Some(true)
             && let Err(status) = self.wait_for(revision).await
         {
@@ -131,7 +132,7 @@ impl Registry {
             }
         };
         let prefix = resource.under(&ctx.target.namespace);
-        let snapshot = self.readable_snapshot(&resource, snapshot, &prefix).await?;
+        let snapshot = decryption::readable_snapshot(&self.caches, &resource, snapshot, &prefix).await?;
         let initial = snapshot
             .under(&prefix, None)
             .filter(|object| selection.matches(object, &resource))

@@ -23,14 +23,12 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::{
-    handler::RequestHandler,
-    idle_timeout::{IdleTimeout, IdleTimeoutStream},
-};
+use super::idle_timeout::{IdleTimeout, IdleTimeoutStream};
 use crate::{
     authn::{ClientCertificate, ConnectionPeer},
     http::sent,
     outgoing::{ByteStream, UpgradeTunnel},
+    pipeline::HandlerChain,
 };
 
 /// How long a client may take to agree on TLS.
@@ -63,7 +61,7 @@ const PLAIN_HTTP_DRAIN: u64 = 64 * 1024;
 
 /// The connections of a listener.
 struct ListenerConnections {
-    handler: Arc<RequestHandler>,
+    handler: Arc<HandlerChain>,
     acceptor: Option<TlsAcceptor>,
     server: Arc<auto::Builder<TokioExecutor>>,
     /// Changes when the server stops.
@@ -77,7 +75,7 @@ struct ListenerConnections {
 // upstream: staging/src/k8s.io/apiserver/pkg/server/secure_serving.go Serve, RunServer
 #[inline(never)]
 pub(super) fn serve<'a>(
-    handler: &'a Arc<RequestHandler>,
+    handler: &'a Arc<HandlerChain>,
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
     stop: BoxFuture<'a, ()>,
@@ -86,7 +84,7 @@ pub(super) fn serve<'a>(
 }
 
 async fn take(
-    handler: &Arc<RequestHandler>,
+    handler: &Arc<HandlerChain>,
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
     mut stop: BoxFuture<'_, ()>,
@@ -202,12 +200,12 @@ fn builder() -> auto::Builder<TokioExecutor> {
 async fn handshake(
     stream: TcpStream,
     acceptor: &TlsAcceptor,
-    handler: &RequestHandler,
+    handler: &HandlerChain,
 ) -> Option<TlsStream<TcpStream>> {
     let deadline = Instant::now() + PATIENCE;
     let mut stream = stream;
     if let Ok(true) = time::timeout_at(deadline, is_plain_http(&stream)).await {
-        handler.no_tls();
+        handler.tls_failed();
         let _ = time::timeout_at(deadline, refuse_plain_http(&mut stream)).await;
         return None;
     }
@@ -216,7 +214,7 @@ async fn handshake(
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake timed out"),
     }
-    handler.no_tls();
+    handler.tls_failed();
     None
 }
 
@@ -250,7 +248,7 @@ async fn run(
     stream: Box<dyn ByteStream>,
     idle_timeout: Arc<IdleTimeout>,
     peer: ConnectionPeer,
-    handler: Arc<RequestHandler>,
+    handler: Arc<HandlerChain>,
     server: &auto::Builder<TokioExecutor>,
     mut ends: watch::Receiver<()>,
 ) {

@@ -18,16 +18,17 @@ use k3_api::strategy::User;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::{Server, handler::RequestHandler};
+use super::Server;
 use crate::{
     authn::ConnectionPeer,
     http::{BodyError, RequestBody, ResponseBody, sent},
+    pipeline::HandlerChain,
 };
 
 /// In-process access to the server for one user. Clones are the same user.
 #[derive(Clone)]
 pub struct InProcessTransport {
-    handler: Arc<RequestHandler>,
+    handler: Arc<HandlerChain>,
     peer: Arc<ConnectionPeer>,
 }
 
@@ -73,8 +74,8 @@ impl Server {
 
     /// Signs the claims of tokens with the key of service accounts, for who keeps such tokens in secrets.
     pub fn token_signer(&self) -> impl Fn(&Value) -> String + Send + Sync + use<> {
-        let handler = Arc::clone(&self.handler);
-        move |claims| handler.sign(claims)
+        let authenticator = Arc::clone(&self.authenticator);
+        move |claims| authenticator.signer().sign(claims)
     }
 
     /// Ends all watches, also those from inside, which no listener knows of.

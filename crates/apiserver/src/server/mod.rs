@@ -1,44 +1,14 @@
-//! The server: connections, and the handler chain of a request.
+//! The server: it starts what serves requests, and takes connections.
 //!
 //! ```text
-//! connection        TLS, HTTP/1.1 or HTTP/2, and graceful shutdown
-//! idle_timeout      closes idle connections
-//! handler           authentication, authorization, routing; no request can stop the server
-//! request_observer  metrics and logs of one request
-//! request_id        audit IDs
-//! audit_attributes  the attributes of a request for the audit log
-//! in_process        the in-process transport
-//! extra_endpoints   metrics, documents and settings of other parts of the process
-//! inflight          limits on concurrent requests
-//! watch_limits      limits on watches per user
-//! write_tasks       writes, which continue when their client disconnects
-//! time_limit        request timeouts
-//! body              request bodies, up to a limit
-//! work_pool         threads for large requests
-//! verb              the verb of a method and a path
-//! health            health endpoints
-//! issuer            the OIDC discovery documents of the service-account issuer
-//! deprecation       warnings about deprecated API versions
+//! connection    TLS, HTTP/1.1 or HTTP/2, and graceful shutdown
+//! idle_timeout  closes idle connections
+//! in_process    the in-process transport
 //! ```
 
-mod audit_attributes;
-mod body;
 mod connection;
-mod deprecation;
-mod extra_endpoints;
-mod handler;
-mod health;
 mod idle_timeout;
 mod in_process;
-mod inflight;
-mod issuer;
-mod request_id;
-mod request_observer;
-mod time_limit;
-mod verb;
-mod watch_limits;
-mod work_pool;
-mod write_tasks;
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc};
 
@@ -48,8 +18,6 @@ use k3_task::Clock;
 use tokio::net::TcpListener;
 
 pub use self::in_process::{InProcessBody, InProcessTransport};
-pub(crate) use self::verb::Verb;
-use self::{extra_endpoints::ProcessSetting, handler::RequestHandler};
 use crate::{
     Config, NodeClient, PodAccounts,
     admission::AdmissionChain,
@@ -59,23 +27,36 @@ use crate::{
     authz::Authorizer,
     cache::{StoreReflector, WatchCaches},
     custom::{self, CustomResourceConverter},
-    endpoint_reconciler,
+    endpoint_reconciler::{EndpointLeases, EndpointReconciler},
     metrics::Metrics,
     outgoing::{Dialer, NodeConnectionInfoGetter, WebhookClientManager},
-    registry::{self, Registry},
+    pipeline::{
+        AcceptStage, ApiDocuments, AuditingStage, AuthenticationStage, AuthorizationStage, BodyMemory,
+        DecodeStage, DispatchStage, ExtraEndpoints, HandlerChain, ImpersonationStage, InflightLimits,
+        LimitStage, NonResourceEndpoints, ProcessSetting, RestStorages, WatchLimits,
+    },
+    read_only_store::ReadOnlyStore,
+    registry::{
+        self, ComponentStatusStorage, ConnectStorage, ObjectAdmission, Registry, ReviewStorage, StoreWriter,
+        TokenRequestStorage,
+    },
     service_range::kubernetes_address,
+    usage::ResourceMetrics,
 };
 
 /// A server that is ready to take requests.
 pub struct Server {
-    handler: Arc<RequestHandler>,
+    handler: Arc<HandlerChain>,
+    extra_endpoints: Arc<ExtraEndpoints>,
+    authenticator: Arc<Authenticator>,
+    nodes: Arc<NodeConnectionInfoGetter>,
     /// Must not be made to dial this server.
     dialer: Arc<Dialer>,
     /// Ends with the server.
     _reflector: StoreReflector,
     _repair: RepairTask,
     _crd_controller: custom::CustomResourceDefinitionController,
-    endpoint_reconciler: endpoint_reconciler::EndpointReconciler,
+    endpoint_reconciler: EndpointReconciler,
 }
 
 /// Why a server did not start.
@@ -117,62 +98,98 @@ impl Server {
     async fn begin(mut config: Config, store: Arc<dyn Store>) -> Result<Self, StartError> {
         let clock = Clock::system();
         let metrics = Arc::new(Metrics::default());
-        let auditor = match config.audit.take() {
-            Some(audit) => {
-                Some(Auditor::new(audit, clock.clone(), Arc::clone(&metrics)).map_err(StartError::AuditLog)?)
-            }
-            None => None,
-        };
-        let (caches, feed) = WatchCaches::fill(store, registry::selectable).await?;
-        let allocation = ServiceAllocator::new(Arc::clone(&caches), clock.clone(), &config.service_range);
+        let auditor = config
+            .audit
+            .take()
+            .map(|audit| Auditor::new(audit, clock.clone(), Arc::clone(&metrics)))
+            .transpose()
+            .map_err(StartError::AuditLog)?;
+        let (caches, feed) = WatchCaches::fill(Arc::clone(&store), registry::selectable).await?;
+        let writer = StoreWriter::new(Arc::clone(&store));
+        let allocation = ServiceAllocator::new(
+            Arc::clone(&caches),
+            writer.clone(),
+            clock.clone(),
+            &config.service_range,
+        );
         let repair = allocation.start_repair().await.map_err(ReadError::from)?;
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&caches)));
-        let (ip, port) = config.advertise;
-        let dialer = Arc::new(Dialer::new(
-            SocketAddr::new(ip, port),
-            kubernetes_address(&config.service_range),
-            config.service_range,
-        ));
+        let dialer = Arc::new(dialer(&config));
         let outgoing = Arc::new(WebhookClientManager::new(
             Arc::clone(&caches),
             Arc::clone(&dialer),
         ));
-        let mut admission = AdmissionChain::new(&authorizer, &outgoing);
-        if config.guard_owners {
-            admission.enforce_owner_reference_permissions(&authorizer);
-        }
-        if config.pod_accounts == PodAccounts::Free {
-            admission.remove_plugin("ServiceAccount");
-        }
+        let admission = Arc::new(ObjectAdmission::new(
+            admission_chain(&config, &authorizer, &outgoing, writer.clone()),
+            Arc::clone(&authorizer),
+            Arc::clone(&caches),
+            Arc::clone(&metrics),
+        ));
         let nodes =
             NodeConnectionInfoGetter::new(Arc::clone(&caches), config.nodes.as_ref(), Arc::clone(&dialer))
                 .map_err(StartError::NodeClient)?;
         let converter = Arc::new(CustomResourceConverter::new(outgoing));
-        let signer = Signer::new(config.issuer.clone(), &config.signing_key)?;
-        let authentication = std::mem::take(&mut config.authentication);
-        let authenticator = Authenticator::new(authentication, signer, Arc::clone(&caches));
-        let registry = Registry {
-            caches,
-            admission,
-            authorizer,
+        let authenticator = Arc::new(authenticator(&mut config, &caches)?);
+        let nodes = Arc::new(nodes);
+        let mut registry = Registry::new(
+            Arc::clone(&caches),
+            writer.clone(),
+            Arc::clone(&admission),
             allocation,
-            clock,
-            authenticator,
-            unrestricted_update: config.unrestricted_update,
-            metrics,
             converter,
-            nodes: Arc::new(nodes),
-        };
+            Arc::clone(&metrics),
+            clock.clone(),
+        );
+        if config.unrestricted_update {
+            registry.allow_unrestricted_update();
+        }
         let registry = Arc::new(registry);
         crate::bootstrap::run(&registry, &config).await?;
+        let leases = EndpointLeases::new(ReadOnlyStore::new(store), writer);
+        let endpoint_reconciler = EndpointReconciler::start(Arc::clone(&registry), leases, &config).await;
+        let limits = config.limits;
+        let inflight = InflightLimits::new(limits.reads, limits.writes, Arc::clone(&metrics));
+        let watch_limits = WatchLimits::new(limits.watches_per_user);
+        let body_memory = BodyMemory::new();
+        let extra_endpoints = Arc::new(ExtraEndpoints::default());
+        let non_resource = NonResourceEndpoints {
+            caches: Arc::clone(&caches),
+            metrics: Arc::clone(&metrics),
+            authenticator: Arc::clone(&authenticator),
+            clock: clock.clone(),
+            body_memory: body_memory.clone(),
+            extra: Arc::clone(&extra_endpoints),
+            documents: ApiDocuments::new(&config, caches.definitions()),
+            usage: config
+                .usage
+                .then(|| ResourceMetrics::new(Arc::clone(&caches), Arc::clone(&nodes))),
+        };
+        let storages = rest_storages(
+            &caches,
+            &authorizer,
+            &authenticator,
+            &nodes,
+            &admission,
+            &registry,
+        );
+        // The stages of requests, with what each of them needs.
+        let handler = HandlerChain {
+            accept: AcceptStage::new(Arc::clone(&caches), Arc::clone(&metrics), limits.request_time),
+            authenticate: AuthenticationStage::new(Arc::clone(&authenticator), clock.clone()),
+            audit: AuditingStage::new(auditor, clock.clone()),
+            limit: LimitStage::new(Arc::clone(&inflight)),
+            impersonate: ImpersonationStage::new(Arc::clone(&authorizer)),
+            authorize: AuthorizationStage::new(authorizer),
+            decode: DecodeStage::new(caches, body_memory, watch_limits, clock),
+            dispatch: DispatchStage::new(storages, inflight, non_resource),
+        };
         Ok(Server {
-            endpoint_reconciler: endpoint_reconciler::EndpointReconciler::start(
-                Arc::clone(&registry),
-                &config,
-            )
-            .await,
-            _crd_controller: custom::CustomResourceDefinitionController::start(Arc::clone(&registry)),
-            handler: Arc::new(RequestHandler::new(config, registry, auditor)),
+            endpoint_reconciler,
+            _crd_controller: custom::CustomResourceDefinitionController::start(registry),
+            handler: Arc::new(handler),
+            extra_endpoints,
+            authenticator,
+            nodes,
             dialer,
             _reflector: feed,
             _repair: repair,
@@ -186,7 +203,7 @@ impl Server {
 
     /// Adds metrics to `/metrics`, in Prometheus text format. They are collected on request.
     pub fn add_metrics(&self, metrics: impl Fn() -> String + Send + Sync + 'static) {
-        self.handler.extra_endpoints.add_metrics(metrics);
+        self.extra_endpoints.add_metrics(metrics);
     }
 
     /// Shows a document at a path that leads to nothing else, to those who may `get` it.
@@ -195,7 +212,7 @@ impl Server {
         path: &'static str,
         document: impl Fn() -> serde_json::Value + Send + Sync + 'static,
     ) {
-        self.handler.extra_endpoints.add_document(path, move || {
+        self.extra_endpoints.add_document(path, move || {
             let document = document();
             Box::pin(async move { document })
         });
@@ -207,7 +224,7 @@ impl Server {
         path: &'static str,
         document: impl Fn() -> BoxFuture<'static, serde_json::Value> + Send + Sync + 'static,
     ) {
-        self.handler.extra_endpoints.add_document(path, document);
+        self.extra_endpoints.add_document(path, document);
     }
 
     /// Adds a setting at an unused path, for users who may `get` it, and changed by those who may `put` it. Changing returns a
@@ -223,7 +240,7 @@ impl Server {
             set: Arc::new(set),
             only_masters: false,
         };
-        self.handler.extra_endpoints.add_setting(path, setting);
+        self.extra_endpoints.add_setting(path, setting);
     }
 
     /// Adds an action for members of system:masters, invoked with PUT. No role grants the path to others. It returns a message
@@ -238,20 +255,18 @@ impl Server {
             set: Arc::new(action),
             only_masters: true,
         };
-        self.handler.extra_endpoints.add_setting(path, setting);
+        self.extra_endpoints.add_setting(path, setting);
     }
 
     /// Replaces the signing key of service-account tokens (ECDSA P-256, PKCS#8 DER). Tokens signed with one of `more` are
     /// trusted too; those of the previous key only if it is among them.
     pub fn replace_keys(&self, signing_key: &[u8], more: &[PublicKey]) -> Result<(), BadSigningKey> {
-        self.handler.replace_keys(signing_key, more)
+        self.authenticator.replace_keys(signing_key, more)
     }
 
     /// Shows nodes another certificate from now on, and believes other authorities of theirs.
     pub fn replace_node_client(&self, client: &NodeClient) -> Result<(), StartError> {
-        self.handler
-            .replace_node_client(client)
-            .map_err(StartError::NodeClient)
+        self.nodes.replace_client(client).map_err(StartError::NodeClient)
     }
 
     /// Takes connections until `stop` is ready, then ends them in an orderly way: watches end, requests are answered, and
@@ -277,5 +292,69 @@ impl Server {
         if let Ok(address) = listener.local_addr() {
             self.dialer.add_own(address);
         }
+    }
+}
+
+/// Connects to addresses that objects name, but not to this server.
+fn dialer(config: &Config) -> Dialer {
+    let (ip, port) = config.advertise;
+    let address = SocketAddr::new(ip, port);
+    let service = kubernetes_address(&config.service_range);
+    Dialer::new(address, service, config.service_range)
+}
+
+/// Takes the configuration of authentication.
+fn authenticator(config: &mut Config, caches: &Arc<WatchCaches>) -> Result<Authenticator, BadSigningKey> {
+    let signer = Signer::new(config.issuer.clone(), &config.signing_key)?;
+    let authentication = std::mem::take(&mut config.authentication);
+    Ok(Authenticator::new(authentication, signer, Arc::clone(caches)))
+}
+
+/// The admission plugins that the configuration asks for.
+fn admission_chain(
+    config: &Config,
+    authorizer: &Arc<Authorizer>,
+    outgoing: &Arc<WebhookClientManager>,
+    writer: StoreWriter,
+) -> AdmissionChain {
+    let mut admission = AdmissionChain::new(authorizer, outgoing, writer);
+    if config.guard_owners {
+        admission.enforce_owner_reference_permissions(authorizer);
+    }
+    if config.pod_accounts == PodAccounts::Free {
+        admission.remove_plugin("ServiceAccount");
+    }
+    admission
+}
+
+/// What serves resources and subresources, with what each of them needs.
+fn rest_storages(
+    caches: &Arc<WatchCaches>,
+    authorizer: &Arc<Authorizer>,
+    authenticator: &Arc<Authenticator>,
+    nodes: &Arc<NodeConnectionInfoGetter>,
+    admission: &Arc<ObjectAdmission>,
+    objects: &Arc<Registry>,
+) -> RestStorages {
+    RestStorages {
+        caches: Arc::clone(caches),
+        objects: Arc::clone(objects),
+        component_statuses: ComponentStatusStorage::new(Arc::clone(caches)),
+        reviews: ReviewStorage::new(
+            Arc::clone(caches),
+            Arc::clone(authorizer),
+            Arc::clone(authenticator),
+        ),
+        token_requests: TokenRequestStorage::new(
+            Arc::clone(caches),
+            Arc::clone(authenticator),
+            Arc::clone(admission),
+        ),
+        connections: ConnectStorage::new(
+            Arc::clone(caches),
+            Arc::clone(authorizer),
+            Arc::clone(nodes),
+            Arc::clone(admission),
+        ),
     }
 }

@@ -16,7 +16,7 @@ use super::{quota_state::QuotaState, usage_delta::UsageDelta};
 use crate::{
     admission::AdmissionAttributes,
     cache::{CachedObject, WatchCaches},
-    registry::{Resource, not_committed},
+    registry::{Resource, StoreWriter, not_committed},
 };
 
 /// Attempts when the quota is written concurrently.
@@ -60,6 +60,7 @@ impl QuotaBatchEvaluator {
         demand: UsageDelta,
         quotas: &Resource,
         caches: &WatchCaches,
+        writer: &StoreWriter,
     ) -> Result<(), ChargeError> {
         let namespace = attributes.namespace;
         let line = self.line(namespace);
@@ -76,7 +77,7 @@ impl QuotaBatchEvaluator {
                 answer = &mut answered => if let Ok(answer) = answer { break answer; },
                 turn = line.turn.lock() => {
                     let batch = std::mem::take(&mut *line.lock());
-                    serve(batch, attributes, quotas, caches).await;
+                    serve(batch, attributes, quotas, caches, writer).await;
                     drop(turn);
                     if let Ok(answer) = answered.await {
                         break answer;
@@ -123,6 +124,7 @@ async fn serve(
     attributes: &AdmissionAttributes<'_>,
     quotas: &Resource,
     caches: &WatchCaches,
+    writer: &StoreWriter,
 ) {
     let snapshot = quotas.cache.snapshot(0);
     let mut accounts: Vec<_> = snapshot
@@ -137,11 +139,7 @@ async fn serve(
         accounts.retain(|account| account.is_charged);
         let mut lost = Vec::new();
         for account in &accounts {
-            match caches
-                .store()
-                .commit(account.write(quotas, attributes.ctx.now))
-                .await
-            {
+            match writer.commit(account.write(quotas, attributes.ctx.now)).await {
                 Ok(revision) => caches.wait_until_applied(revision.get()).await,
                 Err(CommitError::Conflict(Some(entry))) => {
                     let object = CachedObject::new(entry.key, entry.value, entry.revision.get());

@@ -29,17 +29,25 @@ use self::{
     usage_delta::{UsageDelta, matters},
 };
 use super::{AdmissionAttributes, Operation, derived_cache::DerivedCache, resource};
-use crate::cache::WatchCaches;
+use crate::{cache::WatchCaches, registry::StoreWriter};
 
 /// The quotas of all namespaces.
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/admission.go QuotaAdmission, Validate
-#[derive(Default)]
 pub(super) struct QuotaAdmission {
+    writer: StoreWriter,
     ledger: QuotaBatchEvaluator,
     classes: DerivedCache<Arc<DeviceClassIndex>>,
 }
 
 impl QuotaAdmission {
+    pub(super) fn new(writer: StoreWriter) -> Self {
+        QuotaAdmission {
+            writer,
+            ledger: QuotaBatchEvaluator::default(),
+            classes: DerivedCache::default(),
+        }
+    }
+
     /// Charges what is asked to the quotas of its namespace, or refuses it.
     pub(super) async fn charge(
         &self,
@@ -65,7 +73,10 @@ impl QuotaAdmission {
             return Ok(());
         }
         let demand = UsageDelta::new(meter, attributes, caches);
-        let charged = self.ledger.charge(attributes, demand, &quotas, caches).await;
+        let charged = self
+            .ledger
+            .charge(attributes, demand, &quotas, caches, &self.writer)
+            .await;
         charged.map_err(|error| match error {
             ChargeError::Forbidden(why) => attributes.forbidden(why),
             ChargeError::Failed(status) => status,

@@ -49,7 +49,7 @@ async fn ask(
     let mut question = world.question(operation, part, object);
     question.dry_run = dry_run;
     let attributes = question.attributes(old);
-    let refused = QuotaAdmission::default()
+    let refused = QuotaAdmission::new(world.writer())
         .charge(&attributes, world.caches())
         .await;
     let why = refused.err().map(|status| status.message).unwrap_or_default();
@@ -198,7 +198,7 @@ async fn measured(object: &Value, extra: &[Value]) -> Value {
         world.put(object.clone()).await;
     }
     let mut question = world.question(Operation::Create, "", object.clone());
-    let quotas = QuotaAdmission::default();
+    let quotas = QuotaAdmission::new(world.writer());
     let attributes = question.attributes(None);
     let kind = &attributes.resource.kind;
     let meter = QuotaEvaluator::of(&kind.group, &kind.plural, || quotas.classes(world.caches()));
@@ -456,10 +456,9 @@ async fn storm(servers: usize, pods: usize, limit: usize) -> (usize, String) {
         .await;
     let mut all = Vec::new();
     for _ in 0..servers {
-        all.push(Arc::new((
-            TestCluster::over(Arc::clone(&store)).await,
-            QuotaAdmission::default(),
-        )));
+        let world = TestCluster::over(Arc::clone(&store)).await;
+        let quotas = QuotaAdmission::new(world.writer());
+        all.push(Arc::new((world, quotas)));
     }
     let mut tasks = JoinSet::new();
     for number in 0..pods {
@@ -509,7 +508,7 @@ async fn servers_sharing_a_store_share_quotas() {
 #[tokio::test]
 async fn cancelled_waiter_does_not_block_others() {
     let world = world(&json!({"hard": {"pods": "5"}}), &json!({"pods": "0"})).await;
-    let quotas = QuotaAdmission::default();
+    let quotas = QuotaAdmission::new(world.writer());
     for number in 0..4 {
         let mut question = world.question(Operation::Create, "", pod(&format!("p{number}"), &json!({})));
         let attributes = question.attributes(None);

@@ -7,12 +7,13 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{AdmissionPhase, created_status};
+use super::created_status;
 use crate::{
     admission::Operation,
     http::HttpResponse,
     registry::{
         Registry, RequestContext, Resource,
+        admission::AdmissionPhase,
         body::{self, ExpectedKind},
         create::match_namespace,
         request_context::Warnings,
@@ -27,7 +28,7 @@ use k3_api::kinds::builtin;
 impl Registry {
     /// Assigns the pod that the binding in the body names to a node.
     // upstream: pkg/registry/core/pod/storage/storage.go Create, assignPod; BindingREST
-    pub(super) async fn bind(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+    pub(crate) async fn bind(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let kind = builtin().kind("", "v1", "Binding").expect("the kind is built in");
         let mut warnings = Warnings::default();
@@ -44,7 +45,8 @@ impl Registry {
         }
         let phase = (Operation::Create, AdmissionPhase::Change);
         let dry_run = options.dry_run;
-        self.admit_as(phase, ctx, &mut binding, dry_run, &mut warnings)
+        self.admission
+            .admit_as(phase, ctx, &mut binding, dry_run, &mut warnings)
             .await?;
         let name = binding.at("metadata").text("name").to_owned();
         if is_part && name != ctx.target.name {
@@ -63,7 +65,8 @@ impl Registry {
             return Err(Status::unknown(text));
         }
         let phase = (Operation::Create, AdmissionPhase::Validate);
-        self.admit_as(phase, ctx, &mut binding, dry_run, &mut warnings)
+        self.admission
+            .admit_as(phase, ctx, &mut binding, dry_run, &mut warnings)
             .await?;
         if name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));

@@ -11,15 +11,19 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{AdmissionPhase, binding::set_condition, created_status, validate_rules};
+use super::{binding::set_condition, created_status, validate_rules};
 use crate::{
     admission::Operation,
     http::HttpResponse,
     registry::{
         Registry, RequestContext, Resource,
+        admission::AdmissionPhase,
         body::{self, ExpectedKind},
         create::match_namespace,
+        decryption::{readable, readable_snapshot},
         delete::check_preconditions,
+        freshness::read_index,
+        pending_write::PendingWrite,
         request_context::Warnings,
     },
     request::{DeleteOptions, Query, WriteOptions, WriteVerb},
@@ -38,7 +42,7 @@ const MAX_DISRUPTED_POD_SIZE: usize = 2000;
 impl Registry {
     /// Evicts the pod that the eviction in the body names.
     // upstream: pkg/registry/core/pod/storage/eviction.go EvictionREST, Create
-    pub(super) async fn evict(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+    pub(crate) async fn evict(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let subresource = ctx.target.subresource().expect("an eviction is a subresource");
         let expected = ExpectedKind {
@@ -53,7 +57,8 @@ impl Registry {
         match_namespace(&mut eviction, &pods, &ctx.target.namespace)?;
         let phase = (Operation::Create, AdmissionPhase::Change);
         let dry_run = options.dry_run;
-        self.admit_as(phase, ctx, &mut eviction, dry_run, &mut warnings)
+        self.admission
+            .admit_as(phase, ctx, &mut eviction, dry_run, &mut warnings)
             .await?;
         if eviction.at("metadata").text("name") != ctx.target.name {
             return Err(Status::bad_request(
@@ -70,19 +75,20 @@ impl Registry {
             validate_rules(rules, &eviction, &at, subject_name)?;
         }
         let phase = (Operation::Create, AdmissionPhase::Validate);
-        self.admit_as(phase, ctx, &mut eviction, dry_run, &mut warnings)
+        self.admission
+            .admit_as(phase, ctx, &mut eviction, dry_run, &mut warnings)
             .await?;
         let delete = eviction.at("deleteOptions");
         let delete = (!delete.is_null()).then_some(delete);
         let mut delete = DeleteOptions::read(&Query::default(), Some(delete.unwrap_or(&json!({}))))?;
         delete.dry_run |= dry_run;
-        self.read_index().await?;
+        read_index(&self.caches).await?;
         let key = pods.key(&ctx.target.namespace, &ctx.target.name)?;
         let pod = pods
             .cache
             .get(&key)
             .ok_or_else(|| pods.not_found(&ctx.target.name))?;
-        let tree = self.readable(&pods, pod).await?.tree();
+        let tree = readable(&self.caches, &pods, pod).await?.tree();
         if !can_ignore_pdb(&tree) {
             self.check_and_decrement_budget(ctx, &tree, delete.dry_run)
                 .await?;
@@ -106,7 +112,7 @@ impl Registry {
         let snapshot = budgets.cache.snapshot(self.caches.applied());
         let prefix = budgets.under(&ctx.target.namespace);
         // A budget that cannot be read may be the one of the pod: the eviction fails, as when upstream cannot list them.
-        let snapshot = self.readable_snapshot(&budgets, snapshot, &prefix).await?;
+        let snapshot = readable_snapshot(&self.caches, &budgets, snapshot, &prefix).await?;
         if let Some(budget) = snapshot.under(&prefix, None).find(|budget| !budget.is_readable()) {
             let name = budget.name();
             return Err(Status::internal_error(format!(
@@ -172,7 +178,8 @@ impl Registry {
                 .await?;
             // The condition changed the resource version: without this the caller's precondition would always fail.
             if options.resource_version.is_some() {
-                let version = pod_with_condition.at("metadata").text("resourceVersion");
+                let pod = pod_with_condition.into_tree(pods);
+                let version = pod.at("metadata").text("resourceVersion");
                 options.resource_version = Some(version.to_owned());
             }
         }
@@ -180,8 +187,8 @@ impl Registry {
             .cache
             .get(&key)
             .ok_or_else(|| pods.not_found(&ctx.target.name))?;
-        self.delete_object(ctx, pods, pod, &options, &mut Warnings::default())
-            .await?;
+        let mut write = PendingWrite::new(ctx, pods, &options);
+        self.delete_object(&mut write, pod).await?;
         Ok(())
     }
 }

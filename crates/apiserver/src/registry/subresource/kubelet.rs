@@ -9,25 +9,28 @@ use k3_api::{
 };
 use serde_json::Value;
 
-use super::proxy::{failed_call, failed_stream};
+use super::{
+    connect::ConnectStorage,
+    proxy::{failed_call, failed_stream},
+};
 use crate::{
     authz::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes},
     http::{self as web, HttpResponse, ResponseBody},
     outgoing::{ProxyLocation, ProxyRequest},
-    registry::{Registry, RequestContext, Resource},
+    pipeline::Verb,
+    registry::{RequestContext, Resource, freshness::read_index},
     request::encode,
-    server::Verb,
 };
 
 /// How much of an error response is read.
 const MAX_MESSAGE_BYTES: usize = 50_000;
 
-// --- Registry ---
+// --- ConnectStorage ---
 
-impl Registry {
+impl ConnectStorage {
     /// The log of a container.
     // upstream: pkg/registry/core/pod/strategy.go LogLocation
-    pub(super) async fn log(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+    pub(crate) async fn log(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         check_log_options(ctx)?;
         let pod = self.pod(ctx).await?;
         let container = container(&pod, ctx.query.text("container"))?;
@@ -65,13 +68,13 @@ impl Registry {
 
     /// A command in a container, its terminal, or its ports.
     // upstream: pkg/registry/core/pod/rest/subresources.go Connect; ExecREST, AttachREST, PortForwardREST
-    pub(super) async fn stream(
+    pub(crate) async fn stream(
         &self,
         ctx: &RequestContext,
         verb: Verb,
         passed: ProxyRequest,
     ) -> Result<HttpResponse, Status> {
-        self.admit_connection(ctx, "").await?;
+        self.admit(ctx, "").await?;
         if verb != Verb::Create {
             self.require_create(ctx)?;
         }
@@ -143,7 +146,7 @@ impl Registry {
     }
 
     async fn pod(&self, ctx: &RequestContext) -> Result<Value, Status> {
-        self.read_index().await?;
+        read_index(&self.caches).await?;
         let pods = Resource::of(
             builtin().kind("", "v1", "Pod").expect("the kind is built in"),
             &self.caches,

@@ -1,6 +1,8 @@
 //! Subresources with behavior of their own, and virtual kinds (reviews, ComponentStatus); a file each.
 
 mod binding;
+mod component_status;
+mod connect;
 mod connect_options;
 mod eviction;
 mod kubelet;
@@ -11,122 +13,37 @@ mod token;
 mod token_review;
 
 pub(super) use self::scale::NewScale;
+pub(crate) use self::{
+    component_status::ComponentStatusStorage, connect::ConnectStorage, review::ReviewStorage,
+    token::TokenRequestStorage,
+};
 
 use k3_api::{
-    kinds::Persistence,
     status::{GroupResource, Status, StatusDetails},
     strategy::RestStrategy,
 };
-use k3_storage::{Revision, Write};
 use serde_json::Value;
 
 use super::{
-    Registry, RequestContext, Resource, commit::WriteError, request_context::Warnings, response,
-    storage_version,
+    Registry, RequestContext, Resource,
+    commit::{ReadyObject, WriteError},
+    decryption::readable,
+    freshness::read_index,
+    outcome::Outcome,
+    request_context::Warnings,
+    response, storage_version,
+    update::read_entry,
 };
 use crate::{
-    admission::{AdmissionAttributes, Operation},
-    cache::CachedObject,
+    allocation::Reservation,
     http::{self as web, HttpResponse},
-    outgoing::ProxyRequest,
-    server::Verb,
 };
 
 const TRIES: usize = 10;
 
-/// The halves of admission.
-#[derive(Clone, Copy)]
-enum AdmissionPhase {
-    /// What may still be changed, or refused as it was asked for.
-    Change,
-    /// Whether the outcome may be.
-    Validate,
-}
-
 // --- Registry ---
 
 impl Registry {
-    /// Answers a request for what is not an object that is stored, or a part of one; `None` if it is.
-    pub(crate) async fn special(
-        &self,
-        ctx: &RequestContext,
-        verb: Verb,
-    ) -> Option<Result<HttpResponse, Status>> {
-        let target = &ctx.target;
-        // Whatever a custom resource is called, it is nothing of what follows.
-        if target.kind.strategy.is_some() && target.part() != "scale" {
-            return None;
-        }
-        Some(match (&*target.kind.plural, target.part()) {
-            (_, "scale") => self.scale(ctx, verb).await,
-            ("pods", "binding") | ("bindings", "") => self.bind(ctx).await,
-            ("pods", "eviction") => self.evict(ctx).await,
-            ("serviceaccounts", "token") => self.issue_token(ctx).await,
-            ("componentstatuses", "") => self.component_statuses(ctx, verb).await,
-            _ if target.kind.persistence == Persistence::Virtual => self.review(ctx).await,
-            _ => return None,
-        })
-    }
-
-    /// Answers a request for a connection: a log, a stream, or something that is passed on.
-    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go ConnectResource
-    pub(crate) async fn connect(
-        &self,
-        ctx: &RequestContext,
-        verb: Verb,
-        passed: ProxyRequest,
-    ) -> Result<HttpResponse, Status> {
-        match ctx.target.part() {
-            "log" => self.log(ctx).await,
-            "proxy" => self.proxy(ctx, passed).await,
-            _ => self.stream(ctx, verb, passed).await,
-        }
-    }
-
-    /// Takes a request for a stream through admission. Its options stand for an object.
-    async fn admit_connection(&self, ctx: &RequestContext, path: &str) -> Result<(), Status> {
-        let mut options = connect_options::options(ctx, path)?;
-        let mut warnings = Warnings::default();
-        for phase in [AdmissionPhase::Change, AdmissionPhase::Validate] {
-            self.admit_as(
-                (Operation::Connect, phase),
-                ctx,
-                &mut options,
-                false,
-                &mut warnings,
-            )
-            .await?;
-        }
-        Ok(())
-    }
-
-    /// Takes what is made under an object, and not stored itself, through half of admission.
-    async fn admit_as(
-        &self,
-        (operation, phase): (Operation, AdmissionPhase),
-        ctx: &RequestContext,
-        object: &mut Value,
-        dry_run: bool,
-        warnings: &mut Warnings,
-    ) -> Result<(), Status> {
-        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
-        let mut attributes = AdmissionAttributes {
-            operation,
-            resource: &resource,
-            subresource: ctx.target.part(),
-            namespace: &ctx.target.namespace,
-            object,
-            old: None,
-            ctx,
-            dry_run,
-            warnings: &mut warnings.0,
-        };
-        match phase {
-            AdmissionPhase::Change => self.admit_new(&mut attributes).await,
-            AdmissionPhase::Validate => self.admission.validate(&mut attributes, &self.caches).await,
-        }
-    }
-
     /// Changes a stored object on behalf of the server: no admission, no validation, no field manager.
     async fn modify(
         &self,
@@ -135,53 +52,38 @@ impl Registry {
         name: &str,
         dry_run: bool,
         mut change: impl FnMut(&mut Value) -> Result<(), Status>,
-    ) -> Result<Value, Status> {
-        self.read_index().await?;
+    ) -> Result<Outcome, Status> {
+        read_index(&self.caches).await?;
         let key = resource.key(namespace, name)?;
         let current = resource.cache.get(&key).ok_or_else(|| resource.not_found(name))?;
-        let mut current = self.readable(resource, current).await?;
+        let mut current = readable(&self.caches, resource, current).await?;
         for _ in 0..TRIES {
             let mut tree = current.tree();
             change(&mut tree)?;
-            let bytes = storage_version::stored_bytes(&tree, &resource.stored, &resource.stored);
-            if dry_run || *current.stored() == bytes {
-                return Ok(tree);
+            if dry_run {
+                return Ok(Outcome::DryRun(tree));
             }
-            let write = Write::update(key.clone(), Revision::new(current.revision), bytes.clone());
-            match self.commit(write).await {
-                Ok(revision) => return Ok(CachedObject::new(key, bytes, revision).tree()),
+            let bytes = storage_version::stored_bytes(&tree, &resource.stored, &resource.stored);
+            if *current.stored() == bytes {
+                let served = None;
+                return Ok(Outcome::Unchanged { current, served });
+            }
+            let ready = ReadyObject {
+                key: key.clone(),
+                replaces: Some(current.revision),
+                bytes,
+                object: tree,
+                time_to_live: None,
+            };
+            match self.store_object(ready, Reservation::default()).await {
+                Ok(stored) => return Ok(stored),
                 Err(WriteError::Failed(status)) => return Err(status),
                 Err(WriteError::Conflict(None)) => return Err(resource.not_found(name)),
-                Err(WriteError::Conflict(Some(entry))) => {
-                    current =
-                        std::sync::Arc::new(CachedObject::new(entry.key, entry.value, entry.revision.get()));
-                }
+                Err(WriteError::Conflict(Some(entry))) => current = read_entry(entry),
             }
         }
         let why = "the object has been modified concurrently too often; please try again";
         Err(Status::conflict(resource.grouped(), name, why))
-    }
-
-    /// ComponentStatuses: deprecated; the list is empty.
-    // upstream: pkg/registry/core/componentstatus/rest.go List, Get
-    async fn component_statuses(&self, ctx: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
-        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
-        let health = self.caches.store().health().await;
-        let (status, message) = match &health {
-            Ok(_) => ("True", "ok".to_owned()),
-            Err(error) => ("False", error.to_string()),
-        };
-        let tree = serde_json::json!({
-            "kind": "ComponentStatus",
-            "apiVersion": "v1",
-            "metadata": {"name": "etcd-0"},
-            "conditions": [{"type": "Healthy", "status": status, "message": message}],
-        });
-        match verb {
-            Verb::List => super::list::answer_trees(vec![tree], &serde_json::json!({}), ctx, &resource),
-            _ if ctx.target.name == "etcd-0" => response::tree(200, tree, ctx, &resource),
-            _ => Err(resource.not_found(&ctx.target.name)),
-        }
     }
 }
 

@@ -6,13 +6,14 @@ use http::{HeaderValue, Method, header};
 use k3_api::{go, kinds::builtin, name::parse_ip_sloppy, status::Status, strategy::Tree};
 use serde_json::Value;
 
+use super::connect::ConnectStorage;
 use crate::{
     http::{self as web, HttpResponse},
     outgoing::{
         DialRule, NodeConnectionInfo, ProxyError, ProxyLocation, ProxyRequest, endpoints, simulated_node,
         unreachable_node,
     },
-    registry::{Registry, RequestContext, Resource, random_number},
+    registry::{RequestContext, Resource, freshness::read_index, random_number},
 };
 
 /// A parsed proxy target: scheme, name and port.
@@ -32,19 +33,19 @@ const FOR_OTHER_SITES: [header::HeaderName; 4] = [
     header::ACCESS_CONTROL_ALLOW_ORIGIN,
 ];
 
-// --- Registry ---
+// --- ConnectStorage ---
 
-impl Registry {
+impl ConnectStorage {
     /// A request to be passed on to a service, a pod or a node.
     // upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go ServeHTTP
-    pub(super) async fn proxy(
+    pub(crate) async fn proxy(
         &self,
         ctx: &RequestContext,
         mut passed: ProxyRequest,
     ) -> Result<HttpResponse, Status> {
         let path = rest_of_path(&passed.path, ctx.target.kind.is_namespaced()).to_owned();
-        self.admit_connection(ctx, &path).await?;
-        self.read_index().await?;
+        self.admit(ctx, &path).await?;
+        read_index(&self.caches).await?;
         let named = ProxyTarget::read(&ctx.target.name).ok_or_else(|| {
             Status::bad_request(format!(
                 "invalid {} request {}",

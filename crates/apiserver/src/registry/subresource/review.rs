@@ -1,5 +1,7 @@
 //! Review kinds (SubjectAccessReview, TokenReview, SelfSubjectReview, ...): evaluated and returned, never stored.
 
+use std::sync::Arc;
+
 use k3_api::{
     field::Path,
     kinds::token_review,
@@ -13,10 +15,12 @@ use k3_api::{
 use serde_json::{Value, json};
 
 use crate::{
-    authz::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes},
+    authn::Authenticator,
+    authz::{AuthorizationAttributes, AuthorizationTarget, Authorizer, Decision, ResourceAttributes},
+    cache::WatchCaches,
     http::HttpResponse,
     registry::{
-        Registry, RequestContext, Resource,
+        RequestContext, Resource,
         body::{self, ExpectedKind},
         create::match_namespace,
         managed_fields,
@@ -26,12 +30,31 @@ use crate::{
     request::{WriteOptions, WriteVerb},
 };
 
-// --- Registry ---
+/// Evaluates reviews.
+pub(crate) struct ReviewStorage {
+    caches: Arc<WatchCaches>,
+    authorizer: Arc<Authorizer>,
+    pub(super) authenticator: Arc<Authenticator>,
+}
 
-impl Registry {
+// --- ReviewStorage ---
+
+impl ReviewStorage {
+    pub(crate) fn new(
+        caches: Arc<WatchCaches>,
+        authorizer: Arc<Authorizer>,
+        authenticator: Arc<Authenticator>,
+    ) -> Self {
+        ReviewStorage {
+            caches,
+            authorizer,
+            authenticator,
+        }
+    }
+
     /// Answers the question in the body.
     // upstream: pkg/registry/authorization/subjectaccessreview/rest.go Create
-    pub(super) async fn review(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+    pub(crate) async fn create(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let mut warnings = Warnings::default();
         let kind = &ctx.target.kind;

@@ -1,7 +1,7 @@
 //! The `scale` subresource.
 
 use k3_api::{
-    apply::managed::{self, ApplyConflictPolicy},
+    apply::managed,
     custom::Scale,
     kinds::{Kind, autoscaling::scale, strategy_of_subresource},
     status::{GroupResource, Status},
@@ -15,15 +15,16 @@ use crate::{
     registry::{
         Registry, RequestContext, Resource,
         body::{self, ExpectedKind},
+        conversion::shown,
         create::match_namespace,
+        freshness::read_index,
         managed_fields,
-        patch::Patch,
-        request_context::Warnings,
+        patch::{Patch, conflict_policy},
+        pending_write::PendingWrite,
         response,
         update::{UpdateSource, match_name},
     },
     request::{WriteOptions, WriteVerb},
-    server::Verb,
 };
 
 /// A scale that is to be.
@@ -40,52 +41,63 @@ const REPLICAS: &str = "spec.replicas";
 // --- Registry ---
 
 impl Registry {
-    /// Reads or writes the scale of an object.
-    // upstream: pkg/registry/apps/deployment/storage/storage.go Get, Update; ScaleREST
-    pub(super) async fn scale(&self, ctx: &RequestContext, verb: Verb) -> Result<HttpResponse, Status> {
+    /// Reads the scale of an object.
+    // upstream: pkg/registry/apps/deployment/storage/storage.go Get; ScaleREST
+    pub(crate) async fn get_scale(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
-        if verb == Verb::Get {
-            self.read_index().await?;
-            let key = resource.key(&ctx.target.namespace, &ctx.target.name)?;
-            let object = resource
-                .cache
-                .get(&key)
-                .ok_or_else(|| resource.not_found(&ctx.target.name))?;
-            let tree = self.shown(object.tree(), &resource).await?;
-            if let Some(custom) = custom_scale(&resource) {
-                return answer_as(&custom.read(&tree)?, ctx, &[]);
-            }
-            return answer_scale(&tree, ctx, &resource, &[]);
-        }
-        let mut warnings = Warnings::default();
-        let (new, options) = if verb == Verb::Patch {
-            let options = WriteOptions::read(&ctx.query, Patch::writing(ctx)?, &ctx.agent)?;
-            (
-                NewScale::Patch(Patch::read(ctx, &options, &mut warnings)?),
-                options,
-            )
-        } else {
-            let options = WriteOptions::read(&ctx.query, WriteVerb::Update, &ctx.agent)?;
-            let subresource = ctx.target.subresource().expect("a scale is a subresource");
-            let expected = ExpectedKind {
-                group: &subresource.group,
-                version: &subresource.version,
-                kind: &subresource.kind,
-                ty: &subresource.ty,
-            };
-            let mut object = body::read(ctx, expected, &options, &mut warnings)?;
-            match_name(&object, &ctx.target.name)?;
-            match_namespace(&mut object, &resource, &ctx.target.namespace)?;
-            (NewScale::Put(object), options)
-        };
-        let (created_status, _) = self
-            .change(ctx, &resource, &UpdateSource::Scale(new), &options, &mut warnings)
-            .await?;
-        let tree = created_status.tree(&resource);
+        read_index(&self.caches).await?;
+        let key = resource.key(&ctx.target.namespace, &ctx.target.name)?;
+        let object = resource
+            .cache
+            .get(&key)
+            .ok_or_else(|| resource.not_found(&ctx.target.name))?;
+        let tree = shown(&self.converter, object.tree(), &resource).await?;
         if let Some(custom) = custom_scale(&resource) {
-            return answer_as(&custom.of_written(&tree)?, ctx, &warnings.0);
+            return answer_as(&custom.read(&tree)?, ctx, &[]);
         }
-        answer_scale(&tree, ctx, &resource, &warnings.0)
+        answer_scale(&tree, ctx, &resource, &[])
+    }
+
+    /// Replaces the scale of an object by the one in the body.
+    // upstream: pkg/registry/apps/deployment/storage/storage.go Update; ScaleREST
+    pub(crate) async fn update_scale(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        let options = WriteOptions::read(&ctx.query, WriteVerb::Update, &ctx.agent)?;
+        let subresource = ctx.target.subresource().expect("a scale is a subresource");
+        let expected = ExpectedKind {
+            group: &subresource.group,
+            version: &subresource.version,
+            kind: &subresource.kind,
+            ty: &subresource.ty,
+        };
+        let mut write = PendingWrite::new(ctx, &resource, &options);
+        let mut scale = body::read(ctx, expected, &options, &mut write.warnings)?;
+        match_name(&scale, write.name())?;
+        match_namespace(&mut scale, &resource, &ctx.target.namespace)?;
+        self.change_scale(write, NewScale::Put(scale)).await
+    }
+
+    /// Applies the patch in the body to the scale of an object.
+    pub(crate) async fn patch_scale(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+        let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
+        let options = WriteOptions::read(&ctx.query, Patch::writing(ctx)?, &ctx.agent)?;
+        let mut write = PendingWrite::new(ctx, &resource, &options);
+        let patch = Patch::read(ctx, &options, &mut write.warnings)?;
+        self.change_scale(write, NewScale::Patch(patch)).await
+    }
+
+    async fn change_scale(
+        &self,
+        mut write: PendingWrite<'_>,
+        scale: NewScale,
+    ) -> Result<HttpResponse, Status> {
+        let source = UpdateSource::Scale(scale);
+        let changed = self.change(&mut write, &source).await?;
+        let tree = changed.into_outcome().into_tree(write.resource);
+        if let Some(custom) = custom_scale(write.resource) {
+            return answer_as(&custom.of_written(&tree)?, write.ctx, &write.warnings.0);
+        }
+        answer_scale(&tree, write.ctx, write.resource, &write.warnings.0)
     }
 }
 
@@ -145,11 +157,10 @@ impl NewScale {
     pub(in crate::registry) fn make(
         &self,
         old: &Value,
-        resource: &Resource,
-        ctx: &RequestContext,
-        options: &WriteOptions,
-        warnings: &mut Warnings,
+        write: &mut PendingWrite<'_>,
     ) -> Result<Value, Status> {
+        let ctx = write.ctx;
+        let resource = write.resource;
         let subresource = ctx.target.subresource().expect("a scale is a subresource");
         let version = resource.kind.api_version();
         let custom = custom_scale(resource);
@@ -172,19 +183,16 @@ impl NewScale {
         let mut new = match self {
             NewScale::Put(scale) => scale.clone(),
             NewScale::Patch(Patch::Apply(configuration)) => {
-                let force = if options.force {
-                    ApplyConflictPolicy::Yes
-                } else {
-                    ApplyConflictPolicy::No
-                };
+                let options = write.options;
                 let applied =
                     managed_fields::with_subject(&kind, resource.strategy(), "scale", None, |subject| {
+                        let force = conflict_policy(options);
                         subject.apply(Some(&live), configuration, &options.manager, force, ctx.now)
                     });
                 let applied = applied.map_err(|error| Patch::not_applied(&error))?;
                 response::normal(&applied, &subresource.ty)
             }
-            NewScale::Patch(patch) => patch.make_as(&live, &kind, ctx, options, warnings)?,
+            NewScale::Patch(patch) => patch.make_as(&live, &kind, write)?,
         };
         // Custom objects are validated as a whole, with the new scale.
         if custom.is_none()
@@ -201,7 +209,7 @@ impl NewScale {
         }
         if !matches!(self, NewScale::Patch(Patch::Apply(_))) {
             managed_fields::with_subject(&kind, resource.strategy(), "scale", None, |subject| {
-                subject.track(Some(&live), &mut new, &options.manager, ctx.now);
+                subject.track(Some(&live), &mut new, &write.options.manager, ctx.now);
             });
         }
         let mut object = old.clone();

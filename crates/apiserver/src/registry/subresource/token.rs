@@ -1,5 +1,7 @@
 //! The `token` subresource of ServiceAccounts (TokenRequest): issues bound service account tokens.
 
+use std::sync::Arc;
+
 use k3_api::{
     field::{Error, Path},
     go::quote,
@@ -10,14 +12,18 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::{AdmissionPhase, validate_rules};
+use super::validate_rules;
 use crate::{
     admission::Operation,
+    authn::Authenticator,
+    cache::WatchCaches,
     http::HttpResponse,
     registry::{
-        Registry, RequestContext, Resource,
+        RequestContext, Resource,
+        admission::{AdmissionPhase, ObjectAdmission},
         body::{self, ExpectedKind},
         create::{match_namespace, random_uid},
+        freshness::read_index,
         managed_fields,
         request_context::Warnings,
         response,
@@ -30,12 +36,32 @@ use crate::{
 const UNCHOSEN_SECONDS: i64 = 3607;
 const YEAR_SECONDS: i64 = 365 * 24 * 3600;
 
-// --- Registry ---
+/// Issues tokens of service accounts.
+// upstream: pkg/registry/core/serviceaccount/storage/token.go TokenREST
+pub(crate) struct TokenRequestStorage {
+    caches: Arc<WatchCaches>,
+    authenticator: Arc<Authenticator>,
+    admission: Arc<ObjectAdmission>,
+}
 
-impl Registry {
+// --- TokenRequestStorage ---
+
+impl TokenRequestStorage {
+    pub(crate) fn new(
+        caches: Arc<WatchCaches>,
+        authenticator: Arc<Authenticator>,
+        admission: Arc<ObjectAdmission>,
+    ) -> Self {
+        TokenRequestStorage {
+            caches,
+            authenticator,
+            admission,
+        }
+    }
+
     /// Issues a token of the service account in the path, as the request in the body asks for it.
     // upstream: pkg/registry/core/serviceaccount/storage/token.go Create
-    pub(super) async fn issue_token(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
+    pub(crate) async fn create(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let options = WriteOptions::read(&ctx.query, WriteVerb::Create, &ctx.agent)?;
         let subresource = ctx.target.subresource().expect("a token is a subresource");
         let grouped = GroupResource::new(&subresource.group, &subresource.kind);
@@ -55,14 +81,15 @@ impl Registry {
             subject.track(None, &mut request, &options.manager, ctx.now);
         });
         // Before an audience is chosen for who names none: nodes may leave it to the server, and name none but those of pods.
-        self.admit_as(
-            (Operation::Create, AdmissionPhase::Change),
-            ctx,
-            &mut request,
-            options.dry_run,
-            &mut warnings,
-        )
-        .await?;
+        self.admission
+            .admit_as(
+                (Operation::Create, AdmissionPhase::Change),
+                ctx,
+                &mut request,
+                options.dry_run,
+                &mut warnings,
+            )
+            .await?;
         let namespace = &ctx.target.namespace;
         let name = &ctx.target.name;
         let requested_name = request.at("metadata").text("name");
@@ -72,7 +99,7 @@ impl Registry {
             let error = Error::invalid(&metadata.child("name"), requested_name, why);
             return Err(Status::invalid(grouped, name, &[error]));
         }
-        self.read_index().await?;
+        read_index(&self.caches).await?;
         let key = accounts.key(namespace, name)?;
         let account = accounts
             .cache
@@ -103,14 +130,15 @@ impl Registry {
             user: &ctx.user,
         };
         validate_rules(rules, &request, &at, (grouped, ""))?;
-        self.admit_as(
-            (Operation::Create, AdmissionPhase::Validate),
-            ctx,
-            &mut request,
-            options.dry_run,
-            &mut warnings,
-        )
-        .await?;
+        self.admission
+            .admit_as(
+                (Operation::Create, AdmissionPhase::Validate),
+                ctx,
+                &mut request,
+                options.dry_run,
+                &mut warnings,
+            )
+            .await?;
         let mut claims = json!({
             "namespace": namespace,
             "serviceaccount": {"name": name, "uid": uid},

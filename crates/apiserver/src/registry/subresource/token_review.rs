@@ -6,12 +6,12 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::review::user_info;
-use crate::{authn::TokenReviewResult, registry::Registry};
+use super::review::{ReviewStorage, user_info};
+use crate::authn::TokenReviewResult;
 
-// --- Registry ---
+// --- ReviewStorage ---
 
-impl Registry {
+impl ReviewStorage {
     /// The status of a TokenReview.
     // upstream: pkg/registry/authentication/tokenreview/storage.go Create
     pub(super) async fn token_status(&self, spec: &Value, now: Time) -> Value {

@@ -13,19 +13,17 @@ use http::{HeaderValue, Method, header};
 use k3_api::{status::Status, strategy::User};
 use tokio::time::Instant;
 
-use super::{handler::RequestHead, inflight::InflightPermit, watch_limits::WatchPermit};
+use super::{inflight::InflightPermit, request_head::RequestHead, watch_limits::WatchPermit};
 use crate::{
     audit::AuditContext,
     authz::RequestIdentity,
     http::{BodyStream, HttpResponse, ResponseBody},
     metrics::{Metrics, RequestLabels, RequestSeries},
     outgoing::UpgradeTunnel,
-    registry::AuditAnnotations,
+    registry::{AuditAnnotations, RestStorage},
     request::{Route, Target},
 };
 
-/// Subresources that are a conversation, and not an answer.
-const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 /// Paths that are metric labels; others are reported as empty.
 const PATHS: [&str; 9] = [
     "/healthz",
@@ -39,28 +37,22 @@ const PATHS: [&str; 9] = [
     "/api",
 ];
 
-/// Whether a subresource is a long-running connection (exec, attach, portforward, proxy).
-pub(super) fn is_connection(part: &str) -> bool {
-    CONNECTIONS.contains(&part)
-}
-
 /// Observes one request until the last byte of its response.
 pub(super) struct RequestObserver {
-    pub id: HeaderValue,
-    pub began: Instant,
+    id: HeaderValue,
+    began: Instant,
     /// Whether it is long-running: a watch or a connection.
-    pub is_long: bool,
-    pub notes: AuditAnnotations,
+    is_long: bool,
     /// Whether the request has a user other than the anonymous one.
-    pub is_authenticated: bool,
+    is_authenticated: bool,
     /// A warning for the client, added to any response.
-    pub warning: Option<String>,
+    warning: Option<String>,
     /// `None` if the audit policy does not match the request.
-    pub audit_context: Option<Box<AuditContext>>,
-    /// Counts the request against the in-flight limit.
-    pub permit: Option<InflightPermit>,
+    audit_context: Option<Box<AuditContext>>,
+    /// Counts the request against the in-flight limit, until its response is ready or a write task has taken it.
+    permit: Option<InflightPermit>,
     /// Counts the watch against the limit of its user.
-    pub watch_permit: Option<WatchPermit>,
+    watch_permit: Option<WatchPermit>,
     metrics: Arc<Metrics>,
     series: Arc<RequestSeries>,
     /// The access log line; `None` if it is off.
@@ -100,7 +92,6 @@ impl RequestObserver {
             id,
             began: Instant::now(),
             is_long,
-            notes: AuditAnnotations::default(),
             is_authenticated: false,
             warning: None,
             audit_context: None,
@@ -113,6 +104,68 @@ impl RequestObserver {
             bytes: 0,
             is_reported: false,
         }
+    }
+
+    /// The audit ID.
+    pub(super) fn id(&self) -> &HeaderValue {
+        &self.id
+    }
+
+    /// When the request arrived.
+    pub(super) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Whether the request is long-running: a watch or a connection.
+    pub(super) fn is_long(&self) -> bool {
+        self.is_long
+    }
+
+    /// Whether the request has a user other than the anonymous one.
+    pub(super) fn is_authenticated(&self) -> bool {
+        self.is_authenticated
+    }
+
+    /// Audits the request from now on.
+    pub(super) fn audit(&mut self, audit_context: Box<AuditContext>) {
+        self.audit_context = Some(audit_context);
+    }
+
+    /// Called with the body of the request.
+    pub(super) fn log_request_object(&mut self, body: &Bytes, media: &str) {
+        if let Some(audit_context) = &mut self.audit_context {
+            audit_context.log_request_object(body, media);
+        }
+    }
+
+    /// Counts the request against the in-flight limit until its response is ready.
+    pub(super) fn hold_seats(&mut self, permit: InflightPermit) {
+        self.permit = Some(permit);
+    }
+
+    /// The seats of the request, if it has some.
+    pub(super) fn seats(&mut self) -> Option<&mut InflightPermit> {
+        self.permit.as_mut()
+    }
+
+    /// Takes the seats of the request, for work that may continue after the response.
+    pub(super) fn take_seats(&mut self) -> Option<InflightPermit> {
+        self.permit.take()
+    }
+
+    /// Counts the watch against the limit of its user until it ends.
+    pub(super) fn hold_watch(&mut self, permit: WatchPermit) {
+        self.watch_permit = Some(permit);
+    }
+
+    /// Adds a warning to the response, whichever it will be.
+    pub(super) fn warn(&mut self, warning: Option<String>) {
+        self.warning = warning;
+    }
+
+    /// Takes the warning for the client.
+    pub(super) fn take_warning(&mut self) -> Option<String> {
+        self.warning.take()
     }
 
     /// Called when the request is authenticated.
@@ -137,7 +190,7 @@ impl RequestObserver {
     }
 
     /// Called with the authorization decision.
-    pub(super) fn decided(&self, decision: &Result<String, Status>) {
+    pub(super) fn decided(&self, decision: &Result<String, Status>, annotations: &AuditAnnotations) {
         self.metrics.authorized(decision.is_ok());
         if self.audit_context.is_none() {
             return;
@@ -146,8 +199,8 @@ impl RequestObserver {
             Ok(reason) => ("allow", reason.as_str()),
             Err(_) => ("forbid", ""),
         };
-        self.notes.add("authorization.k8s.io/decision", word);
-        self.notes.add("authorization.k8s.io/reason", reason);
+        annotations.add("authorization.k8s.io/decision", word);
+        annotations.add("authorization.k8s.io/reason", reason);
     }
 
     /// Called when the request is rejected by the in-flight limit.
@@ -277,7 +330,7 @@ fn labels<'l>(head: &'l RequestHead, route: &'l Route) -> RequestLabels<'l> {
     };
     let scope = scope(head, target);
     let verb = match method(head) {
-        _ if is_connection(target.part()) => "CONNECT",
+        _ if RestStorage::of(target).is_connecter() => "CONNECT",
         "GET" if target.watch || (target.name.is_empty() && head.query.flag("watch") == Some(true)) => {
             "WATCH"
         }

@@ -31,8 +31,9 @@ const UNIT: usize = 64 * 1024;
 const MAX_UNITS: usize = 4096;
 const ORDINARY_UNITS: usize = MAX_UNITS / 4 * 3;
 
-/// The memory that bodies of requests take.
-pub(super) struct BodyMemory(Arc<Semaphore>);
+/// The memory that bodies of requests take. A clone is the same memory.
+#[derive(Clone)]
+pub(crate) struct BodyMemory(Arc<Semaphore>);
 
 /// The unread remainder of a body.
 #[derive(Clone, Default)]
@@ -56,7 +57,7 @@ struct ReturningBody {
 // --- BodyMemory ---
 
 impl BodyMemory {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         BodyMemory(Arc::new(Semaphore::new(MAX_UNITS)))
     }
 

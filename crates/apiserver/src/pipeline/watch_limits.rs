@@ -8,7 +8,7 @@ use std::{
 use k3_api::{status::Status, strategy::User};
 
 /// The watches of all users.
-pub(super) struct WatchLimits {
+pub(crate) struct WatchLimits {
     /// So many each may have; 0 is no limit.
     limit: usize,
     /// Only users that have some.
@@ -24,7 +24,7 @@ pub(super) struct WatchPermit {
 // --- WatchLimits ---
 
 impl WatchLimits {
-    pub(super) fn new(limit: usize) -> Arc<Self> {
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
         Arc::new(WatchLimits {
             limit,
             by_user: Mutex::default(),

@@ -13,13 +13,13 @@ type SettingSetter = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 
 /// A setting of the process.
 #[derive(Clone)]
-pub(super) struct ProcessSetting {
+pub(crate) struct ProcessSetting {
     /// What it is now.
-    pub(super) get: Arc<dyn Fn() -> String + Send + Sync>,
+    pub(crate) get: Arc<dyn Fn() -> String + Send + Sync>,
     /// Changes it; returns a message, or an error.
-    pub(super) set: Arc<SettingSetter>,
+    pub(crate) set: Arc<SettingSetter>,
     /// Whether a role that grants the path is not enough.
-    pub(super) only_masters: bool,
+    pub(crate) only_masters: bool,
 }
 
 // --- ProcessSetting ---
@@ -35,7 +35,7 @@ const MASTERS: &str = "system:masters";
 
 /// The extra endpoints, evaluated on request.
 #[derive(Default)]
-pub(super) struct ExtraEndpoints {
+pub(crate) struct ExtraEndpoints {
     table: RwLock<EndpointTable>,
 }
 
@@ -49,12 +49,12 @@ struct EndpointTable {
 // --- ExtraEndpoints ---
 
 impl ExtraEndpoints {
-    pub(super) fn add_metrics(&self, metrics: impl Fn() -> String + Send + Sync + 'static) {
+    pub(crate) fn add_metrics(&self, metrics: impl Fn() -> String + Send + Sync + 'static) {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         table.metrics.push(Arc::new(metrics));
     }
 
-    pub(super) fn add_document(
+    pub(crate) fn add_document(
         &self,
         path: &'static str,
         document: impl Fn() -> BoxFuture<'static, Value> + Send + Sync + 'static,
@@ -63,7 +63,7 @@ impl ExtraEndpoints {
         table.documents.push((path, Arc::new(document)));
     }
 
-    pub(super) fn add_setting(&self, path: &'static str, setting: ProcessSetting) {
+    pub(crate) fn add_setting(&self, path: &'static str, setting: ProcessSetting) {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         table.settings.push((path, setting));
     }

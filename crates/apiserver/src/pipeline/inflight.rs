@@ -29,7 +29,7 @@ const MAX_SEATS: usize = 10;
 
 /// The two pools.
 // upstream: staging/src/k8s.io/apiserver/pkg/server/filters/maxinflight.go WithMaxInFlightLimit
-pub(super) struct InflightLimits {
+pub(crate) struct InflightLimits {
     /// Reads, then writes; 0 is no limit.
     limits: [usize; 2],
     /// The seats that are taken, of reads, then of writes.
@@ -56,12 +56,12 @@ pub(super) fn seats(objects: usize, bytes: usize) -> usize {
 // --- InflightLimits ---
 
 impl InflightLimits {
-    pub(super) fn new(reads: usize, writes: usize, metrics: Arc<Metrics>) -> Self {
-        InflightLimits {
+    pub(crate) fn new(reads: usize, writes: usize, metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(InflightLimits {
             limits: [reads, writes],
             seats: Arc::default(),
             metrics,
-        }
+        })
     }
 
     /// Acquires one seat; `None` if the pool is full.

@@ -15,7 +15,7 @@ type HealthCheckResult = (&'static str, Result<(), String>);
 const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
 /// Whether a path is a health endpoint. These are served regardless of load.
-pub(super) fn is_asked_for(path: &str) -> bool {
+pub(in crate::pipeline) fn is_asked_for(path: &str) -> bool {
     path.split('/')
         .nth(1)
         .is_some_and(|first| ENDPOINTS.contains(&first))

@@ -1,0 +1,93 @@
+//! A write on its way to the store, as create, update, patch and delete share it.
+
+use k3_api::{kinds::Kind, strategy::StrategyContext};
+use serde_json::Value;
+
+use super::{RequestContext, Resource, request_context::Warnings, storage_version};
+use crate::{
+    admission::{AdmissionAttributes, Operation},
+    request::{DeleteOptions, WriteOptions},
+};
+
+/// A write of one object that is not committed yet, with what each of its steps needs.
+pub(super) struct PendingWrite<'w, O = WriteOptions> {
+    pub ctx: &'w RequestContext,
+    pub resource: &'w Resource,
+    pub options: &'w O,
+    /// Warnings for the client, so far.
+    pub warnings: Warnings,
+}
+
+/// Options of a write that may be a dry run.
+pub(super) trait DryRun {
+    /// Whether nothing is committed in the end.
+    fn is_dry_run(&self) -> bool;
+}
+
+// --- PendingWrite ---
+
+impl<'w, O: DryRun> PendingWrite<'w, O> {
+    pub(super) fn new(ctx: &'w RequestContext, resource: &'w Resource, options: &'w O) -> Self {
+        PendingWrite {
+            ctx,
+            resource,
+            options,
+            warnings: Warnings::default(),
+        }
+    }
+
+    /// What admission is asked about.
+    pub(super) fn attributes<'a>(
+        &'a mut self,
+        operation: Operation,
+        object: &'a mut Value,
+        old: Option<&'a Value>,
+    ) -> AdmissionAttributes<'a> {
+        AdmissionAttributes {
+            operation,
+            resource: self.resource,
+            subresource: self.ctx.target.part(),
+            namespace: &self.ctx.target.namespace,
+            object,
+            old,
+            ctx: self.ctx,
+            dry_run: self.options.is_dry_run(),
+            warnings: &mut self.warnings.0,
+        }
+    }
+
+    /// The kind whose rules validate the object.
+    pub(super) fn validation_kind(&self) -> &'w Kind {
+        storage_version::validation_kind(&self.resource.kind)
+    }
+
+    /// The request, as the rules of the kind see it.
+    pub(super) fn strategy_context(&self) -> StrategyContext<'w> {
+        StrategyContext {
+            kind: self.validation_kind(),
+            now: self.ctx.now,
+            user: &self.ctx.user,
+        }
+    }
+
+    /// The name in the path; empty for a create.
+    pub(super) fn name(&self) -> &'w str {
+        &self.ctx.target.name
+    }
+
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.options.is_dry_run()
+    }
+}
+
+impl DryRun for WriteOptions {
+    fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+}
+
+impl DryRun for DeleteOptions {
+    fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+}
