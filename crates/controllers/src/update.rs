@@ -8,6 +8,7 @@ use kubecontroller::writer::{ApiWriter, ObjectRef};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+// upstream: pkg/controller/replicaset/replica_set_utils.go updateReplicaSetStatus
 /// Applies patches by reading, patching here and updating, with a conflict if the object changed meanwhile.
 pub(crate) trait UpdateWithPatch {
     /// Applies a merge patch like [`ApiWriter::merge_patch`].

@@ -106,16 +106,7 @@ pub(crate) const ALLOWED: &[AllowEntry] = &[
         "family",
         "metric families of Prometheus",
     ),
-    allow(
-        "crates/kubecontroller/src/phase/metrics.rs",
-        "family",
-        "metric families of Prometheus",
-    ),
-    allow(
-        "crates/kubecontroller/src/events/recorder.rs",
-        "family",
-        "metric families of Prometheus",
-    ),
+    allow("crates/metrics/", "family", "metric families of Prometheus"),
     allow(
         "crates/api/src/bootstrap/cluster.rs",
         "family",

@@ -53,7 +53,7 @@ impl SchedulerWriter {
     /// Patches the status of a pod. Ignores that the pod no longer exists.
     pub(super) async fn patch_status(&self, pod: &Pod, patch: &Value) {
         match self.change_status(pod, patch).await {
-            Err(error) if !is_gone(&error) => {
+            Err(error) if !is_deleted(&error) => {
                 tracing::warn!(namespace = %pod.namespace, pod = %pod.name, %error, "status of a pod not written");
             }
             _ => {}
@@ -157,7 +157,7 @@ impl SchedulerWriter {
                 }
                 true
             }
-            Err(error) if is_gone(&error) => true,
+            Err(error) if is_deleted(&error) => true,
             Err(error) => {
                 tracing::warn!(namespace = %victim.namespace, pod = %victim.name, %error, "pod not pushed away");
                 false
@@ -206,7 +206,7 @@ fn path(pod: &Pod) -> String {
 }
 
 /// Whether the pod that was meant is not there any more.
-fn is_gone(error: &kube::Error) -> bool {
+fn is_deleted(error: &kube::Error) -> bool {
     is_not_found(error) || has_status_code(error, 409)
 }
 

@@ -17,6 +17,8 @@ use crate::{
     testing::{FakeApi, eventually},
 };
 
+const CACHES: MetricDesc = MetricDesc::gauge("caches", "Number of caches", &[]);
+
 /// A free local address.
 async fn free_address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -76,7 +78,6 @@ async fn program_becomes_healthy_then_ready_then_stopping() {
             }
         }));
         manager.health().add_readyz_check("cache", || Ok(()));
-        const CACHES: MetricDesc = MetricDesc::gauge("caches", "Number of caches", &[]);
         manager.metrics().set_gauge(&CACHES, &[], 1.0);
         Ok(())
     });
