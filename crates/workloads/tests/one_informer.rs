@@ -1,4 +1,4 @@
-//! In one process pods and nodes are watched once, whoever reads them.
+//! In one process pods and nodes are watched once, however many components read them.
 
 use std::sync::Arc;
 
