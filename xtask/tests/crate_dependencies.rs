@@ -113,14 +113,25 @@ const CRATE_RULES: &[CrateRule] = &[
         knows: &["crates/decode"],
         bans: &["redb", "sqlx", "tonic"],
     },
+    // What the readers of pods and nodes share; who they are, it does not know.
+    CrateRule {
+        directory: "crates/workloads",
+        knows: &["crates/kubecontroller", "crates/quantity"],
+        bans: CLIENTS_BAN,
+    },
     CrateRule {
         directory: "crates/controllers",
-        knows: &["crates/api", "crates/kubecontroller", "crates/pki"],
+        knows: &[
+            "crates/api",
+            "crates/kubecontroller",
+            "crates/pki",
+            "crates/workloads",
+        ],
         bans: CLIENTS_BAN,
     },
     CrateRule {
         directory: "crates/scheduler",
-        knows: &["crates/kubecontroller", "crates/quantity"],
+        knows: &["crates/kubecontroller", "crates/workloads"],
         bans: CLIENTS_BAN,
     },
     CrateRule {
@@ -136,7 +147,7 @@ const CRATE_RULES: &[CrateRule] = &[
     },
     CrateRule {
         directory: "crates/simulator",
-        knows: CLIENTS_KNOW,
+        knows: &["crates/api", "crates/kubecontroller", "crates/workloads"],
         bans: CLIENTS_BAN,
     },
     // A client of any cluster, and of nothing else; `hyper` it has to take over a connection for `exec`.
@@ -257,7 +268,6 @@ const READERS_OF_CERTIFICATES: &[&str] = &[
 ];
 
 /// What runs beside the API server uses it as any client does.
-const CLIENTS_KNOW: &[&str] = &["crates/api", "crates/kubecontroller"];
 const CLIENTS_BAN: &[&str] = &["redb", "sqlx", "tonic", "hyper"];
 
 /// A dependency of a crate's code or build script.

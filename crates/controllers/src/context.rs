@@ -7,6 +7,7 @@ use std::{
 };
 
 use k3_pki::{CertificateRequest, Template};
+use k3_workloads::{Pod, pod_informer, pods_by_node};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock, Key,
@@ -21,11 +22,7 @@ use kubecontroller::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{
-    objects::Pod,
-    resource::{PODS, Resource},
-    writer::ApiWriter,
-};
+use crate::{resource::Resource, writer::ApiWriter};
 
 /// What a controller gets: a client with its own rights, shared informers, events, clock and metrics.
 // upstream: cmd/kube-controller-manager/app/controllermanager.go ControllerContext
@@ -217,17 +214,12 @@ impl ControllerContext {
 
     /// The pods.
     pub fn pods(&self) -> Informer<Pod> {
-        self.informer(&PODS)
+        pod_informer(&self.informers)
     }
 
     /// The pods of each node. Who asks for it holds [`ControllerContext::pods`] too: an index alone does not keep them coming.
     pub fn pods_by_node(&self) -> Index<Pod> {
-        let pods = self.pods();
-        pods.store()
-            .shared_index("node", |pod| match &*pod.spec.node_name {
-                "" => Vec::new(),
-                node => vec![node.to_owned()],
-            })
+        pods_by_node(self.pods().store())
     }
 
     /// The pods that use each claim, by the claim's key.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k3_workloads::{ObjectMeta, OwnerReference};
 use kube::{Api, core::DynamicObject};
 use kubecontroller::{
     object::Object,
@@ -11,7 +12,7 @@ use kubecontroller::{
 use serde::de::IgnoredAny;
 
 use crate::{
-    objects::{OwnerRef, ProjectedMeta, Projection},
+    objects::Projection,
     resource::Resource,
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
@@ -25,7 +26,7 @@ pub(crate) struct OwnerIndex<T> {
 // upstream: pkg/controller/controller_ref_manager.go BaseControllerRefManager
 pub(crate) struct ControllerRefManager<'a> {
     /// Metadata of the owner.
-    pub(crate) meta: &'a ProjectedMeta,
+    pub(crate) meta: &'a ObjectMeta,
     /// Resource of the owner.
     pub(crate) resource: &'static Resource,
     /// Resource of the owned objects.
@@ -70,8 +71,8 @@ fn orphans_of(namespace: &str) -> String {
 
 impl ControllerRefManager<'_> {
     /// The owner reference to it.
-    pub(crate) fn owner(&self) -> OwnerRef {
-        self.meta.as_controller(self.resource)
+    pub(crate) fn owner(&self) -> OwnerReference {
+        self.resource.controller_reference(self.meta)
     }
 
     /// Adopts matching orphans, releases objects that no longer match, and returns those it controls. Before the first adoption the

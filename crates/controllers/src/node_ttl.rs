@@ -6,6 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use k3_workloads::Node;
 use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     informer::Informer,
@@ -15,7 +16,6 @@ use serde_json::json;
 
 use crate::{
     context::{ControllerContext, Task},
-    objects::Node,
     resource::NODES,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };

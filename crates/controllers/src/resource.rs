@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
+use k3_workloads::{ObjectMeta, OwnerReference};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::core::ApiResource;
 
 /// A resource of the API.
@@ -94,6 +96,33 @@ impl Resource {
             self.version.to_string()
         } else {
             format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// An object of this resource as events and others name it.
+    pub fn object_reference(&self, meta: &ObjectMeta) -> ObjectReference {
+        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        ObjectReference {
+            api_version: Some(self.api_version()),
+            kind: Some(self.kind.to_string()),
+            name: text(&meta.name),
+            namespace: text(&meta.namespace),
+            uid: text(&meta.uid),
+            resource_version: text(&meta.resource_version),
+            field_path: None,
+        }
+    }
+
+    /// An object of this resource as the one that controls another.
+    // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go NewControllerRef
+    pub fn controller_reference(&self, meta: &ObjectMeta) -> OwnerReference {
+        OwnerReference {
+            api_version: self.api_version().into(),
+            kind: (&*self.kind).into(),
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+            controller: true,
+            block_owner_deletion: true,
         }
     }
 

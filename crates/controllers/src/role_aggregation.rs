@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use k3_workloads::{ObjectMeta, projected_object};
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     context::{ControllerContext, Task},
-    objects::{ProjectedMeta, Selector, object},
+    objects::Selector,
     resource::CLUSTER_ROLES,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
@@ -25,7 +26,7 @@ const MANAGER: &str = "clusterrole-aggregation-controller";
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ClusterRole {
-    metadata: ProjectedMeta,
+    metadata: ObjectMeta,
     /// Kept as JSON: rules are only copied and compared.
     rules: Option<Vec<Value>>,
     aggregation_rule: Option<AggregationRule>,
@@ -37,7 +38,7 @@ struct AggregationRule {
     cluster_role_selectors: Vec<Selector>,
 }
 
-object!(ClusterRole);
+projected_object!(ClusterRole);
 
 // upstream: pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go ClusterRoleAggregationController, syncClusterRole
 struct ClusterRoleAggregationController {
@@ -102,7 +103,7 @@ impl Reconciler for ClusterRoleAggregationController {
 /// deleted role is not created again.
 // upstream: pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go applyClusterRoles
 fn apply_configuration(role: &ClusterRole, rules: &[Value]) -> Value {
-    let ProjectedMeta { name, uid, .. } = &role.metadata;
+    let ObjectMeta { name, uid, .. } = &role.metadata;
     let mut applied = json!({
         "apiVersion": CLUSTER_ROLES.api_version(), "kind": CLUSTER_ROLES.kind,
         "metadata": {"name": name, "uid": uid},

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k3_workloads::{ObjectMeta, projected_object};
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     context::{ClusterConfig, ControllerContext, Task},
-    objects::{ProjectedMeta, Projection, object},
+    objects::Projection,
     resource::{CONFIG_MAPS, NAMESPACES},
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
@@ -30,11 +31,11 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct ConfigMap {
-    metadata: ProjectedMeta,
+    metadata: ObjectMeta,
     data: BTreeMap<String, String>,
 }
 
-object!(ConfigMap);
+projected_object!(ConfigMap);
 
 // upstream: pkg/controller/certificates/rootcacertpublisher/publisher.go Publisher, syncNamespace
 struct RootCaCertificatePublisher {

@@ -33,7 +33,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
                 && needs_expansion(&claim, &volume)
             {
                 let message = "waiting for an external controller to expand this PVC";
-                let about = claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS);
+                let about = PERSISTENT_VOLUME_CLAIMS.object_reference(&claim.metadata);
                 EventMessage::normal("ExternalExpanding", message).record(&recorder, &about);
             }
             async { Ok(Outcome::Done) }

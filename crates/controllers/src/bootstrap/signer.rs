@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k3_workloads::{ObjectMeta, projected_object};
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
@@ -17,7 +18,6 @@ use super::{
 };
 use crate::{
     context::{ControllerContext, Task},
-    objects::{ProjectedMeta, object},
     resource::CONFIG_MAPS,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
@@ -33,11 +33,11 @@ const SIGNATURE: &str = "jws-kubeconfig-";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct ClusterInfoConfigMap {
-    metadata: ProjectedMeta,
+    metadata: ObjectMeta,
     data: BTreeMap<String, String>,
 }
 
-object!(ClusterInfoConfigMap);
+projected_object!(ClusterInfoConfigMap);
 
 // upstream: pkg/controller/bootstrap/bootstrapsigner.go Signer, signConfigMap
 struct BootstrapSigner {

@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
+use k3_workloads::{ObjectMeta, projected_object};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::informer::{Informer, InformerScope};
 use serde::{Deserialize, Deserializer};
 
-use crate::{
-    context::ControllerContext,
-    objects::{ProjectedMeta, object},
-    resource::SECRETS,
-};
+use crate::{context::ControllerContext, resource::SECRETS};
 
 const KIND: &str = "bootstrap.kubernetes.io/token";
 const NAMESPACE: &str = "kube-system";
@@ -19,11 +16,11 @@ const NAME: &str = "bootstrap-token-";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct BootstrapToken {
-    pub(super) metadata: ProjectedMeta,
+    pub(super) metadata: ObjectMeta,
     data: TokenData,
 }
 
-object!(BootstrapToken);
+projected_object!(BootstrapToken);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]

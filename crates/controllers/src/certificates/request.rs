@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use k3_workloads::{Condition, ConditionStatus};
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::objects::{Condition, ConditionStatus, Projection};
+use crate::objects::Projection;
 
 pub(super) type SigningRequest = Projection<RequestSpec, RequestStatus>;
 

@@ -158,7 +158,7 @@ impl CronJobSync<'_> {
     fn record_event(&self, events: &EventMessage) {
         events.record(
             &self.controller.recorder,
-            &self.cron.metadata.reference(&CRON_JOBS),
+            &CRON_JOBS.object_reference(&self.cron.metadata),
         );
     }
 

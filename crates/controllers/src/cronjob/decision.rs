@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use k3_workloads::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::schedule::{CronSchedule, ScheduleError};
 use crate::{
     event_message::EventMessage,
-    objects::{ConcurrencyPolicy, CronJob, CronJobStatus, Job, JobReference, ProjectedMeta},
+    objects::{ConcurrencyPolicy, CronJob, CronJobStatus, Job, JobReference},
     patch_values::list,
     resource::{CRON_JOBS, JOBS},
 };
@@ -163,14 +164,14 @@ fn job(cron: &CronJob, time: Timestamp, cron_schedule: &CronSchedule) -> serde_j
             "namespace": cron.metadata.namespace,
             "labels": template.metadata.labels,
             "annotations": annotations,
-            "ownerReferences": [cron.metadata.as_controller(&CRON_JOBS)],
+            "ownerReferences": [CRON_JOBS.controller_reference(&cron.metadata)],
         },
         "spec": template.spec,
     }))
 }
 
 /// The reference to a job in status.active.
-pub(super) fn reference(job: &ProjectedMeta) -> JobReference {
+pub(super) fn reference(job: &ObjectMeta) -> JobReference {
     JobReference {
         kind: (&*JOBS.kind).into(),
         api_version: JOBS.api_version().into(),

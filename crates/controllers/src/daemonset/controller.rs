@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use k3_workloads::{Node, Pod};
 use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
@@ -26,7 +27,7 @@ use crate::{
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
     event_message::EventMessage,
     history::{LatestRevision, NewRevision, RevisionList, RevisionStore, beyond_limit},
-    objects::{ControllerRevision, DaemonSet, DaemonStatus, Node, Pod, UpdateStrategyKind},
+    objects::{ControllerRevision, DaemonSet, DaemonStatus, UpdateStrategyKind},
     pods::{
         pod_control::PodControl,
         slow_start_batch::{self, BatchResult},

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use k3_workloads::{Pod, PodPhase};
 use k8s_openapi::jiff::Timestamp;
 
 use super::{placement::NodeEligibility, pod_template::TemplateRevision};
 use crate::{
     event_message::EventMessage,
-    objects::{DaemonSet, DaemonStatus, Pod, PodPhase, UpdateStrategyKind},
+    objects::{DaemonSet, DaemonStatus, UpdateStrategyKind},
 };
 
 /// A DaemonSet with nodes and pods at one point in time.

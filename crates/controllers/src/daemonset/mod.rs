@@ -21,6 +21,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use k3_workloads::Node;
 use kubecontroller::{
     Key, controller::Predicate, expectations::ControllerExpectations, informer::Delta, object::Object,
     store::Store,
@@ -30,11 +31,12 @@ use self::{
     controller::DaemonSetController,
     placement::{NodeConstraints, NodeEligibility},
 };
+
 use crate::{
     context::{ControllerContext, Task},
     controller_ref_manager::OwnerIndex,
     history::{self, RevisionStore},
-    objects::{DaemonSet, Node},
+    objects::DaemonSet,
     pods::event_handler::{self, PodEventHandler},
     resource::{DAEMON_SETS, NODES},
     status_throttle::StatusThrottle,

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use k3_workloads::{Node, NodeSelector, Taint, Toleration};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::objects::{Node, NodeSelector, Taint, Template, Toleration};
+use crate::objects::Template;
 
 /// Tolerations of every daemon pod: node agents are needed most on nodes with problems.
 const DAEMON_TOLERATIONS: [(&str, &str); 6] = [

@@ -1,10 +1,11 @@
 //! Pods of a DaemonSet and the labels that identify their revision.
 
+use k3_workloads::Pod;
 use serde_json::{Value, json, value::RawValue};
 
 use super::placement::add_tolerations;
 use crate::{
-    objects::{DaemonSet, Pod},
+    objects::DaemonSet,
     pods::pod_from_template::{NewPodMeta, PodFromTemplate, PodTemplateError},
     resource::DAEMON_SETS,
 };
@@ -58,7 +59,7 @@ impl TemplateRevision {
 impl DaemonPodTemplate {
     // upstream: pkg/controller/daemon/util/daemonset_util.go CreatePodTemplate
     pub(super) fn new(set: &DaemonSet, revision: &TemplateRevision) -> Result<Self, PodTemplateError> {
-        let owner = set.metadata.as_controller(&DAEMON_SETS);
+        let owner = DAEMON_SETS.controller_reference(&set.metadata);
         let PodFromTemplate {
             mut metadata, spec, ..
         } = PodFromTemplate::new(&set.spec.template, owner)?;

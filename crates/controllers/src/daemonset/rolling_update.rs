@@ -5,11 +5,12 @@ use std::{
     sync::Arc,
 };
 
+use k3_workloads::Pod;
+
 use super::{
     manage::{DaemonSetPlan, ObservedDaemonSet},
     placement::NodeEligibility,
 };
-use crate::objects::Pod;
 
 /// The pods of a node that are kept, at most one of each revision.
 #[derive(Clone, Copy, Default)]

@@ -1,11 +1,9 @@
 //! The conditions of a deployment.
 
+use k3_workloads::{Condition, ConditionStatus};
 use k8s_openapi::jiff::Timestamp;
 
-use crate::{
-    objects::{Condition, ConditionStatus},
-    patch_values,
-};
+use crate::patch_values;
 
 pub(super) const AVAILABLE: &str = "Available";
 pub(super) const PROGRESSING: &str = "Progressing";

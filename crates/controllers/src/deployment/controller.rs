@@ -4,6 +4,7 @@
 //! nothing; no plan is computed before the writes of the previous one are in the informer's cache. Names of ReplicaSets
 //! derive from their templates, so that what was created before a crash, or by another replica, is found again.
 
+use k3_workloads::{ConditionStatus, Pod};
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
@@ -21,7 +22,7 @@ use super::{
 };
 use crate::{
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
-    objects::{ConditionStatus, Deployment, DeploymentStatus, Pod, ReplicaSet},
+    objects::{Deployment, DeploymentStatus, ReplicaSet},
     resource::{DEPLOYMENTS, REPLICA_SETS},
     status_throttle::StatusThrottle,
     writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code, is_namespace_terminating},
@@ -291,7 +292,7 @@ impl DeploymentController {
     }
 
     fn record_event(&self, deployment: &Deployment, kind: EventType, reason: &str, note: String) {
-        let regarding = deployment.metadata.reference(&DEPLOYMENTS);
+        let regarding = DEPLOYMENTS.object_reference(&deployment.metadata);
         self.recorder.event(&regarding, kind, reason, reason, note);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k3_workloads::{ObjectMeta, Pod};
 use kubecontroller::{
     Key,
     informer::Delta,
@@ -10,7 +11,7 @@ use kubecontroller::{
 };
 
 use crate::{
-    objects::{Deployment, Pod, ProjectedMeta, ReplicaSet, StrategyKind},
+    objects::{Deployment, ReplicaSet, StrategyKind},
     resource::{DEPLOYMENTS, REPLICA_SETS},
 };
 
@@ -73,7 +74,7 @@ impl DeploymentEventHandler {
             .collect()
     }
 
-    fn owner(&self, meta: &ProjectedMeta) -> Option<Arc<Deployment>> {
+    fn owner(&self, meta: &ObjectMeta) -> Option<Arc<Deployment>> {
         let owner = meta
             .controller()
             .filter(|owner| *owner.kind == *DEPLOYMENTS.kind)?;
@@ -81,7 +82,7 @@ impl DeploymentEventHandler {
         (deployment.metadata.uid == owner.uid).then_some(deployment)
     }
 
-    fn set(&self, meta: &ProjectedMeta) -> Option<Arc<ReplicaSet>> {
+    fn set(&self, meta: &ObjectMeta) -> Option<Arc<ReplicaSet>> {
         let owner = meta
             .controller()
             .filter(|owner| *owner.kind == *REPLICA_SETS.kind)?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k3_workloads::{Condition, ConditionStatus};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use super::{
     rollout::{Rollout, max_unavailable},
 };
 use crate::{
-    objects::{Condition, ConditionStatus, Deployment, DeploymentStatus},
+    objects::{Deployment, DeploymentStatus},
     patch_values,
 };
 

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use k3_workloads::{Condition, ConditionStatus};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -13,9 +14,7 @@ use super::{
     rollout::Rollout,
 };
 use crate::{
-    objects::{
-        Condition, ConditionStatus, Deployment, DeploymentStatus, ReplicaSet, StrategyKind, TEMPLATE_HASH,
-    },
+    objects::{Deployment, DeploymentStatus, ReplicaSet, StrategyKind, TEMPLATE_HASH},
     pods::pod_from_template::NewPodMeta,
     resource,
 };
@@ -329,7 +328,7 @@ fn replica_set_body(
         name: set.name.clone(),
         labels,
         annotations: set.annotations.clone(),
-        owner_references: vec![deployment.metadata.as_controller(&resource::DEPLOYMENTS)],
+        owner_references: vec![resource::DEPLOYMENTS.controller_reference(&deployment.metadata)],
         ..NewPodMeta::default()
     };
     Ok(json!({

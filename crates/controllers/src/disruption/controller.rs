@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use k3_workloads::Pod;
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::{
     event_message::EventMessage,
-    objects::{Pod, PodDisruptionBudget, PodDisruptionBudgetStatus},
+    objects::{PodDisruptionBudget, PodDisruptionBudgetStatus},
     resource::{POD_DISRUPTION_BUDGETS, PODS},
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
@@ -56,7 +57,7 @@ impl Reconciler for DisruptionController {
             let message =
                 format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
             EventMessage::warning("NotDeleted", message)
-                .record(&self.recorder, &pod.metadata.reference(&PODS));
+                .record(&self.recorder, &PODS.object_reference(&pod.metadata));
         }
         let healthy = disrupted_pods.healthy(&pods);
         let next = disrupted_pods.next;
@@ -148,7 +149,7 @@ impl DisruptionController {
     fn record_event(&self, budget: &PodDisruptionBudget, event: &EventMessage) {
         event.record(
             &self.recorder,
-            &budget.metadata.reference(&POD_DISRUPTION_BUDGETS),
+            &POD_DISRUPTION_BUDGETS.object_reference(&budget.metadata),
         );
     }
 }

@@ -1,12 +1,9 @@
 //! Maps Pod events to PodDisruptionBudgets.
 
+use k3_workloads::Pod;
 use kubecontroller::{Key, events::EventRecorder, informer::Delta, object::Object, store::Index};
 
-use crate::{
-    event_message::EventMessage,
-    objects::{Pod, PodDisruptionBudget},
-    resource::PODS,
-};
+use crate::{event_message::EventMessage, objects::PodDisruptionBudget, resource::PODS};
 
 pub(super) struct PodEventHandler {
     pub(super) budgets: Index<PodDisruptionBudget>,
@@ -50,7 +47,7 @@ impl PodEventHandler {
             first.name()
         );
         EventMessage::warning("MultiplePodDisruptionBudgets", message)
-            .record(&self.recorder, &pod.metadata.reference(&PODS));
+            .record(&self.recorder, &PODS.object_reference(&pod.metadata));
     }
 }
 

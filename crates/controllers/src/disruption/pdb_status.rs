@@ -2,15 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use k3_workloads::{Condition, ConditionStatus, Pod};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    objects::{
-        Condition, ConditionStatus, IntOrPercent, Pod, PodDisruptionBudget, PodDisruptionBudgetSpec,
-        PodDisruptionBudgetStatus,
-    },
+    objects::{IntOrPercent, PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus},
     patch_values,
 };
 

@@ -5,11 +5,12 @@ use std::{
     sync::Arc,
 };
 
+use k3_workloads::{OwnerReference, Pod};
 use kubecontroller::{Key, store::Store};
 use serde::Deserialize;
 
 use crate::{
-    objects::{Deployment, OwnerRef, Pod, Projection, ReplicaSet, ReplicationController, StatefulSet},
+    objects::{Deployment, Projection, ReplicaSet, ReplicationController, StatefulSet},
     resource::Resource,
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
@@ -104,7 +105,7 @@ impl ScaleFinder {
 
     /// From informers: UID of the scale's owner, and the scale.
     // upstream: pkg/controller/disruption/disruption.go getPodReplicaSet, getPodStatefulSet, getPodDeployment, getPodReplicationController
-    fn scale_from_informers(&self, owner: &OwnerRef, namespace: &str) -> Option<(Box<str>, i32)> {
+    fn scale_from_informers(&self, owner: &OwnerReference, namespace: &str) -> Option<(Box<str>, i32)> {
         let key = Key::new(namespace, &owner.name);
         match (group(owner), &*owner.kind) {
             ("", "ReplicationController") => {
@@ -137,7 +138,7 @@ impl ScaleFinder {
     // upstream: pkg/controller/disruption/disruption.go getScaleController, implementsScale
     async fn scale_from_subresource(
         &self,
-        owner: &OwnerRef,
+        owner: &OwnerReference,
         namespace: &str,
     ) -> Result<Option<(Box<str>, i32)>, ScaleError> {
         let version = &*owner.api_version;
@@ -186,10 +187,10 @@ impl ScaleFinder {
 }
 
 /// The scale of an owner with the expected UID, not of another object with its name.
-fn scale(owner: &OwnerRef, uid: &str, replicas: i32) -> Option<(Box<str>, i32)> {
+fn scale(owner: &OwnerReference, uid: &str, replicas: i32) -> Option<(Box<str>, i32)> {
     (&*owner.uid == uid).then(|| (uid.into(), replicas))
 }
 
-fn group(owner: &OwnerRef) -> &str {
+fn group(owner: &OwnerReference) -> &str {
     owner.api_version.split_once('/').map_or("", |(group, _)| group)
 }

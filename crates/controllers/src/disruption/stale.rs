@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k3_workloads::{Condition, ConditionStatus, Pod};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kubecontroller::{
     Clock,
@@ -12,7 +13,6 @@ use serde_json::json;
 
 use crate::{
     context::{ControllerContext, Task},
-    objects::{Condition, ConditionStatus, Pod},
     patch_values,
     resource::PODS,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},

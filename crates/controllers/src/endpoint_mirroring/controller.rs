@@ -92,7 +92,7 @@ impl EndpointSliceMirroringController {
             slices: &self.slices,
             request,
             whose: format!("Endpoints {namespace}/{name}"),
-            owner: endpoints.metadata.as_controller(&ENDPOINTS),
+            owner: ENDPOINTS.controller_reference(&endpoints.metadata),
             prefix: format!("{name}{dash}"),
             labels: labels_for(endpoints),
             notes: SliceAnnotations::All(annotations_for(endpoints)),
@@ -103,7 +103,7 @@ impl EndpointSliceMirroringController {
     // upstream: pkg/controller/endpointslicemirroring/reconciler.go reconcile; events InvalidIPAddresses and TooManyAddressesToMirror
     fn record_skipped_addresses(&self, endpoints: &Endpoints, plan: &MirroringPlan) {
         let MirroringPlan { invalid, skipped, .. } = plan;
-        let about = endpoints.metadata.reference(&ENDPOINTS);
+        let about = ENDPOINTS.object_reference(&endpoints.metadata);
         if *invalid > 0 {
             let message = format!("Skipped {invalid} invalid IP addresses when mirroring to EndpointSlices");
             EventMessage::warning("InvalidIPAddress", message).record(&self.recorder, &about);

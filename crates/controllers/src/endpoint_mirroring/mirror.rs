@@ -204,7 +204,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::objects::StringMap;
+    use k3_workloads::StringMap;
 
     fn endpoints(subsets: Value) -> Endpoints {
         let metadata = json!({"name": "web", "uid": "u", "labels": {"team": "a"}, "annotations": {"k": "v", TRIGGER_TIME: "t"}});
@@ -215,7 +215,7 @@ mod tests {
     }
 
     fn slice(endpoints: &Endpoints, desired_slice: &DesiredSlice) -> Arc<EndpointSlice> {
-        let owner = endpoints.metadata.as_controller(&crate::resource::ENDPOINTS);
+        let owner = crate::resource::ENDPOINTS.controller_reference(&endpoints.metadata);
         let metadata = json!({"name": "s", "labels": labels_for(endpoints), "annotations": annotations_for(endpoints), "ownerReferences": [owner]});
         let slice = json!({"metadata": metadata, "addressType": desired_slice.address_type, "ports": desired_slice.ports, "endpoints": desired_slice.endpoints});
         Arc::new(serde_json::from_value(slice).unwrap())

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use k3_workloads::{Node, ObjectMeta};
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
@@ -24,7 +25,7 @@ use super::{
 };
 use crate::{
     event_message::EventMessage,
-    objects::{EndpointSlice, Node, ProjectedMeta, Service},
+    objects::{EndpointSlice, Service},
     resource::SERVICES,
     services::{
         service_pods::ServicePods,
@@ -96,13 +97,13 @@ impl Reconciler for EndpointSliceController {
             zones: zones.as_ref(),
         };
         let (plans, foreign) = observed.plans(|node| self.nodes.get(&Key::new("", node)));
-        let ProjectedMeta { namespace, name, .. } = &service.metadata;
+        let ObjectMeta { namespace, name, .. } = &service.metadata;
         let scribe = EndpointSliceWriter {
             writer: &self.writer,
             slices: &self.slices,
             request: &request,
             whose: format!("Service {namespace}/{name}"),
-            owner: service.metadata.as_controller(&SERVICES),
+            owner: SERVICES.controller_reference(&service.metadata),
             prefix: format!("{name}-"),
             labels: labels(&service),
             notes: SliceAnnotations::Trigger(trigger),
@@ -137,7 +138,7 @@ impl Reconciler for EndpointSliceController {
             return Ok(Outcome::Done);
         }
         let messages = format!("Error updating Endpoint Slices for Service {namespace}/{name}: {errors}");
-        let about = service.metadata.reference(&SERVICES);
+        let about = SERVICES.object_reference(&service.metadata);
         EventMessage::warning("FailedToUpdateEndpointSlices", messages).record(&self.recorder, &about);
         match &errors.source {
             Some(_) => Err(errors.into()),
@@ -156,7 +157,7 @@ impl EndpointSliceController {
     // upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go AddHints
     fn record_hints_event(&self, service: &Service, plans: &[SlicePlan]) {
         let key = service.key();
-        let about = service.metadata.reference(&SERVICES);
+        let about = SERVICES.object_reference(&service.metadata);
         for SlicePlan {
             address_type, hinted, ..
         } in plans

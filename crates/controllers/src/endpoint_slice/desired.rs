@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use k3_workloads::{Node, Pod};
+
 use crate::{
-    objects::{Endpoint, EndpointConditions, Node, Pod, Service, SlicePort, Target},
+    objects::{Endpoint, EndpointConditions, Service, SlicePort, Target},
     services::{
         endpoint_key::{EndpointKey, EndpointSet},
         port::{PodPort, ports_of},

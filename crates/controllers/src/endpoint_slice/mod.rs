@@ -12,12 +12,14 @@ mod topology;
 
 use std::sync::Mutex;
 
+use k3_workloads::Node;
 use kubecontroller::informer::Delta;
 
 use self::{controller::EndpointSliceController, metrics::EndpointSliceMetrics, topology::ZoneCpu};
+
 use crate::{
     context::{ControllerContext, Task},
-    objects::{EndpointSlice, Node, Service},
+    objects::{EndpointSlice, Service},
     resource::{ENDPOINT_SLICES, NODES, SERVICES},
     services::{
         service_pods::ServicePods,

@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use k3_workloads::{Node, Pod};
+
 use super::{
     MANAGER,
     assign::{SliceAssignment, assign_endpoints},
@@ -13,7 +15,7 @@ use super::{
     topology::{self, ZoneCpu},
 };
 use crate::{
-    objects::{EndpointSlice, Node, Pod, Service, SlicePort},
+    objects::{EndpointSlice, Service, SlicePort},
     services::{
         HEADLESS,
         endpoint_key::EndpointSet,
@@ -266,7 +268,7 @@ mod tests {
     }
 
     fn slice(name: &str, desired_slice: &DesiredSlice, service: &Service) -> Arc<EndpointSlice> {
-        let owner = service.metadata.as_controller(&crate::resource::SERVICES);
+        let owner = crate::resource::SERVICES.controller_reference(&service.metadata);
         let metadata =
             json!({"name": name, "uid": name, "labels": labels(service), "ownerReferences": [owner]});
         let slice = json!({"metadata": metadata, "addressType": desired_slice.address_type, "ports": desired_slice.ports, "endpoints": desired_slice.endpoints});

@@ -6,9 +6,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use k3_workloads::Node;
+
 use super::reconcile::unchanged;
 use crate::{
-    objects::{Endpoint, EndpointHints, EndpointSlice, Node},
+    objects::{Endpoint, EndpointHints, EndpointSlice},
     services::slice_writer::SliceChanges,
 };
 
@@ -54,7 +56,7 @@ impl ZoneCpu {
     pub(super) fn zone_and_cpu(node: &Node) -> Option<(&str, i64)> {
         let is_excluded = EXCLUDED.iter().any(|label| node.metadata.label(label).is_some());
         let zone = node.metadata.label(ZONE).unwrap_or_default();
-        (!is_excluded && node.is_ready()).then_some((zone, node.status.allocatable.milli_cpu))
+        (!is_excluded && node.is_ready()).then_some((zone, node.milli_cpu()))
     }
 
     /// One endpoint in fractions.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k3_workloads::ObjectMeta;
 use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     events::EventRecorder,
@@ -13,7 +14,7 @@ use serde_json::json;
 use super::desired::DesiredEndpoints;
 use crate::{
     event_message::EventMessage,
-    objects::{Endpoints, ProjectedMeta, Service},
+    objects::{Endpoints, Service},
     patch_values,
     resource::ENDPOINTS,
     services::{
@@ -117,7 +118,7 @@ impl Reconciler for EndpointsController {
     }
 }
 
-fn endpoints_ref(meta: &ProjectedMeta) -> ObjectRef<'_> {
+fn endpoints_ref(meta: &ObjectMeta) -> ObjectRef<'_> {
     ObjectRef::new(&ENDPOINTS, &meta.namespace, &meta.name)
 }
 
@@ -136,20 +137,20 @@ impl EndpointsController {
     }
 
     fn record_failure_event(&self, service: &Service, existing: Option<&Endpoints>, error: &kube::Error) {
-        let ProjectedMeta { namespace, name, .. } = &service.metadata;
+        let ObjectMeta { namespace, name, .. } = &service.metadata;
         let why = error_message(error);
         if let Some(existing) = existing {
             let message = format!("Failed to update endpoint {namespace}/{name}: {why}");
-            let about = existing.metadata.reference(&ENDPOINTS);
+            let about = ENDPOINTS.object_reference(&existing.metadata);
             return EventMessage::warning("FailedToUpdateEndpoint", message).record(&self.recorder, &about);
         }
-        let wanted = ProjectedMeta {
+        let wanted = ObjectMeta {
             namespace: namespace.clone(),
             name: name.clone(),
-            ..ProjectedMeta::default()
+            ..ObjectMeta::default()
         };
         let message = format!("Failed to create endpoint for service {namespace}/{name}: {why}");
         EventMessage::warning("FailedToCreateEndpoint", message)
-            .record(&self.recorder, &wanted.reference(&ENDPOINTS));
+            .record(&self.recorder, &ENDPOINTS.object_reference(&wanted));
     }
 }

@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use k3_workloads::Pod;
+
 use crate::{
-    objects::{AddressPort, EndpointAddress, Endpoints, Pod, Service, Subset, Target},
+    objects::{AddressPort, EndpointAddress, Endpoints, Service, Subset, Target},
     services::{
         HEADLESS,
         port::{PodPort, ports_of},

@@ -5,6 +5,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use k3_workloads::{Pod, Volume};
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use crate::{
     context::{ControllerContext, Task},
     event_message::EventMessage,
-    objects::{PersistentVolumeClaim, Pod, Volume},
+    objects::PersistentVolumeClaim,
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
     writer::{ApiWriter, ObjectRef, error_message, has_status_code, is_already_exists},
 };
@@ -90,7 +91,9 @@ impl Reconciler for EphemeralVolumeController {
         // Templates are not in the pod cache; the few pods that need them are read from the server.
         let mut whole = None;
         for volume in pod.spec.volumes.iter().filter(|volume| volume.is_ephemeral()) {
-            let name = volume.claim_name(&pod.metadata.name);
+            let Some(name) = volume.claim_name(&pod.metadata.name) else {
+                continue;
+            };
             let key = Key::new(&pod.metadata.namespace, &name);
             let made = match self.claims.get(&key) {
                 Some(claim) if claim.metadata.is_controlled_by(&pod.metadata.uid) => continue,
@@ -116,7 +119,7 @@ impl Reconciler for EphemeralVolumeController {
                 }
                 Err(error) => {
                     let message = format_args!("ephemeral volume {}: {error}", volume.name);
-                    let about = pod.metadata.reference(&PODS);
+                    let about = PODS.object_reference(&pod.metadata);
                     EventMessage::warning("FailedBinding", message).record(&self.recorder, &about);
                     return Err(error.into());
                 }
@@ -149,7 +152,7 @@ impl EphemeralVolumeController {
         );
         let metadata = json!({
             "name": name,
-            "ownerReferences": [pod.metadata.as_controller(&PODS)],
+            "ownerReferences": [PODS.controller_reference(&pod.metadata)],
             "annotations": template["metadata"]["annotations"],
             "labels": template["metadata"]["labels"],
         });

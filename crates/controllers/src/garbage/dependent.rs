@@ -1,9 +1,8 @@
 //! The metadata of an object of any kind that the garbage collector keeps: name, owners, finalizers.
 
+use k3_workloads::{SharedList, internable};
 use kubecontroller::object::{Metadata, Object, OwnerRef};
 use serde::Deserialize;
-
-use crate::objects::{SharedList, internable};
 
 /// Finalizer of foreground deletion: the object waits until its dependents are deleted.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";

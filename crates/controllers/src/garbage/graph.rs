@@ -8,11 +8,10 @@ use std::{
     sync::Arc,
 };
 
+use k3_workloads::{Interner, SharedList};
+
 use super::dependent::{Dependent, FOREGROUND, ORPHAN, OwnerReference};
-use crate::{
-    objects::{Interner, SharedList},
-    resource::Resource,
-};
+use crate::resource::Resource;
 
 pub(super) type Uid = Arc<str>;
 

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use k3_workloads::ObjectMeta;
 use kubecontroller::{
     Key,
     controller::Request,
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     context::ControllerContext,
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
-    objects::{ControllerRevision, ProjectedMeta, Selector, Template},
+    objects::{ControllerRevision, Selector, Template},
     pods::pod_from_template::NewPodMeta,
     resource::{CONTROLLER_REVISIONS, Resource},
     writer::{ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, is_already_exists},
@@ -32,7 +33,7 @@ pub(crate) struct RevisionStore {
 
 /// A revision to create.
 pub(crate) struct NewRevision<'a> {
-    pub(crate) set: &'a ProjectedMeta,
+    pub(crate) set: &'a ObjectMeta,
     pub(crate) template: &'a Template,
     /// Label with the hash.
     pub(crate) hash_label: &'static str,
@@ -75,7 +76,7 @@ impl RevisionStore {
     // upstream: pkg/controller/history/controller_history.go ListControllerRevisions, AdoptControllerRevision
     pub(crate) async fn claim(
         &self,
-        set: &ProjectedMeta,
+        set: &ObjectMeta,
         selector: &Selector,
     ) -> kube::Result<Vec<Arc<ControllerRevision>>> {
         let mut revisions = self.by_owner.children(&set.uid);
@@ -180,7 +181,7 @@ impl RevisionStore {
     }
 
     /// All annotations of a set, including the long ones that informers drop.
-    async fn annotations(&self, set: &ProjectedMeta) -> kube::Result<BTreeMap<Box<str>, Box<str>>> {
+    async fn annotations(&self, set: &ObjectMeta) -> kube::Result<BTreeMap<Box<str>, Box<str>>> {
         let object_ref = ObjectRef::new(self.resource, &set.namespace, &set.name);
         let mut fresh: Value = self.writer.get(object_ref).await?;
         let annotations = fresh["metadata"]["annotations"].take();
@@ -201,7 +202,7 @@ impl RevisionStore {
             name: name.into(),
             labels,
             annotations: annotations.clone(),
-            owner_references: vec![new.set.as_controller(self.resource)],
+            owner_references: vec![self.resource.controller_reference(new.set)],
             ..NewPodMeta::default()
         };
         Ok(json!({

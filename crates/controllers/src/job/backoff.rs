@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use k3_workloads::{Condition, ConditionStatus, Pod};
 use k8s_openapi::jiff::Timestamp;
-
-use crate::objects::{Condition, ConditionStatus, Pod};
 
 const INITIAL_BACKOFF: Duration = Duration::from_secs(10);
 const MAX_BACKOFF: Duration = Duration::from_mins(10);

@@ -7,6 +7,7 @@ use std::{
 };
 
 use http::Method;
+use k3_workloads::Pod;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     Clock, Key,
@@ -29,7 +30,7 @@ use crate::{
     context::ControllerContext,
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
     event_message::EventMessage,
-    objects::{CompletionMode, Job, JobStatus, Pod},
+    objects::{CompletionMode, Job, JobStatus},
     pods::slow_start_batch::{all, slow_start_batch},
     resource::{JOBS, PODS},
     writer::{
@@ -98,7 +99,7 @@ impl Reconciler for JobController {
         let sync = JobSync {
             controller: self,
             request: &request,
-            about: job.metadata.reference(&JOBS),
+            about: JOBS.object_reference(&job.metadata),
             job: &job,
             newest: Mutex::new(0),
             action_label: Mutex::new(SyncAction::Tracking),

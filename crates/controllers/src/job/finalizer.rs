@@ -1,10 +1,10 @@
 //! The finalizer that keeps a pod until it is counted.
 
+use k3_workloads::{OwnerReference, Pod};
 use serde_json::json;
 
 use super::pods::FINALIZER;
 use crate::{
-    objects::{OwnerRef, Pod},
     resource::PODS,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
@@ -29,7 +29,11 @@ pub(super) async fn remove_finalizer(writer: &ApiWriter, pod: &Pod) -> kube::Res
 /// Adopts a pod: adds the controller reference and the finalizer. Returns the new resourceVersion; `None` if the pod is
 /// deleted.
 // upstream: pkg/controller/controller_ref_manager.go AdoptPod; Jobs add the tracking finalizer in the same patch
-pub(super) async fn adopt(writer: &ApiWriter, pod: &Pod, owner: &OwnerRef) -> kube::Result<Option<Box<str>>> {
+pub(super) async fn adopt(
+    writer: &ApiWriter,
+    pod: &Pod,
+    owner: &OwnerReference,
+) -> kube::Result<Option<Box<str>>> {
     let metadata = &pod.metadata;
     let owners: Vec<_> = metadata.owner_references.iter().chain([owner]).collect();
     let mut finalizers: Vec<&str> = metadata.finalizers.iter().map(|known| &**known).collect();

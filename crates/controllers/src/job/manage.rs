@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use k3_workloads::Pod;
+
 use super::{
     backoff::{BackoffRecord, finish_time},
     pods::{FAILURES, IGNORED_FAILURES, count, index_failure_count, indexes},
     snapshot::JobSnapshot,
 };
-use crate::objects::Pod;
 
 /// Pods created or deleted per sync, so that large jobs do not delay others.
 const MAX_PODS_PER_SYNC: usize = 500;

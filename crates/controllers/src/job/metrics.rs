@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use k3_workloads::Condition;
 use kubecontroller::metrics::{MetricDesc, Metrics, exponential_buckets};
 
 use super::{manage::PodAction, snapshot::JobSnapshot};
-use crate::objects::{Condition, Job, JobStatus, PodReplacementPolicy};
+use crate::objects::{Job, JobStatus, PodReplacementPolicy};
 
 const SYNCS: MetricDesc = MetricDesc::counter(
     "job_controller_job_syncs_total",

@@ -34,6 +34,7 @@ mod tests;
 
 use std::{sync::Arc, time::Duration};
 
+use k3_workloads::Pod;
 use kubecontroller::{
     Key,
     informer::Delta,
@@ -42,9 +43,10 @@ use kubecontroller::{
 };
 
 use self::{controller::JobController, orphan_pods::OrphanPodController};
+
 use crate::{
     context::{ControllerContext, Task},
-    objects::{Job, Pod},
+    objects::Job,
     resource::JOBS,
 };
 

@@ -34,7 +34,7 @@ pub(super) fn new_pods(
     is_name_taken: impl Fn(&str) -> bool,
 ) -> Result<Vec<JobPod>, PodTemplateError> {
     let job = snapshot.job;
-    let owner = job.metadata.as_controller(&JOBS);
+    let owner = JOBS.controller_reference(&job.metadata);
     let plain = PodFromTemplate::new(&job.spec.template, owner)?;
     let mut spec: Value = serde_json::from_str(plain.spec.get())?;
     if job.is_indexed() {

@@ -1,5 +1,6 @@
 //! Removes the tracking finalizer of orphan pods: their job is deleted or finished, or has released them.
 
+use k3_workloads::Pod;
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
@@ -12,7 +13,7 @@ use super::{controlling_job, finalizer::remove_finalizer, pods::is_tracked};
 use crate::{
     context::ControllerContext,
     controller_ref_manager::OwnerIndex,
-    objects::{Job, Pod},
+    objects::Job,
     resource::JOBS,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };

@@ -2,8 +2,10 @@
 
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
+use k3_workloads::{Pod, PodPhase};
+
 use super::{indexes::Indexes, policy::FailurePolicyMatch};
-use crate::objects::{CompletionMode, FailureAction, Job, Pod, PodPhase, PodReplacementPolicy};
+use crate::objects::{CompletionMode, FailureAction, Job, PodReplacementPolicy};
 
 /// Finalizer that keeps a pod until it is counted in the status of its job.
 pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";

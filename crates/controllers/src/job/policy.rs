@@ -1,7 +1,9 @@
 //! podFailurePolicy (KEP-3329) and successPolicy (KEP-3998) of a Job.
 
+use k3_workloads::{ContainerStatus, Pod};
+
 use super::indexes::Indexes;
-use crate::objects::{ContainerStatus, ExitCodes, FailureAction, FailurePolicy, Pod, SuccessPolicy};
+use crate::objects::{ExitCodes, FailureAction, FailurePolicy, SuccessPolicy};
 
 /// The policy's decision about a failed pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use k3_workloads::{Condition, Pod, PodPhase, RestartPolicy};
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     pods::{index_failure_count, indexes, is_tracked},
     policy,
 };
-use crate::objects::{Condition, Job, Pod, PodPhase, UncountedTerminatedPods};
+use crate::objects::{Job, UncountedTerminatedPods};
 
 /// A job with its pods at one point in time.
 #[derive(Debug)]
@@ -91,7 +92,7 @@ impl JobEnd {
         let from_conditions = |end: JobEnd| {
             let kind = end.conditions()[0];
             let condition = Condition::find(&job.status.conditions, kind)?;
-            let holds = condition.status == crate::objects::ConditionStatus::True;
+            let holds = condition.status == k3_workloads::ConditionStatus::True;
             holds.then(|| JobEnd {
                 reason: condition.reason.clone(),
                 message: condition.message.clone(),
@@ -192,7 +193,7 @@ impl<'a> JobSnapshot<'a> {
     fn past_backoff_limit_or_deadline(&self) -> Option<JobEnd> {
         let limit = self.job.spec.backoff_limit.unwrap_or(6);
         let alive = |pod: &&Arc<Pod>| {
-            &*pod.spec.restart_policy == "OnFailure"
+            pod.spec.template.restart_policy == RestartPolicy::OnFailure
                 && matches!(pod.status.phase, PodPhase::Pending | PodPhase::Running)
         };
         let statuses = self.pods.iter().filter(alive).flat_map(|pod| {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k3_workloads::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use super::{
     snapshot::JobSnapshot,
     track_status::{PodChanges, StatusTracker, status_patch},
 };
-use crate::objects::{Job, Pod};
+use crate::objects::Job;
 
 /// A job and its pods, as a server would have them.
 struct JobFixture {

@@ -6,6 +6,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use k3_workloads::{Condition, ConditionStatus, Pod, PodPhase};
 use serde_json::{Value, json};
 
 use super::{
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::{
     event_message::EventMessage,
-    objects::{Condition, ConditionStatus, JobStatus, Pod, PodPhase, UncountedTerminatedPods},
+    objects::{JobStatus, UncountedTerminatedPods},
     patch_values::{count, list, truncate_to_second},
 };
 

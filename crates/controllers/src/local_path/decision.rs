@@ -1,12 +1,11 @@
 //! Decides which claims get a volume, and builds it.
 
+use k3_workloads::Node;
 use serde_json::{Value, json};
 
 use super::NAME;
 use crate::{
-    objects::{
-        BindingMode, Node, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeMode, VolumePhase,
-    },
+    objects::{BindingMode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeMode, VolumePhase},
     resource::PERSISTENT_VOLUME_CLAIMS,
     volume_binder::annotations::{
         BETA_STORAGE_PROVISIONER, BIND_COMPLETED, PROVISIONED_BY, SELECTED_NODE, STORAGE_PROVISIONER,
@@ -129,7 +128,7 @@ pub(super) fn volume(
             "volumeMode": "Filesystem",
             "persistentVolumeReclaimPolicy": policy,
             "storageClassName": claim.class(),
-            "claimRef": meta.reference(&PERSISTENT_VOLUME_CLAIMS),
+            "claimRef": PERSISTENT_VOLUME_CLAIMS.object_reference(meta),
             "hostPath": {"path": path, "type": "DirectoryOrCreate"},
             "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
         },

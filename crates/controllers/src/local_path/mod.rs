@@ -11,6 +11,7 @@ mod decision;
 #[cfg(test)]
 mod tests;
 
+use k3_workloads::Node;
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
@@ -21,10 +22,11 @@ use kubecontroller::{
 use serde_json::{Value, json};
 
 use self::decision::{ProvisioningDecision, decide, is_to_be_deleted, waits_for_provisioner};
+
 use crate::{
     context::{ControllerContext, Task},
     event_message::EventMessage,
-    objects::{Node, PersistentVolume, PersistentVolumeClaim, StorageClass},
+    objects::{PersistentVolume, PersistentVolumeClaim, StorageClass},
     resource::{NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES},
     volume_binder::annotations::SELECTED_NODE,
     writer::{ApiWriter, ObjectRef, is_already_exists},
@@ -115,7 +117,7 @@ impl Reconciler for LocalPathProvisioner {
         let record_event = |event: EventMessage| {
             event.record(
                 &self.recorder,
-                &claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS),
+                &PERSISTENT_VOLUME_CLAIMS.object_reference(&claim.metadata),
             );
         };
         match decide(&claim, class.as_deref(), node.as_deref()) {

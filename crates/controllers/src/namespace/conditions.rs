@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use k3_workloads::{Condition, ConditionStatus};
 use k8s_openapi::jiff::Timestamp;
 
-use crate::{
-    objects::{Condition, ConditionStatus},
-    resource::Resource,
-};
+use crate::resource::Resource;
 
 /// The result of deleting the contents of a namespace.
 #[derive(Debug, Default)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
+use k3_workloads::{Condition, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::Clock;
 use serde::Deserialize;
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 use super::conditions::DeletionResult;
 use crate::{
     discovery::DiscoveryResult,
-    objects::{Condition, ProjectedMeta},
     resource::{NAMESPACES, PODS, Resource},
     writer::{ApiWriter, ObjectRef, error_message, has_status_code},
 };
@@ -42,7 +42,7 @@ pub(super) enum NamespaceDeletionError {
 
 #[derive(Deserialize)]
 struct Namespace {
-    metadata: ProjectedMeta,
+    metadata: ObjectMeta,
     #[serde(default)]
     spec: NamespaceSpec,
     #[serde(default)]

@@ -14,6 +14,7 @@ use kubecontroller::{
 use serde::de::IgnoredAny;
 
 use self::deleter::{DeletionProgress, NamespacedResourcesDeleter};
+
 use crate::{
     context::{ControllerContext, Task},
     objects::Projection,

@@ -6,11 +6,12 @@ use std::{
     sync::Arc,
 };
 
+use k3_workloads::Node;
+
 use super::cidr_set::{CidrRange, CidrSet, NodeMaskSizeError};
 use crate::{
     cidr::{Cidr, CidrParseError},
     context::NodeNetworks,
-    objects::Node,
 };
 
 /// The claim annotation. It is written before spec.podCIDR, which is immutable, so that two controllers that choose
@@ -148,18 +149,18 @@ impl ClusterCidrRanges {
 
 /// Whether a node needs CIDRs.
 pub(super) fn needs_cidrs(node: &Node) -> bool {
-    node.spec.pod_networks.is_empty() && !node.metadata.is_terminating()
+    node.spec.pod_cidrs.is_empty() && !node.metadata.is_terminating()
 }
 
 /// CIDRs that a node has or claims.
 pub(super) fn cidrs_of(node: &Node) -> Vec<Cidr> {
     let parse = |text: &str| text.parse().ok();
-    if node.spec.pod_networks.is_empty() {
+    if node.spec.pod_cidrs.is_empty() {
         let claim = node.metadata.annotation(CLAIM).unwrap_or_default();
         claim.split(',').filter_map(parse).collect()
     } else {
         node.spec
-            .pod_networks
+            .pod_cidrs
             .iter()
             .filter_map(|text| parse(text))
             .collect()

@@ -17,6 +17,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, TryStreamExt, stream};
+use k3_workloads::Node;
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
@@ -27,11 +28,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::allocate::{CLAIM, CidrChoice, ClusterCidrRanges, needs_cidrs};
+
 use crate::{
     cidr::Cidr,
     context::{ControllerContext, Task},
     event_message::EventMessage,
-    objects::Node,
     resource::NODES,
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
@@ -162,7 +163,7 @@ impl NodeIpamController {
         let name = &*node.metadata.name;
         let Some(networks) = choice.networks else {
             let message = format_args!("Node {name} status is now: CIDRNotAvailable");
-            let mut about = node.metadata.reference(&NODES);
+            let mut about = NODES.object_reference(&node.metadata);
             about.resource_version = None;
             EventMessage::normal("CIDRNotAvailable", message).record(&self.recorder, &about);
             return Ok(None);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k3_workloads::{ConditionStatus, Node, Pod};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     Clock,
@@ -20,7 +21,6 @@ use super::{
 };
 use crate::{
     event_message::EventMessage,
-    objects::{ConditionStatus, Node, Pod},
     patch_values,
     resource::{LEASES, NODES},
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},

@@ -9,10 +9,9 @@ use std::{
     time::Duration,
 };
 
+use k3_workloads::{Condition, ConditionStatus, Node};
 use serde_json::Value;
 use tokio::time::Instant;
-
-use crate::objects::{Condition, ConditionStatus, Node};
 
 /// nodeMonitorGracePeriod.
 const MONITOR_GRACE_PERIOD: Duration = Duration::from_secs(50);

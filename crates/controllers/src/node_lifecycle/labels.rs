@@ -1,6 +1,6 @@
 //! Beta node labels, kept equal to their stable names.
 
-use crate::objects::Node;
+use k3_workloads::Node;
 
 /// The label, and its beta name.
 const LABELS: &[(&str, &str)] = &[

@@ -1,5 +1,6 @@
 //! Marks pods of unready nodes as not ready.
 
+use k3_workloads::{ConditionStatus, Node, Pod};
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
@@ -11,7 +12,6 @@ use serde_json::json;
 
 use crate::{
     event_message::EventMessage,
-    objects::{ConditionStatus, Node, Pod},
     patch_values::truncate_to_second,
     resource::PODS,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
@@ -63,7 +63,7 @@ pub(super) async fn mark_not_ready(
         other => other?,
     };
     EventMessage::warning("NodeNotReady", "Node is not ready")
-        .record(recorder, &pod.metadata.reference(&PODS));
+        .record(recorder, &PODS.object_reference(&pod.metadata));
     Ok(Some(written.metadata.resource_version))
 }
 

@@ -2,12 +2,13 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use k3_workloads::Node;
 use kubecontroller::informer::Informer;
 use serde::Deserialize;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{health::NodeHealthMap, taints::NoExecuteChange, zones::Zones};
-use crate::objects::{Node, Projection};
+use crate::objects::Projection;
 
 /// The lease that a kubelet renews.
 pub(super) type Lease = Projection<LeaseSpec>;

@@ -1,11 +1,9 @@
 //! Taints derived from node conditions.
 
+use k3_workloads::{Condition, ConditionStatus, Node, Taint};
 use k8s_openapi::jiff::Timestamp;
 
-use crate::{
-    objects::{Condition, ConditionStatus, Node, Taint},
-    patch_values::truncate_to_second,
-};
+use crate::patch_values::truncate_to_second;
 
 pub(super) const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -117,7 +115,7 @@ pub(super) fn desired(node: &Node, eviction: NoExecuteChange, now: Timestamp) ->
             });
         }
     }
-    (taints != node.spec.taints).then_some(taints)
+    (*taints != *node.spec.taints).then_some(taints)
 }
 
 /// Whether it is a NoSchedule taint of this controller.

@@ -1,13 +1,11 @@
 //! Conditions of a node that stopped posting status.
 
+use k3_workloads::{Condition, ConditionStatus, Node};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
 use super::health::{NEVER_UPDATED_REASON, STATUS_UNKNOWN_REASON};
-use crate::{
-    objects::{Condition, ConditionStatus, Node},
-    patch_values::truncate_to_second,
-};
+use crate::patch_values::truncate_to_second;
 
 /// Conditions that only the kubelet can report.
 const KUBELET_CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];

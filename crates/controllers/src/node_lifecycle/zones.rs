@@ -6,9 +6,8 @@ use std::{
     time::Duration,
 };
 
+use k3_workloads::{Node, ObjectMeta};
 use tokio::time::Instant;
-
-use crate::objects::{Node, ProjectedMeta};
 
 /// Interval for a healthy zone (nodeEvictionRate), or a fully unready one while others are healthy.
 const EVICTION_INTERVAL: Duration = Duration::from_secs(10);
@@ -89,7 +88,7 @@ struct RateLimiter {
 
 /// The zone key from a node's labels; empty without labels.
 // upstream: staging/src/k8s.io/component-helpers/node/topology/helpers.go GetZoneKey
-pub(super) fn zone_key(meta: &ProjectedMeta) -> String {
+pub(super) fn zone_key(meta: &ObjectMeta) -> String {
     let label = |new, old| meta.label(new).or_else(|| meta.label(old)).unwrap_or_default();
     let region = label(
         "topology.kubernetes.io/region",

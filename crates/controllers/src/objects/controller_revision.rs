@@ -1,23 +1,24 @@
 //! ControllerRevisions: identify the template of a pod, and allow rollbacks.
 
+use k3_workloads::{ObjectMeta, projected_object};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::{ProjectedMeta, Template, meta::object};
+use super::Template;
 
 /// A template that a set had, or has.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ControllerRevision {
     /// The metadata.
-    pub metadata: ProjectedMeta,
+    pub metadata: ObjectMeta,
     /// A patch that sets the template of a set, as stored.
     pub data: Box<RawValue>,
     /// Counts the templates of the set: the greatest is the newest.
     pub revision: i64,
 }
 
-object!(ControllerRevision);
+projected_object!(ControllerRevision);
 
 // --- ControllerRevision ---
 

@@ -1,9 +1,10 @@
 //! Deployments.
 
+use k3_workloads::Condition;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Condition, Projection, Selector, Template};
+use super::{Projection, Selector, Template};
 
 /// A deployment.
 pub type Deployment = Projection<DeploymentSpec, DeploymentStatus>;

@@ -1,8 +1,9 @@
 //! EndpointSlices, as controllers read and write them.
 
+use k3_workloads::{ObjectMeta, projected_object};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{ProjectedMeta, Target, object};
+use super::Target;
 
 /// An EndpointSlice.
 // upstream: staging/src/k8s.io/api/discovery/v1/types.go EndpointSlice
@@ -10,7 +11,7 @@ use super::{ProjectedMeta, Target, object};
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointSlice {
     /// The metadata.
-    pub metadata: ProjectedMeta,
+    pub metadata: ObjectMeta,
     /// What its addresses are: `IPv4`, `IPv6` or names.
     pub address_type: Box<str>,
     /// The endpoints.
@@ -21,7 +22,7 @@ pub struct EndpointSlice {
     pub ports: Vec<SlicePort>,
 }
 
-object!(EndpointSlice);
+projected_object!(EndpointSlice);
 
 /// An endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

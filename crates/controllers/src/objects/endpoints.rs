@@ -1,8 +1,7 @@
 //! Endpoints, as controllers read and write them.
 
+use k3_workloads::{ObjectMeta, projected_object};
 use serde::{Deserialize, Serialize};
-
-use super::{ProjectedMeta, object};
 
 /// Endpoints of a Service.
 // upstream: staging/src/k8s.io/api/core/v1/types.go Endpoints, EndpointSubset
@@ -10,12 +9,12 @@ use super::{ProjectedMeta, object};
 #[serde(default)]
 pub struct Endpoints {
     /// The metadata.
-    pub metadata: ProjectedMeta,
+    pub metadata: ObjectMeta,
     /// Addresses that have the same ports.
     pub subsets: Vec<Subset>,
 }
 
-object!(Endpoints);
+projected_object!(Endpoints);
 
 /// Addresses, and the ports that all of them have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,7 +96,7 @@ pub struct Target {
 
 impl Target {
     /// A pod.
-    pub fn pod(meta: &ProjectedMeta) -> Box<Self> {
+    pub fn pod(meta: &ObjectMeta) -> Box<Self> {
         Box::new(Target {
             kind: "Pod".into(),
             namespace: meta.namespace.clone(),

@@ -1,9 +1,10 @@
 //! Jobs, as controllers see them.
 
+use k3_workloads::{Condition, ConditionStatus};
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Condition, ConditionStatus, Projection, Selector, Template};
+use super::{Projection, Selector, Template};
 
 /// A job.
 pub type Job = Projection<JobSpec, JobStatus>;

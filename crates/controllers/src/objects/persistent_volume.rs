@@ -1,9 +1,10 @@
 //! PersistentVolumes and StorageClasses, as controllers read them.
 
 use k3_api::quantity::Quantity;
+use k3_workloads::{ObjectMeta, projected_object};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
-use super::{PersistentVolumeClaim, ProjectedMeta, Projection, object};
+use super::{PersistentVolumeClaim, Projection};
 
 /// A persistent volume.
 pub type PersistentVolume = Projection<PersistentVolumeSpec, PersistentVolumeStatus>;
@@ -107,7 +108,7 @@ pub enum VolumePhase {
 #[serde(rename_all = "camelCase", default)]
 pub struct StorageClass {
     /// The metadata.
-    pub metadata: ProjectedMeta,
+    pub metadata: ObjectMeta,
     /// The provisioner.
     pub provisioner: Box<str>,
     /// reclaimPolicy of its volumes.
@@ -116,7 +117,7 @@ pub struct StorageClass {
     pub volume_binding_mode: BindingMode,
 }
 
-object!(StorageClass);
+projected_object!(StorageClass);
 
 /// When claims get volumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

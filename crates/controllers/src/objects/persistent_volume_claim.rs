@@ -1,8 +1,9 @@
 //! Claims of volumes, as controllers see them.
 
+use k3_workloads::Condition;
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, Projection, Selector, StorageRequest, VolumeMode, persistent_volume::CLASS};
+use super::{Projection, Selector, StorageRequest, VolumeMode, persistent_volume::CLASS};
 
 /// A claim of a volume.
 pub type PersistentVolumeClaim = Projection<ClaimSpec, ClaimStatus>;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use k3_workloads::Condition;
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Condition, IntOrPercent, Projection, RawSelector};
+use super::{IntOrPercent, Projection, RawSelector};
 
 /// A pod disruption budget.
 pub type PodDisruptionBudget = Projection<PodDisruptionBudgetSpec, PodDisruptionBudgetStatus>;

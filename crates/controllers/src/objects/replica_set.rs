@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use k3_workloads::Condition;
 use serde::{Deserialize, Deserializer};
 
-use super::{Condition, Projection, Selector, Template};
+use super::{Projection, Selector, Template};
 
 /// A replica set.
 pub type ReplicaSet = Projection<ReplicaSpec<Selector>, ReplicaStatus>;

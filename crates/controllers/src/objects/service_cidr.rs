@@ -1,8 +1,9 @@
 //! ServiceCIDRs and IPAddresses, as controllers read them.
 
+use k3_workloads::Condition;
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{Condition, Projection};
+use super::Projection;
 
 /// Networks that services get their addresses from.
 pub type ServiceCidr = Projection<ServiceCidrSpec, ServiceCidrStatus>;

@@ -1,9 +1,10 @@
 //! Stateful sets, as controllers see them.
 
+use k3_workloads::Condition;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Condition, IntOrPercent, Projection, RawSelector, Template, UpdateStrategyKind};
+use super::{IntOrPercent, Projection, RawSelector, Template, UpdateStrategyKind};
 
 /// A stateful set.
 pub type StatefulSet = Projection<StatefulSpec, StatefulStatus>;

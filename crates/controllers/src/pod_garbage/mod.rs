@@ -9,6 +9,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
+use k3_workloads::{Node, Pod};
 use kubecontroller::{
     Clock, Key,
     informer::Informer,
@@ -20,9 +21,9 @@ use serde_json::{Value, json};
 use tokio::time::{self, Instant};
 
 use self::selection::DeletionReason;
+
 use crate::{
     context::{ControllerContext, Task},
-    objects::{Node, Pod},
     resource::{NODES, PODS},
     writer::{ApiWriter, ObjectRef, has_status_code},
 };

@@ -2,13 +2,11 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
+use k3_workloads::{Condition, Pod};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{
-    objects::{Condition, Pod},
-    patch_values::truncate_to_second,
-};
+use crate::patch_values::truncate_to_second;
 
 /// Condition of a pod that is deleted by someone other than its owner.
 const DISRUPTION_TARGET: &str = "DisruptionTarget";

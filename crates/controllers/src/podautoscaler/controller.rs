@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use k3_workloads::Pod;
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerSpec, MetricStatus};
 use kubecontroller::{
     Clock, Key,
@@ -31,7 +32,6 @@ use super::{
 use crate::{
     context::ControllerContext,
     event_message::EventMessage,
-    objects::Pod,
     resource::HORIZONTAL_POD_AUTOSCALERS,
     writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code},
 };
@@ -205,7 +205,7 @@ impl HorizontalPodAutoscalerController {
         let message = format!("New size: {replicas}; reason: {reason}");
         EventMessage::normal("SuccessfulRescale", message).record(
             &self.recorder,
-            &autoscaler.metadata.reference(&HORIZONTAL_POD_AUTOSCALERS),
+            &HORIZONTAL_POD_AUTOSCALERS.object_reference(&autoscaler.metadata),
         );
         self.with_memory(autoscaler, |memory| {
             memory
@@ -459,7 +459,7 @@ impl HorizontalPodAutoscalerController {
     }
 
     fn warn(&self, autoscaler: &AutoscalerProjection, reason: &str, message: impl std::fmt::Display) {
-        let about = autoscaler.metadata.reference(&HORIZONTAL_POD_AUTOSCALERS);
+        let about = HORIZONTAL_POD_AUTOSCALERS.object_reference(&autoscaler.metadata);
         EventMessage::warning(reason, message).record(&self.recorder, &about);
     }
 

@@ -26,6 +26,7 @@ use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerSpec, HorizontalP
 use kubecontroller::{controller::Predicate, informer::Delta};
 
 use self::controller::HorizontalPodAutoscalerController;
+
 use crate::{
     context::{ControllerContext, Task},
     objects::Projection,

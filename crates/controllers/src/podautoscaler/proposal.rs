@@ -3,6 +3,7 @@
 use std::{fmt::Write, sync::Arc};
 
 use k3_api::quantity::{Format, Quantity};
+use k3_workloads::Pod;
 use k8s_openapi::{
     api::autoscaling::v2::{
         ContainerResourceMetricStatus, ExternalMetricSource, ExternalMetricStatus,
@@ -25,7 +26,6 @@ use super::{
         usage_ratio_replica_count,
     },
 };
-use crate::objects::Pod;
 
 /// Default tolerance.
 const TOLERANCE: f64 = 0.1;

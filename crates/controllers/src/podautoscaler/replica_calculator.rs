@@ -6,9 +6,8 @@ use std::{
     time::Duration,
 };
 
+use k3_workloads::{Condition, ConditionStatus, Pod, PodPhase};
 use k8s_openapi::jiff::Timestamp;
-
-use crate::objects::{Condition, ConditionStatus, Pod, PodPhase};
 
 /// cpuInitializationPeriod: CPU samples during this time after the start are ignored.
 const CPU_INITIALIZATION_PERIOD: Duration = Duration::from_mins(5);

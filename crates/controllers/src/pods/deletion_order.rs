@@ -8,9 +8,8 @@
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
+use k3_workloads::{Pod, PodPhase};
 use k8s_openapi::jiff::Timestamp;
-
-use crate::objects::{Pod, PodPhase};
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 

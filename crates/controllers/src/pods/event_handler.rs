@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k3_workloads::{OwnerReference, Pod};
 use kubecontroller::{
     Key,
     expectations::ControllerExpectations,
@@ -10,10 +11,7 @@ use kubecontroller::{
     store::{Index, Store},
 };
 
-use crate::{
-    objects::{OwnerRef, Pod, Selector},
-    resource::Resource,
-};
+use crate::{objects::Selector, resource::Resource};
 
 /// Finds the sets of a kind that a pod belongs to, and updates expectations.
 pub(crate) struct PodEventHandler<T> {
@@ -104,7 +102,7 @@ impl<T: Object> PodEventHandler<T> {
     /// The set that controls a pod, if it is there.
     // upstream: pkg/controller/replicaset/replica_set.go resolveControllerRef
     fn owning_set(&self, pod: &Pod) -> Option<Key> {
-        let OwnerRef { kind, name, uid, .. } = pod.metadata.controller()?;
+        let OwnerReference { kind, name, uid, .. } = pod.metadata.controller()?;
         let key = Key::new(&pod.metadata.namespace, name);
         let is_there = || self.sets.get(&key).is_some_and(|set| set.uid() == &**uid);
         (**kind == *self.resource.kind && is_there()).then_some(key)

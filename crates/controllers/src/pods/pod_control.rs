@@ -1,5 +1,6 @@
 //! Creates and deletes single pods for an owner, and records events.
 
+use k3_workloads::{ObjectMeta, Pod};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::events::EventRecorder;
 use serde_json::value::RawValue;
@@ -7,7 +8,6 @@ use serde_json::value::RawValue;
 use super::pod_from_template::PodTemplateError;
 use crate::{
     event_message::EventMessage,
-    objects::{Pod, ProjectedMeta},
     resource::{PODS, Resource},
     writer::{
         ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, error_message, has_status_code,
@@ -29,14 +29,14 @@ impl<'a> PodControl<'a> {
     pub(crate) fn new(
         writer: &'a ApiWriter,
         recorder: &'a EventRecorder,
-        owner: &'a ProjectedMeta,
+        owner: &'a ObjectMeta,
         resource: &Resource,
     ) -> Self {
         PodControl {
             writer,
             recorder,
             namespace: &owner.namespace,
-            about: owner.reference(resource),
+            about: resource.object_reference(owner),
         }
     }
 

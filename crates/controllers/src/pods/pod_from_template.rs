@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use k3_workloads::OwnerReference;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::objects::{OwnerRef, Template};
+use crate::objects::Template;
 
 /// A pod to create. Controllers add what their pods have beyond the template.
 #[derive(Debug, Serialize)]
@@ -39,7 +40,7 @@ pub struct NewPodMeta {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<Box<str>>,
     /// The owners.
-    pub owner_references: Vec<OwnerRef>,
+    pub owner_references: Vec<OwnerReference>,
 }
 
 /// Why no pod can be created from a template.
@@ -58,7 +59,7 @@ pub enum PodTemplateError {
 impl<'t> PodFromTemplate<'t> {
     /// A pod of a template, controlled by an owner and named after it.
     // upstream: pkg/controller/controller_utils.go GetPodFromTemplate, getPodsPrefix
-    pub fn new(template: &'t Template, owner: OwnerRef) -> Result<Self, PodTemplateError> {
+    pub fn new(template: &'t Template, owner: OwnerReference) -> Result<Self, PodTemplateError> {
         let parts = template.parts()?;
         if parts.metadata.labels.is_empty() {
             return Err(PodTemplateError::NoLabels);
@@ -89,15 +90,17 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{objects::ProjectedMeta, resource};
+    use k3_workloads::ObjectMeta;
 
-    fn owner() -> OwnerRef {
-        let meta = ProjectedMeta {
+    use crate::resource;
+
+    fn owner() -> OwnerReference {
+        let meta = ObjectMeta {
             name: "web".into(),
             uid: "u1".into(),
-            ..ProjectedMeta::default()
+            ..ObjectMeta::default()
         };
-        meta.as_controller(&resource::REPLICA_SETS)
+        resource::REPLICA_SETS.controller_reference(&meta)
     }
 
     #[test]

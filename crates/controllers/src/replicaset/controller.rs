@@ -6,6 +6,7 @@
 
 use std::{cmp::Ordering, collections::HashSet, sync::Arc};
 
+use k3_workloads::Pod;
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
@@ -17,7 +18,7 @@ use kubecontroller::{
 use super::status::{self, ObservedReplicaSet};
 use crate::{
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
-    objects::{Pod, Projection, ReplicaSpec, ReplicaStatus, Selector},
+    objects::{Projection, ReplicaSpec, ReplicaStatus, Selector},
     pods::{
         deletion_order,
         pod_control::PodControl,

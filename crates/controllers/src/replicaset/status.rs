@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use k3_workloads::{Condition, ConditionStatus, Pod};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
-    objects::{Condition, ConditionStatus, Pod, ReplicaSpec, ReplicaStatus, Selector},
+    objects::{ReplicaSpec, ReplicaStatus, Selector},
     patch_values,
 };
 

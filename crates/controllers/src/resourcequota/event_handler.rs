@@ -1,6 +1,7 @@
 //! Maps object events to the quotas to recount: deleted objects, and objects that may use less than before.
 
 use k3_api::quota::{DeviceClassIndex, QuotaEvaluator};
+use k3_workloads::{Condition, Pod};
 use kubecontroller::{
     Key,
     informer::Delta,
@@ -9,11 +10,7 @@ use kubecontroller::{
 };
 
 use super::Quota;
-use crate::{
-    garbage::Dependent,
-    objects::{Condition, Pod},
-    resource::Resource,
-};
+use crate::{garbage::Dependent, resource::Resource};
 
 /// Conditions of a pod during an in-place resize.
 const RESIZING: [&str; 2] = ["PodResizePending", "PodResizeInProgress"];

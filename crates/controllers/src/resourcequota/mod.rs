@@ -33,6 +33,7 @@ use self::{
     kinds::{CountableResources, QuotaMonitor},
     status::CountResult,
 };
+
 use crate::{
     context::{ControllerContext, Task},
     objects::Projection,

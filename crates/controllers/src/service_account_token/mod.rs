@@ -22,6 +22,7 @@ use self::{
     references::{DeletedSecrets, SecretReferenceRemover},
     secret::{ACCOUNT, ACCOUNT_UID, KIND, MissingTokenData, TokenSecret},
 };
+
 use crate::{
     context::{ClusterConfig, ControllerContext, Task, TokenSigner},
     objects::Projection,

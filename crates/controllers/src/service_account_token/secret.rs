@@ -1,9 +1,8 @@
 //! Service account token Secrets.
 
+use k3_workloads::{ObjectMeta, projected_object};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
-
-use crate::objects::{ProjectedMeta, object};
 
 pub(super) const KIND: &str = "kubernetes.io/service-account-token";
 /// Annotation: name of the ServiceAccount.
@@ -17,11 +16,11 @@ const ISSUER: &str = "kubernetes/serviceaccount";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct TokenSecret {
-    pub(super) metadata: ProjectedMeta,
+    pub(super) metadata: ObjectMeta,
     data: TokenSecretData,
 }
 
-object!(TokenSecret);
+projected_object!(TokenSecret);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -60,7 +59,7 @@ impl TokenSecret {
 
 /// Claims of a legacy token.
 // upstream: pkg/serviceaccount/legacy.go LegacyClaims
-pub(super) fn claims(account: &ProjectedMeta, secret: &str) -> Value {
+pub(super) fn claims(account: &ObjectMeta, secret: &str) -> Value {
     json!({
         "iss": ISSUER,
         "kubernetes.io/serviceaccount/namespace": account.namespace,

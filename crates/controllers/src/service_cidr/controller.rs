@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k3_workloads::{Condition, ConditionStatus};
 use k8s_openapi::jiff::SignedDuration;
 use kubecontroller::{
     Clock,
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use super::deletion::can_delete;
 use crate::{
     event_message::EventMessage,
-    objects::{Condition, ConditionStatus, IpAddress, ServiceCidr},
+    objects::{IpAddress, ServiceCidr},
     patch_values,
     resource::SERVICE_CIDRS,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
@@ -81,7 +82,7 @@ impl Reconciler for ServiceCidrController {
         }
         if let Err(error) = self.update_condition(&request, &cidr, &IS_READY).await {
             let message = "The ServiceCIDR Status can not be set to Ready=True";
-            let about = cidr.metadata.reference(&SERVICE_CIDRS);
+            let about = SERVICE_CIDRS.object_reference(&cidr.metadata);
             EventMessage::warning("KubernetesServiceCIDRError", message).record(&self.recorder, &about);
             return Err(error.into());
         }

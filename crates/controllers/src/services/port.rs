@@ -1,6 +1,8 @@
 //! Finds the port of a pod for a Service port (targetPort).
 
-use crate::objects::{Pod, Service, ServicePort, TargetPort};
+use k3_workloads::Pod;
+
+use crate::objects::{Service, ServicePort, TargetPort};
 
 /// A port of a service, and the number that a pod has for it.
 pub(crate) type PodPort<'a> = (&'a ServicePort, i32);
@@ -19,7 +21,7 @@ fn number(pod: &Pod, port: &ServicePort) -> Option<i32> {
         TargetPort::Number(number) => return Some(*number),
         TargetPort::Name(name) => name,
     };
-    let containers = pod.spec.containers.iter().chain(&pod.spec.sidecars);
+    let containers = pod.spec.template.containers.iter().chain(pod.spec.sidecars());
     let mut ports = containers.flat_map(|container| &container.ports);
     ports
         .find(|own| own.name == *name && own.protocol == port.protocol)

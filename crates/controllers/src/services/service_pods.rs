@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use k3_workloads::Pod;
 use kubecontroller::{
     Key,
     informer::Delta,
@@ -12,7 +13,7 @@ use kubecontroller::{
     store::{Index, Store},
 };
 
-use crate::objects::{Pod, Service};
+use crate::objects::Service;
 
 /// Services and pods, so that each finds the others. Clones are the same.
 #[derive(Clone)]
@@ -91,7 +92,8 @@ fn matters(old: &Pod, new: &Pod) -> bool {
         || old.metadata.uid != new.metadata.uid
         || old.metadata.labels != new.metadata.labels
         || (&old.status.ip, &old.status.ips) != (&new.status.ip, &new.status.ips)
-        || (&old.spec.hostname, &old.spec.subdomain) != (&new.spec.hostname, &new.spec.subdomain)
+        || (&old.spec.hostname, &old.spec.template.subdomain)
+            != (&new.spec.hostname, &new.spec.template.subdomain)
 }
 
 /// Whether a pod can be an endpoint: it has an address and has not ended.
@@ -112,7 +114,7 @@ pub(crate) fn addresses(pod: &Pod) -> impl Iterator<Item = IpAddr> {
 /// The name that a pod has within a service; `None` if it has none there.
 // upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go ShouldSetHostname
 pub(crate) fn hostname<'a>(pod: &'a Pod, service: &Service) -> Option<&'a str> {
-    let is_there = !pod.spec.hostname.is_empty() && pod.spec.subdomain == service.metadata.name;
+    let is_there = !pod.spec.hostname.is_empty() && pod.spec.template.subdomain == service.metadata.name;
     is_there.then_some(&*pod.spec.hostname)
 }
 

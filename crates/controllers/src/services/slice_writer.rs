@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use k3_workloads::OwnerReference;
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Key,
@@ -12,7 +13,7 @@ use kubecontroller::{
 use serde_json::json;
 
 use crate::{
-    objects::{Endpoint, EndpointSlice, OwnerRef, SlicePort},
+    objects::{Endpoint, EndpointSlice, SlicePort},
     patch_values,
     resource::ENDPOINT_SLICES,
     writer::{
@@ -55,7 +56,7 @@ pub(crate) struct EndpointSliceWriter<'a> {
     /// The owner, for messages.
     pub(crate) whose: String,
     /// What they belong to.
-    pub(crate) owner: OwnerRef,
+    pub(crate) owner: OwnerReference,
     /// What their names begin with.
     pub(crate) prefix: String,
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,

@@ -9,14 +9,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use k3_workloads::{Condition, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::Key;
 
 use super::TRIGGER_TIME;
-use crate::{
-    objects::{Condition, Pod, Service},
-    patch_values::truncate_to_second,
-};
+use crate::{objects::Service, patch_values::truncate_to_second};
 
 /// Times of Services and pods at the last sync.
 // upstream: staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go TriggerTimeTracker

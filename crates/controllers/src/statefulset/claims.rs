@@ -5,15 +5,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use k3_workloads::{ObjectMeta, OwnerReference};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::pod_identity;
 use crate::{
-    objects::{
-        ClaimRetention, ClaimRetentionPolicy, ClaimTemplate, OwnerRef, PersistentVolumeClaim, ProjectedMeta,
-        StatefulSet,
-    },
+    objects::{ClaimRetention, ClaimRetentionPolicy, ClaimTemplate, PersistentVolumeClaim, StatefulSet},
     resource::{PODS, Resource, STATEFUL_SETS},
 };
 
@@ -34,15 +32,15 @@ pub(super) struct ClaimWork {
 #[derive(Debug)]
 pub(super) struct ClaimOwnerUpdate {
     pub(super) claim: Arc<PersistentVolumeClaim>,
-    pub(super) owners: Vec<OwnerRef>,
+    pub(super) owners: Vec<OwnerReference>,
 }
 
 /// A claim with its set and pod. The pod has no UID if it does not exist yet.
 #[derive(Clone, Copy)]
 struct ClaimOwnership<'a> {
-    claim: &'a ProjectedMeta,
+    claim: &'a ObjectMeta,
     set: &'a StatefulSet,
-    pod: &'a ProjectedMeta,
+    pod: &'a ObjectMeta,
 }
 
 /// The name of the claim of a pod.
@@ -58,7 +56,7 @@ impl ClaimWork {
     // upstream: pkg/controller/statefulset/stateful_pod_control.go createPersistentVolumeClaims, UpdatePodClaimForRetentionPolicy
     pub(super) fn new(
         set: &StatefulSet,
-        pod: &ProjectedMeta,
+        pod: &ObjectMeta,
         ordinal: i32,
         find_claim: impl Fn(&str) -> Option<Arc<PersistentVolumeClaim>>,
     ) -> Self {
@@ -117,9 +115,9 @@ pub(super) fn is_stale(
     if set.spec.persistent_volume_claim_retention_policy.when_scaled == ClaimRetention::Retain {
         return false;
     }
-    let pod = ProjectedMeta {
+    let pod = ObjectMeta {
         name: pod_identity::pod_name(set, ordinal).into(),
-        ..ProjectedMeta::default()
+        ..ObjectMeta::default()
     };
     let mut claims = set
         .spec
@@ -153,17 +151,17 @@ fn body(set: &StatefulSet, template: &ClaimTemplate, name: &str) -> Value {
 // --- owners ---
 
 /// Whether an owner reference names an object, or a previous one of the same name.
-fn owner_ref_matches(owner: &OwnerRef, meta: &ProjectedMeta, resource: &Resource) -> bool {
+fn owner_ref_matches(owner: &OwnerReference, meta: &ObjectMeta, resource: &Resource) -> bool {
     *owner.api_version == *resource.api_version() && *owner.kind == *resource.kind && owner.name == meta.name
 }
 
-fn is_owned_by(claim: &ProjectedMeta, owner: &ProjectedMeta) -> bool {
+fn is_owned_by(claim: &ObjectMeta, owner: &ObjectMeta) -> bool {
     claim.owner_references.iter().any(|known| known.uid == owner.uid)
 }
 
 /// Whether a claim is owned by a previous object of the same name.
 // upstream: pkg/controller/statefulset/stateful_set_utils.go hasStaleOwnerRef
-fn has_stale_owner_ref(claim: &ProjectedMeta, meta: &ProjectedMeta, resource: &Resource) -> bool {
+fn has_stale_owner_ref(claim: &ObjectMeta, meta: &ObjectMeta, resource: &Resource) -> bool {
     let mut owners = claim.owner_references.iter();
     let named = owners.find(|owner| owner_ref_matches(owner, meta, resource));
     named.is_some_and(|owner| owner.uid != meta.uid)
@@ -202,7 +200,8 @@ impl ClaimOwnership<'_> {
         if self.has_unexpected_controller() {
             return owned == (false, false);
         }
-        let is_weak = |owner: &OwnerRef| (owner.uid == set.uid || owner.uid == pod.uid) && !owner.controller;
+        let is_weak =
+            |owner: &OwnerReference| (owner.uid == set.uid || owner.uid == pod.uid) && !owner.controller;
         !claim.owner_references.iter().any(is_weak) && owned == self.desired_owners()
     }
 
@@ -219,10 +218,10 @@ impl ClaimOwnership<'_> {
 
     /// The desired owner references of the claim.
     // upstream: pkg/controller/statefulset/stateful_set_utils.go updateClaimOwnerRefForSetAndPod
-    fn owners(&self) -> Vec<OwnerRef> {
+    fn owners(&self) -> Vec<OwnerReference> {
         let set = &self.set.metadata;
         let pod = self.pod;
-        let is_other = |owner: &&OwnerRef| {
+        let is_other = |owner: &&OwnerReference| {
             !owner_ref_matches(owner, set, &STATEFUL_SETS) && !owner_ref_matches(owner, pod, &PODS)
         };
         let mut owners: Vec<_> = self
@@ -234,8 +233,8 @@ impl ClaimOwnership<'_> {
             .collect();
         if !self.has_unexpected_controller() {
             let (by_set, by_pod) = self.desired_owners();
-            owners.extend(by_pod.then(|| pod.as_controller(&PODS)));
-            owners.extend(by_set.then(|| set.as_controller(&STATEFUL_SETS)));
+            owners.extend(by_pod.then(|| PODS.controller_reference(pod)));
+            owners.extend(by_set.then(|| STATEFUL_SETS.controller_reference(set)));
         }
         owners
     }
@@ -255,11 +254,11 @@ mod tests {
         serde_json::from_value(set).unwrap()
     }
 
-    fn pod(ordinal: i32) -> ProjectedMeta {
-        ProjectedMeta {
+    fn pod(ordinal: i32) -> ObjectMeta {
+        ObjectMeta {
             name: format!("db-{ordinal}").into(),
             uid: format!("p{ordinal}").into(),
-            ..ProjectedMeta::default()
+            ..ObjectMeta::default()
         }
     }
 

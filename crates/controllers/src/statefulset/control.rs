@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use k3_workloads::{ObjectMeta, Pod, PodPhase};
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
@@ -13,8 +14,7 @@ use super::{
     pod_identity,
 };
 use crate::objects::{
-    IntOrPercent, PersistentVolumeClaim, Pod, PodManagementPolicy, PodPhase, ProjectedMeta, StatefulSet,
-    StatefulStatus, UpdateStrategyKind,
+    IntOrPercent, PersistentVolumeClaim, PodManagementPolicy, StatefulSet, StatefulStatus, UpdateStrategyKind,
 };
 
 /// Pods created per sync.
@@ -248,9 +248,9 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
             return PlanProgress::Stop;
         };
         if !claims::is_stale(self.set, ordinal, &self.claims) {
-            let pod = ProjectedMeta {
+            let pod = ObjectMeta {
                 name: pod_identity::pod_name(self.set, ordinal).into(),
-                ..ProjectedMeta::default()
+                ..ObjectMeta::default()
             };
             steps.push(UpdateStep::Create {
                 ordinal,

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use k3_workloads::Pod;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     Clock, Key,
@@ -30,9 +31,7 @@ use crate::{
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
     event_message::EventMessage,
     history::{LatestRevision, NewRevision, RevisionList, RevisionStore, beyond_limit},
-    objects::{
-        ControllerRevision, PersistentVolumeClaim, Pod, PodManagementPolicy, StatefulSet, StatefulStatus,
-    },
+    objects::{ControllerRevision, PersistentVolumeClaim, PodManagementPolicy, StatefulSet, StatefulStatus},
     pods::slow_start_batch,
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS},
     status_throttle::StatusThrottle,
@@ -111,7 +110,7 @@ impl Reconciler for StatefulSetController {
             controller: self,
             request: &request,
             set: &set,
-            about: set.metadata.reference(&STATEFUL_SETS),
+            about: STATEFUL_SETS.object_reference(&set.metadata),
             current: Arc::clone(current),
             update,
             deleted_for_rollout: AtomicUsize::new(0),

@@ -17,14 +17,16 @@ mod tests;
 
 use std::sync::Arc;
 
+use k3_workloads::Pod;
 use kubecontroller::{Key, expectations::ControllerExpectations, informer::Delta};
 
 use self::controller::StatefulSetController;
+
 use crate::{
     context::{ControllerContext, Task},
     controller_ref_manager::OwnerIndex,
     history::{self, RevisionStore},
-    objects::{PersistentVolumeClaim, Pod, StatefulSet},
+    objects::{PersistentVolumeClaim, StatefulSet},
     pods::event_handler::{self, PodEventHandler},
     resource::{PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS},
     status_throttle::StatusThrottle,

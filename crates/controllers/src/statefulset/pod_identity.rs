@@ -1,10 +1,11 @@
 //! Identity of StatefulSet pods: ordinal, name, labels and volumes.
 
+use k3_workloads::{ObjectMeta, Pod, VolumeSource};
 use serde_json::{Value, json, value::RawValue};
 
 use super::claims;
 use crate::{
-    objects::{Pod, ProjectedMeta, StatefulSet, Template},
+    objects::{StatefulSet, Template},
     pods::pod_from_template::{PodFromTemplate, PodTemplateError},
     resource::STATEFUL_SETS,
 };
@@ -24,12 +25,12 @@ pub(super) fn parent_name_and_ordinal(pod: &str) -> Option<(&str, Option<i32>)> 
 
 /// Whether a pod's name derives from a set's name.
 // upstream: pkg/controller/statefulset/stateful_set_utils.go isMemberOf
-pub(super) fn is_member(set: &ProjectedMeta, pod: &Pod) -> bool {
+pub(super) fn is_member(set: &ObjectMeta, pod: &Pod) -> bool {
     parent_name_and_ordinal(&pod.metadata.name).is_some_and(|(parent, _)| *parent == *set.name)
 }
 
 /// The ordinal of a pod.
-pub(super) fn ordinal(pod: &ProjectedMeta) -> Option<i32> {
+pub(super) fn ordinal(pod: &ObjectMeta) -> Option<i32> {
     parent_name_and_ordinal(&pod.name).and_then(|(_, ordinal)| ordinal)
 }
 
@@ -67,7 +68,11 @@ pub(super) fn has_storage(set: &StatefulSet, pod: &Pod) -> bool {
     set.spec.volume_claim_templates.iter().all(|template| {
         let claim = claims::claim_name_for(set, template, ordinal);
         let mut volumes = pod.spec.volumes.iter();
-        volumes.any(|volume| volume.name == template.name && *volume.claim == *claim)
+        volumes.any(|volume| {
+            let is_claim =
+                matches!(&volume.source, VolumeSource::PersistentVolumeClaim(named) if **named == *claim);
+            volume.name == template.name && is_claim
+        })
     })
 }
 
@@ -79,7 +84,7 @@ pub(super) fn new_pod(
     ordinal: i32,
     revision: &str,
 ) -> Result<Box<RawValue>, PodTemplateError> {
-    let owner = set.metadata.as_controller(&STATEFUL_SETS);
+    let owner = STATEFUL_SETS.controller_reference(&set.metadata);
     let PodFromTemplate {
         mut metadata, spec, ..
     } = PodFromTemplate::new(template, owner)?;

@@ -201,7 +201,7 @@ impl StorageVersionMigratorController {
     // upstream: pkg/controller/storageversionmigrator/migrationrunner.go sync
     async fn finish(&self, request: &Request, migration: &StorageVersionMigration) -> Result<Outcome, Error> {
         let conditions = &migration.status.conditions;
-        let end = if crate::objects::Condition::holds(conditions, SUCCEEDED) {
+        let end = if k3_workloads::Condition::holds(conditions, SUCCEEDED) {
             MigrationResult::Succeeded
         } else {
             MigrationResult::Failed

@@ -15,13 +15,15 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
+use k3_workloads::Condition;
 use kubecontroller::{Key, informer::Delta};
 use serde::Deserialize;
 
 use self::controller::StorageVersionMigratorController;
+
 use crate::{
     context::{ControllerContext, Task},
-    objects::{Condition, Projection},
+    objects::Projection,
     resource::STORAGE_VERSION_MIGRATIONS,
 };
 

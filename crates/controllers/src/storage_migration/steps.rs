@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use k3_workloads::{Condition, ConditionStatus};
 use k8s_openapi::jiff::Timestamp;
 
 use super::StorageVersionMigration;
-use crate::objects::{Condition, ConditionStatus};
 
 pub(super) const RUNNING: &str = "Running";
 pub(super) const SUCCEEDED: &str = "Succeeded";

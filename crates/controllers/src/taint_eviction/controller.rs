@@ -5,6 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use k3_workloads::{Condition, ConditionStatus, Node, Pod};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     Clock, Key,
@@ -20,7 +21,6 @@ use super::toleration_time::{PodDecision, TolerationTime, no_execute_taints};
 use crate::{
     context::ControllerContext,
     event_message::EventMessage,
-    objects::{Condition, ConditionStatus, Node, Pod},
     patch_values::truncate_to_second,
     resource::PODS,
     writer::{ApiWriter, ObjectRef, delete_options_for_uid, has_status_code},
@@ -124,7 +124,7 @@ impl TaintEvictionController {
         };
         let node = self.nodes.get(&Key::new("", &pod.spec.node_name));
         let stay = match &node {
-            Some(node) => TolerationTime::of(no_execute_taints(node), &pod.spec.tolerations),
+            Some(node) => TolerationTime::of(no_execute_taints(node), &pod.spec.template.tolerations),
             // The node was deleted, and its taints with it; scheduled deletions are kept.
             None => match before {
                 Some(at) if at > now => return PodDecision::At(at),

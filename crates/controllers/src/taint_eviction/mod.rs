@@ -5,12 +5,13 @@ mod controller;
 mod tests;
 mod toleration_time;
 
+use k3_workloads::{Node, Pod};
 use kubecontroller::{controller::Predicate, informer::Delta};
 
 use self::{controller::TaintEvictionController, toleration_time::no_execute_taints};
+
 use crate::{
     context::{ControllerContext, Task},
-    objects::{Node, Pod},
     resource::NODES,
 };
 
@@ -38,7 +39,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
 fn pod_predicate() -> Predicate<Pod> {
     Predicate::new(|delta: &Delta<Pod>| match (delta.old(), delta.new()) {
         (Some(old), Some(new)) => {
-            old.spec.tolerations != new.spec.tolerations
+            old.spec.template.tolerations != new.spec.template.tolerations
                 || old.spec.node_name != new.spec.node_name
                 || old.metadata.uid != new.metadata.uid
         }

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use k3_workloads::{Node, Taint, Toleration};
 use tokio::time::Instant;
-
-use crate::objects::{Node, Taint, Toleration};
 
 const NO_EXECUTE: &str = "NoExecute";
 

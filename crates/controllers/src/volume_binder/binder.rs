@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k3_workloads::Pod;
 use kubecontroller::{Key, events::EventRecorder, informer::Informer, store::Index, store::Store};
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ use crate::{
     context::ControllerContext,
     event_message::EventMessage,
     objects::{
-        ClaimPhase, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass, StorageRequest, VolumePhase,
+        ClaimPhase, PersistentVolume, PersistentVolumeClaim, StorageClass, StorageRequest, VolumePhase,
     },
     patch_values::list,
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, Resource, STORAGE_CLASSES},
@@ -99,12 +100,15 @@ impl PersistentVolumeController {
     pub(super) fn record_claim_event(&self, claim: &PersistentVolumeClaim, event: &EventMessage) {
         event.record(
             &self.recorder,
-            &claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS),
+            &PERSISTENT_VOLUME_CLAIMS.object_reference(&claim.metadata),
         );
     }
 
     pub(super) fn record_volume_event(&self, volume: &PersistentVolume, event: &EventMessage) {
-        event.record(&self.recorder, &volume.metadata.reference(&PERSISTENT_VOLUMES));
+        event.record(
+            &self.recorder,
+            &PERSISTENT_VOLUMES.object_reference(&volume.metadata),
+        );
     }
 
     /// Binds a claim and a volume. Steps that are already done are skipped; after a crash, or on the events of these writes, the
@@ -135,7 +139,7 @@ impl PersistentVolumeController {
         let is_owned = volume.is_for(claim) && owner.is_some_and(|owner| owner.uid == claim.metadata.uid);
         let mut patch = json!({});
         if !is_owned {
-            patch["spec"] = json!({"claimRef": claim.metadata.reference(&PERSISTENT_VOLUME_CLAIMS)});
+            patch["spec"] = json!({"claimRef": PERSISTENT_VOLUME_CLAIMS.object_reference(&claim.metadata)});
         }
         if !volume.is_for(claim) && volume.metadata.annotation(BOUND_BY_CONTROLLER).is_none() {
             patch["metadata"] = json!({"annotations": {BOUND_BY_CONTROLLER: "yes"}});

@@ -26,6 +26,7 @@ mod write_cache;
 
 use std::sync::Arc;
 
+use k3_workloads::Pod;
 use kubecontroller::{Key, controller::Predicate, informer::Delta};
 
 use self::{
@@ -34,9 +35,10 @@ use self::{
     controller::{ClaimReconciler, VolumeReconciler},
     matching::is_match,
 };
+
 use crate::{
     context::{ControllerContext, Task},
-    objects::{PersistentVolume, PersistentVolumeClaim, Pod, StorageClass},
+    objects::{PersistentVolume, PersistentVolumeClaim, StorageClass},
 };
 
 /// Each queue has one worker: two claims in parallel would compete for volumes.

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use k3_workloads::{Pod, PodPhase};
 use kubecontroller::{
     Key,
     controller::{Error, Outcome},
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use super::binder::PersistentVolumeController;
 use crate::{
     event_message::EventMessage,
-    objects::{PersistentVolume, Pod, PodPhase, VolumePhase},
+    objects::{PersistentVolume, VolumePhase},
     resource::{PERSISTENT_VOLUMES, PODS},
     writer::{ObjectRef, delete_options_for_uid, error_message, is_already_exists},
 };

@@ -1,5 +1,6 @@
 //! PVC protection: claims are kept while pods use them. Also sets the Unused condition.
 
+use k3_workloads::{Condition, ConditionStatus, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock, Key,
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use super::{FinalizerAction, write_finalizers};
 use crate::{
     context::{ControllerContext, Task},
-    objects::{ClaimPhase, Condition, ConditionStatus, PersistentVolumeClaim, Pod},
+    objects::{ClaimPhase, PersistentVolumeClaim},
     patch_values::truncate_to_second,
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
     writer::{ApiWriter, ObjectRef},
@@ -133,7 +134,7 @@ fn uses_for_deletion(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     let is_shut_down = pod.metadata.is_terminating() && pod.metadata.deletion_grace_period_seconds == Some(0);
     !pod.spec.node_name.is_empty()
         && pod.spec.volumes.iter().any(|volume| {
-            volume.claim_name(&pod.metadata.name) == *claim.metadata.name
+            volume.claim_name(&pod.metadata.name).as_deref() == Some(&*claim.metadata.name)
                 && (!volume.is_ephemeral() || (!is_shut_down && is_made_for(pod, claim)))
         })
 }
@@ -142,7 +143,7 @@ fn uses_for_deletion(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
 // upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go podUsesPVCForUnusedSince
 fn uses_claim(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     pod.spec.volumes.iter().any(|volume| {
-        volume.claim_name(&pod.metadata.name) == *claim.metadata.name
+        volume.claim_name(&pod.metadata.name).as_deref() == Some(&*claim.metadata.name)
             && (!volume.is_ephemeral() || is_made_for(pod, claim))
     })
 }

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 pub(crate) use self::{
     claims::make as make_for_claims, classes::make as make_for_classes, volumes::make as make_for_volumes,
 };
+use k3_workloads::ObjectMeta;
+
 use crate::{
-    objects::ProjectedMeta,
     resource::Resource,
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
@@ -46,7 +47,7 @@ impl FinalizerAction {
 async fn write_finalizers(
     writer: &ApiWriter,
     resource: &Resource,
-    meta: &ProjectedMeta,
+    meta: &ObjectMeta,
     finalizer: &str,
     add: bool,
 ) -> kube::Result<()> {

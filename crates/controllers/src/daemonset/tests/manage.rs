@@ -1,5 +1,6 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use k3_workloads::Pod;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use crate::{
         placement::NodeEligibility,
         pod_template::TemplateRevision,
     },
-    objects::{DaemonSet, Pod},
+    objects::DaemonSet,
 };
 
 const NOW: &str = "2026-01-01T00:01:00Z";

@@ -1,5 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
+use k3_workloads::Condition;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use super::super::{
     replica_set::{REVISION, ROLLBACK_TO},
     sync::{SyncPlan, plan},
 };
-use crate::objects::{Condition, Deployment, DeploymentStatus, ReplicaSet};
+use crate::objects::{Deployment, DeploymentStatus, ReplicaSet};
 
 const NOW: &str = "2026-01-01T00:10:00Z";
 

@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
+use k3_workloads::Pod;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
-    objects::{PersistentVolumeClaim, Pod, StatefulSet},
+    objects::{PersistentVolumeClaim, StatefulSet},
     statefulset::control::{
         ObservedStatefulSet, RevisionChoice, StatefulSetPlan, UpdateStep, complete_update,
     },

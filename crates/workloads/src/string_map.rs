@@ -8,11 +8,11 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Interner;
+use crate::Interner;
 
 /// Labels or annotations; equal maps are stored once.
 // upstream: staging/src/k8s.io/apimachinery/pkg/labels/labels.go Set
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StringMap(Arc<TextMap>);
 
 type TextMap = BTreeMap<Box<str>, Box<str>>;
@@ -25,6 +25,13 @@ static NONE: LazyLock<Arc<TextMap>> = LazyLock::new(Arc::default);
 impl Default for StringMap {
     fn default() -> Self {
         StringMap(Arc::clone(&NONE))
+    }
+}
+
+impl StringMap {
+    /// The address of the copy that all equal maps share.
+    pub fn as_ptr(&self) -> *const BTreeMap<Box<str>, Box<str>> {
+        Arc::as_ptr(&self.0)
     }
 }
 

@@ -2,32 +2,27 @@
 
 use serde::Deserialize;
 
-use super::Node;
+use crate::{Node, SelectorRequirement};
 
 /// The only field of nodes that can be asked for.
 const NAME: &str = "metadata.name";
 
 /// A `NodeSelector`: a node matches if one of the terms matches. Empty terms match nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelector {
-    node_selector_terms: Vec<NodeSelectorTerm>,
+    /// The terms.
+    pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
 /// A term; all its requirements have to match.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct NodeSelectorTerm {
-    match_expressions: Vec<NodeSelectorRequirement>,
-    match_fields: Vec<NodeSelectorRequirement>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-struct NodeSelectorRequirement {
-    key: Box<str>,
-    operator: Box<str>,
-    values: Vec<Box<str>>,
+pub struct NodeSelectorTerm {
+    /// Requirements of labels.
+    pub match_expressions: Vec<SelectorRequirement>,
+    /// Requirements of fields.
+    pub match_fields: Vec<SelectorRequirement>,
 }
 
 // --- NodeSelector ---
@@ -41,13 +36,11 @@ impl NodeSelector {
 
     /// The only node that a metadata.name requirement allows.
     // upstream: pkg/controller/daemon/util/daemonset_util.go GetTargetNodeName
-    pub fn named(self) -> Option<Box<str>> {
-        let fields = self
-            .node_selector_terms
-            .into_iter()
-            .flat_map(|term| term.match_fields);
-        let mut named = fields.filter(|field| &*field.key == NAME && &*field.operator == "In");
-        let [name]: [Box<str>; 1] = named.next()?.values.try_into().ok()?;
+    pub fn node_name(&self) -> Option<&str> {
+        let terms = self.node_selector_terms.iter();
+        let mut fields = terms.flat_map(|term| &term.match_fields);
+        let named = fields.find(|field| &*field.key == NAME && &*field.operator == "In")?;
+        let [name] = &*named.values else { return None };
         Some(name)
     }
 }
@@ -56,48 +49,50 @@ impl NodeSelectorTerm {
     // upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go match; also searched as MatchNodeSelectorTerms
     fn matches(&self, node: &Node) -> bool {
         let asks = !self.match_expressions.is_empty() || !self.match_fields.is_empty();
-        let label = |asked: &NodeSelectorRequirement| asked.holds_for_label(node.metadata.label(&asked.key));
-        let field = |asked: &NodeSelectorRequirement| {
+        let label = |asked: &SelectorRequirement| holds_for_label(asked, node.metadata.label(&asked.key));
+        let field = |asked: &SelectorRequirement| {
             let value = if &*asked.key == NAME {
                 &*node.metadata.name
             } else {
                 ""
             };
-            asked.holds_for_field(value)
+            holds_for_field(asked, value)
         };
         asks && self.match_expressions.iter().all(label) && self.match_fields.iter().all(field)
     }
 }
 
-impl NodeSelectorRequirement {
-    /// What cannot be understood never holds.
-    // upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go nodeSelectorRequirementsAsSelector
-    fn holds_for_label(&self, value: Option<&str>) -> bool {
-        let is_one_of = |value: &str| self.values.iter().any(|asked| &**asked == value);
-        match &*self.operator {
-            "In" => value.is_some_and(is_one_of),
-            "NotIn" => !value.is_some_and(is_one_of),
-            "Exists" => value.is_some(),
-            "DoesNotExist" => value.is_none(),
-            "Gt" => self.compared(value).is_some_and(|(value, asked)| value > asked),
-            "Lt" => self.compared(value).is_some_and(|(value, asked)| value < asked),
-            _ => false,
-        }
+/// What cannot be understood never holds.
+// upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go nodeSelectorRequirementsAsSelector
+fn holds_for_label(requirement: &SelectorRequirement, value: Option<&str>) -> bool {
+    let is_one_of = |value: &str| requirement.values.iter().any(|asked| &**asked == value);
+    match &*requirement.operator {
+        "In" => value.is_some_and(is_one_of),
+        "NotIn" => !value.is_some_and(is_one_of),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => numbers(requirement, value).is_some_and(|(value, asked)| value > asked),
+        "Lt" => numbers(requirement, value).is_some_and(|(value, asked)| value < asked),
+        _ => false,
     }
+}
 
-    fn compared(&self, value: Option<&str>) -> Option<(i64, i64)> {
-        let [asked] = &*self.values else { return None };
-        Some((value?.parse().ok()?, asked.parse().ok()?))
-    }
+fn numbers(requirement: &SelectorRequirement, value: Option<&str>) -> Option<(i64, i64)> {
+    let [asked] = &*requirement.values else {
+        return None;
+    };
+    Some((value?.parse().ok()?, asked.parse().ok()?))
+}
 
-    // upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go nodeSelectorRequirementsAsFieldSelector
-    fn holds_for_field(&self, value: &str) -> bool {
-        let [asked] = &*self.values else { return false };
-        match &*self.operator {
-            "In" => **asked == *value,
-            "NotIn" => **asked != *value,
-            _ => false,
-        }
+// upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go nodeSelectorRequirementsAsFieldSelector
+fn holds_for_field(requirement: &SelectorRequirement, value: &str) -> bool {
+    let [asked] = &*requirement.values else {
+        return false;
+    };
+    match &*requirement.operator {
+        "In" => **asked == *value,
+        "NotIn" => **asked != *value,
+        _ => false,
     }
 }
 
@@ -145,9 +140,9 @@ mod tests {
     #[test]
     fn finds_the_only_node_of_a_selector() {
         let field = |operator: &str, values: &[&str]| json!([{}, {"matchFields": [{"key": "metadata.name", "operator": operator, "values": values}]}]);
-        assert_eq!(selector(&field("In", &["n1"])).named(), Some("n1".into()));
-        assert_eq!(selector(&field("In", &["n1", "n2"])).named(), None);
-        assert_eq!(selector(&field("NotIn", &["n1"])).named(), None);
-        assert_eq!(selector(&json!([])).named(), None);
+        assert_eq!(selector(&field("In", &["n1"])).node_name(), Some("n1"));
+        assert_eq!(selector(&field("In", &["n1", "n2"])).node_name(), None);
+        assert_eq!(selector(&field("NotIn", &["n1"])).node_name(), None);
+        assert_eq!(selector(&json!([])).node_name(), None);
     }
 }

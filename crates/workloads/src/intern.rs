@@ -1,4 +1,4 @@
-//! Interned values: lists and strings that many objects share.
+//! Interned values: lists and parts that many objects share.
 
 use std::{
     borrow::Borrow,
@@ -12,13 +12,21 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A list that is stored once for all objects that have it: the pods of a set differ in little more than their names.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SharedList<T>(Option<Arc<[T]>>);
 
-/// What lists are shared of.
-pub trait Internable: Eq + Hash + Send + Sync + Sized + 'static {
+/// A value that is stored once for all objects that have it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Shared<T>(Arc<T>);
+
+/// What can be shared, alone and in lists.
+pub trait Internable: Default + Eq + Hash + Send + Sync + Sized + 'static {
     /// All lists of it.
-    fn pool() -> &'static Interner<[Self]>;
+    fn lists() -> &'static Interner<[Self]>;
+    /// All single values of it.
+    fn values() -> &'static Interner<Self>;
+    /// The default value.
+    fn shared_default() -> &'static Arc<Self>;
 }
 
 /// Interned values of a type.
@@ -31,24 +39,35 @@ struct InternTable<T: ?Sized> {
     size_after_sweep: usize,
 }
 
-/// Lets lists of a type be shared.
+/// Lets values of a type, and lists of them, be shared.
+#[macro_export]
 macro_rules! internable {
     ($($type:ty),* $(,)?) => {
-        $(impl $crate::objects::Internable for $type {
-            fn pool() -> &'static $crate::objects::Interner<[Self]> {
-                static POOL: std::sync::LazyLock<$crate::objects::Interner<[$type]>> =
-                    std::sync::LazyLock::new($crate::objects::Interner::default);
-                &POOL
+        $(impl $crate::Internable for $type {
+            fn lists() -> &'static $crate::Interner<[Self]> {
+                static LISTS: std::sync::LazyLock<$crate::Interner<[$type]>> =
+                    std::sync::LazyLock::new($crate::Interner::default);
+                &LISTS
+            }
+
+            fn values() -> &'static $crate::Interner<Self> {
+                static VALUES: std::sync::LazyLock<$crate::Interner<$type>> =
+                    std::sync::LazyLock::new($crate::Interner::default);
+                &VALUES
+            }
+
+            fn shared_default() -> &'static std::sync::Arc<Self> {
+                static DEFAULT: std::sync::LazyLock<std::sync::Arc<$type>> =
+                    std::sync::LazyLock::new(std::sync::Arc::default);
+                &DEFAULT
             }
         })*
     };
 }
 
-pub(crate) use internable;
-
 internable!(Box<str>);
 
-// --- Pool ---
+// --- Interner ---
 
 impl<T: ?Sized> Default for Interner<T> {
     fn default() -> Self {
@@ -77,6 +96,53 @@ impl<T: ?Sized + Eq + Hash> Interner<T> {
     }
 }
 
+// --- Shared ---
+
+impl<T: Internable> Shared<T> {
+    /// The shared copy of a value.
+    pub fn new(value: T) -> Self {
+        Shared(T::values().share(value))
+    }
+}
+
+impl<T> Shared<T> {
+    /// Whether both are the same copy. Equal values are, as long as both exist.
+    pub fn ptr_eq(one: &Self, other: &Self) -> bool {
+        Arc::ptr_eq(&one.0, &other.0)
+    }
+
+    /// The address of the copy.
+    pub fn as_ptr(&self) -> *const T {
+        Arc::as_ptr(&self.0)
+    }
+}
+
+impl<T: Internable> Default for Shared<T> {
+    fn default() -> Self {
+        Shared(Arc::clone(T::shared_default()))
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        T::fmt(self, f)
+    }
+}
+
+impl<'de, T: Internable + Deserialize<'de>> Deserialize<'de> for Shared<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        T::deserialize(from).map(Shared::new)
+    }
+}
+
 // --- SharedList ---
 
 impl<T> Default for SharedList<T> {
@@ -87,7 +153,7 @@ impl<T> Default for SharedList<T> {
 
 impl<T: Internable> From<Vec<T>> for SharedList<T> {
     fn from(list: Vec<T>) -> Self {
-        SharedList((!list.is_empty()).then(|| T::pool().share(list)))
+        SharedList((!list.is_empty()).then(|| T::lists().share(list)))
     }
 }
 
@@ -137,7 +203,7 @@ impl<T: Serialize> Serialize for SharedList<T> {
 mod tests {
     use super::*;
 
-    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
     struct TestNumber(u32);
     internable!(TestNumber);
 
@@ -161,7 +227,7 @@ mod tests {
         for number in 0..1_000 {
             drop(list([number]));
         }
-        let known = TestNumber::pool().0.lock().unwrap();
+        let known = TestNumber::lists().0.lock().unwrap();
         assert!(known.values.len() < 200, "{} are kept", known.values.len());
         assert!(known.values.contains(&*kept));
     }

@@ -6,6 +6,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::internable;
+
 /// A condition. Unknown fields are kept, so that a list of conditions can be written back.
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go Condition, ConditionStatus
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,11 +62,32 @@ impl Condition {
 // These fields distinguish conditions well enough.
 impl Hash for Condition {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.kind, self.status, &self.reason, self.last_transition_time).hash(state);
+        let Condition {
+            kind,
+            status,
+            reason,
+            message,
+            last_transition_time,
+            other: _,
+        } = self;
+        (kind, status, reason, message, last_transition_time).hash(state);
     }
 }
 
+internable!(Condition);
+
 // --- ConditionStatus ---
+
+impl ConditionStatus {
+    /// The status as objects carry it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ConditionStatus::True => "True",
+            ConditionStatus::False => "False",
+            ConditionStatus::Unknown => "Unknown",
+        }
+    }
+}
 
 impl From<bool> for ConditionStatus {
     fn from(holds: bool) -> Self {

@@ -1,10 +1,26 @@
-//! Tolerations, and the taints that they tolerate.
+//! Taints of nodes, and the tolerations of pods.
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Serialize};
 
-use super::{SharedList, Taint};
+use crate::internable;
 
-/// Bears a taint, or a kind of them.
+/// A taint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Taint {
+    /// The name.
+    pub key: Box<str>,
+    /// The value; may be empty.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub value: Box<str>,
+    /// How: `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: Box<str>,
+    /// Since when, as it was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_added: Option<Box<str>>,
+}
+
+/// Tolerates a taint, or several.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Toleration {
@@ -20,12 +36,29 @@ pub struct Toleration {
     pub toleration_seconds: Option<i64>,
 }
 
-super::intern::internable!(Toleration);
+internable!(Taint, Toleration);
+
+// --- Taint ---
+
+impl Taint {
+    /// New pods are not scheduled.
+    pub const NO_SCHEDULE: &str = "NoSchedule";
+    /// Other nodes are preferred.
+    pub const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
+    /// New pods are not scheduled, and running ones are evicted.
+    pub const NO_EXECUTE: &str = "NoExecute";
+
+    /// Whether one of these tolerations tolerates it.
+    // upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/helpers.go TolerationsTolerateTaint
+    pub fn is_tolerated_by(&self, tolerations: &[Toleration]) -> bool {
+        tolerations.iter().any(|toleration| toleration.tolerates(self))
+    }
+}
 
 // --- Toleration ---
 
 impl Toleration {
-    /// Whether it bears a taint.
+    /// Whether it tolerates a taint.
     // upstream: staging/src/k8s.io/api/core/v1/toleration.go ToleratesTaint
     pub fn tolerates(&self, taint: &Taint) -> bool {
         let matches = |ours: &str, theirs: &str| ours.is_empty() || ours == theirs;
@@ -39,24 +72,11 @@ impl Toleration {
     }
 }
 
-/// The tolerations of a pod that could let it stay where a taint drives pods away.
-pub(super) fn no_execute_tolerations<'de, D: Deserializer<'de>>(
-    from: D,
-) -> Result<SharedList<Toleration>, D::Error> {
-    let mut written = Option::<Vec<Toleration>>::deserialize(from)?.unwrap_or_default();
-    written.retain(|toleration| ["", "NoExecute"].contains(&&*toleration.effect));
-    Ok(written.into())
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    fn tolerations(from: serde_json::Value) -> SharedList<Toleration> {
-        no_execute_tolerations(from).unwrap()
-    }
 
     #[test]
     fn toleration_matches_taints() {
@@ -86,16 +106,5 @@ mod tests {
             let read: Toleration = serde_json::from_value(toleration.clone()).unwrap();
             assert_eq!(read.tolerates(&taint), bears, "{toleration}");
         }
-    }
-
-    #[test]
-    fn interns_no_execute_tolerations_only() {
-        let written =
-            json!([{"key": "a"}, {"key": "b", "effect": "NoSchedule"}, {"key": "c", "effect": "NoExecute"}]);
-        let one = tolerations(written.clone());
-        let other = tolerations(written);
-        assert_eq!(one.len(), 2);
-        assert!(std::ptr::eq(&raw const *one, &raw const *other));
-        assert!(tolerations(json!(null)).is_empty() && tolerations(json!([])).is_empty());
     }
 }

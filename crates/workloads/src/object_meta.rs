@@ -2,17 +2,14 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use k8s_openapi::{
-    api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp,
-};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1 as meta, jiff::Timestamp};
 use kubecontroller::object::Metadata;
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
-use super::{SharedList, StringMap};
-use crate::resource::Resource;
+use crate::{SharedList, StringMap, internable};
 
 /// kubectl's annotation, as long as the object itself, which no controller reads.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -21,7 +18,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go ObjectMeta
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ProjectedMeta {
+pub struct ObjectMeta {
     /// The name.
     pub name: Box<str>,
     /// The namespace; empty for cluster-wide objects.
@@ -44,7 +41,7 @@ pub struct ProjectedMeta {
     #[serde(deserialize_with = "annotations")]
     pub annotations: StringMap,
     /// Its owners.
-    pub owner_references: SharedList<OwnerRef>,
+    pub owner_references: SharedList<OwnerReference>,
     /// Finalizers.
     pub finalizers: SharedList<Box<str>>,
 }
@@ -52,7 +49,7 @@ pub struct ProjectedMeta {
 /// An owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct OwnerRef {
+pub struct OwnerReference {
     /// Group and version.
     pub api_version: Box<str>,
     /// The kind.
@@ -69,13 +66,14 @@ pub struct OwnerRef {
     pub block_owner_deletion: bool,
 }
 
-super::intern::internable!(OwnerRef);
+internable!(OwnerReference);
 
-/// Lets informers keep a type that has a field `metadata: Meta`.
-macro_rules! object {
+/// Lets informers keep a type that has a field `metadata: ObjectMeta`.
+#[macro_export]
+macro_rules! projected_object {
     ($type:ty $(, $parameter:ident)*) => {
         impl<$($parameter: Send + Sync + 'static),*> kubecontroller::object::Object for $type {
-            type Metadata = $crate::objects::ProjectedMeta;
+            type Metadata = $crate::ObjectMeta;
 
             fn metadata(&self) -> &Self::Metadata {
                 &self.metadata
@@ -83,11 +81,10 @@ macro_rules! object {
         }
     };
 }
-pub(crate) use object;
 
-// --- ProjectedMeta ---
+// --- ObjectMeta ---
 
-impl Metadata for ProjectedMeta {
+impl Metadata for ObjectMeta {
     fn name(&self) -> &str {
         &self.name
     }
@@ -144,10 +141,10 @@ impl Metadata for ProjectedMeta {
     }
 }
 
-impl ProjectedMeta {
+impl ObjectMeta {
     /// The owner that controls it.
     // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go GetControllerOf
-    pub fn controller(&self) -> Option<&OwnerRef> {
+    pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.controller)
     }
 
@@ -176,38 +173,11 @@ impl ProjectedMeta {
     pub fn has_finalizer(&self, name: &str) -> bool {
         self.finalizers.iter().any(|finalizer| &**finalizer == name)
     }
-
-    /// This object as events and others name it.
-    pub fn reference(&self, resource: &Resource) -> ObjectReference {
-        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        ObjectReference {
-            api_version: Some(resource.api_version()),
-            kind: Some(resource.kind.to_string()),
-            name: text(&self.name),
-            namespace: text(&self.namespace),
-            uid: text(&self.uid),
-            resource_version: text(&self.resource_version),
-            field_path: None,
-        }
-    }
-
-    /// This object as the one that controls another.
-    // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/controller_ref.go NewControllerRef
-    pub fn as_controller(&self, resource: &Resource) -> OwnerRef {
-        OwnerRef {
-            api_version: resource.api_version().into(),
-            kind: (&*resource.kind).into(),
-            name: self.name.clone(),
-            uid: self.uid.clone(),
-            controller: true,
-            block_owner_deletion: true,
-        }
-    }
 }
 
-impl From<OwnerRef> for OwnerReference {
-    fn from(owner: OwnerRef) -> Self {
-        OwnerReference {
+impl From<OwnerReference> for meta::OwnerReference {
+    fn from(owner: OwnerReference) -> Self {
+        meta::OwnerReference {
             api_version: owner.api_version.into(),
             kind: owner.kind.into(),
             name: owner.name.into(),
@@ -252,7 +222,7 @@ mod tests {
 
     #[test]
     fn drops_the_last_applied_annotation() {
-        let meta: ProjectedMeta = serde_json::from_str(
+        let meta: ObjectMeta = serde_json::from_str(
             r#"{"name":"web","creationTimestamp":"2026-01-02T03:04:05Z","annotations":{"a":"b",
                 "kubectl.kubernetes.io/last-applied-configuration":"{}"},"managedFields":[{}]}"#,
         )
