@@ -6,7 +6,6 @@ use k3_scheduler::{
     StringInterner,
     object::{Node, Pod, SchedulerObject, Service},
 };
-use kubecontroller::object::SlimObject;
 use serde_json::{Value, json};
 
 /// A cluster, and the pods that are to be placed in it.
@@ -202,8 +201,7 @@ impl Builder {
     }
 
     fn read<T: SchedulerObject>(&mut self, object: Value) -> T {
-        let slim: SlimObject<T::Fields> =
-            serde_json::from_value(object).expect("the benchmark writes objects that can be read");
-        T::read(&slim.metadata, &slim.fields, &mut self.interner)
+        let source = serde_json::from_value(object).expect("the benchmark writes objects that can be read");
+        T::read(&source, &mut self.interner)
     }
 }

@@ -1,6 +1,10 @@
 //! The labels of an object.
 
-use crate::interner::{StringInterner, Text};
+use std::sync::Arc;
+
+use k3_workloads::StringMap;
+
+use crate::interner::{LabelsSource, StringInterner, Text};
 
 /// Labels, sorted by key. Objects have few: they are searched from the front.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -18,6 +22,19 @@ impl Labels {
             .collect();
         pairs.sort();
         Labels(pairs.into())
+    }
+
+    /// The labels, derived once for all objects that have these labels.
+    pub(crate) fn derive(labels: &StringMap, interner: &mut StringInterner) -> Arc<Self> {
+        let source = LabelsSource(labels.clone());
+        if let Some(derived) = interner.derived_labels.get(&source) {
+            return derived;
+        }
+        let pairs = labels.iter().map(|(key, value)| (&**key, &**value));
+        let derived = Labels::read(pairs, interner);
+        let derived = interner.labels.share(derived);
+        interner.derived_labels.insert(source, Arc::clone(&derived));
+        derived
     }
 
     /// The value of a label.

@@ -2,34 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use k3_workloads::{LabelSelector, SelectorRequirement};
 
 use crate::{
     interner::{StringInterner, Text},
     labels::Labels,
 };
-
-/// A selector as it stands in an object.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawSelector {
-    /// Labels that must be there.
-    pub match_labels: BTreeMap<String, String>,
-    /// Other rules.
-    pub match_expressions: Vec<RawRequirement>,
-}
-
-/// A rule of a selector as it stands in an object.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct RawRequirement {
-    /// The label.
-    pub key: String,
-    /// What is asked of it.
-    pub operator: String,
-    /// The values it is compared with.
-    pub values: Vec<String>,
-}
 
 /// What labels must be like.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -64,7 +42,7 @@ impl Selector {
     }
 
     /// The selector of a field: without one, nothing is selected.
-    pub fn read(raw: Option<&RawSelector>, interner: &mut StringInterner) -> Self {
+    pub fn read(raw: Option<&LabelSelector>, interner: &mut StringInterner) -> Self {
         let Some(raw) = raw else { return Selector::Nothing };
         let labels = Self::from_labels(&raw.match_labels, interner);
         let rules = raw
@@ -78,7 +56,7 @@ impl Selector {
     }
 
     /// The selector of exactly these labels.
-    pub fn from_labels(labels: &BTreeMap<String, String>, interner: &mut StringInterner) -> Self {
+    pub fn from_labels(labels: &BTreeMap<Box<str>, Box<str>>, interner: &mut StringInterner) -> Self {
         let pairs = labels.iter();
         Selector::All(
             pairs
@@ -88,7 +66,7 @@ impl Selector {
     }
 
     /// The rules of a node selector; `None` when one of them is not a rule.
-    pub fn of_requirements(raw: &[RawRequirement], interner: &mut StringInterner) -> Option<Self> {
+    pub fn of_requirements(raw: &[SelectorRequirement], interner: &mut StringInterner) -> Option<Self> {
         raw.iter()
             .map(|rule| Requirement::read(rule, interner))
             .collect::<Option<_>>()
@@ -135,10 +113,10 @@ impl Requirement {
         }
     }
 
-    fn read(raw: &RawRequirement, interner: &mut StringInterner) -> Option<Self> {
+    fn read(raw: &SelectorRequirement, interner: &mut StringInterner) -> Option<Self> {
         let mut values = || raw.values.iter().map(|value| interner.text(value)).collect();
         let number = || raw.values.first()?.parse().ok();
-        let test = match raw.operator.as_str() {
+        let test = match &*raw.operator {
             "In" => RequirementTest::In(values()),
             "NotIn" => RequirementTest::NotIn(values()),
             "Exists" => RequirementTest::Exists,
@@ -209,7 +187,7 @@ mod tests {
     fn no_selector_selects_nothing_and_an_empty_one_everything() {
         let mut interner = StringInterner::default();
         assert!(!Selector::read(None, &mut interner).matches(&Labels::default()));
-        let empty = Selector::read(Some(&RawSelector::default()), &mut interner);
+        let empty = Selector::read(Some(&LabelSelector::default()), &mut interner);
         assert!(empty.is_empty() && empty.matches(&Labels::default()));
     }
 }

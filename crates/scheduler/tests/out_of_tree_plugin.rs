@@ -9,7 +9,6 @@ use k3_scheduler::{
     SchedulerPlugin, StringInterner,
     object::{Node, Pod, SchedulerObject},
 };
-use kubecontroller::object::SlimObject;
 use serde_json::{Value, json};
 
 const NOW: Duration = Duration::from_secs(1);
@@ -89,9 +88,8 @@ struct LicensedCluster(StringInterner);
 
 impl LicensedCluster {
     fn read<T: SchedulerObject>(&mut self, object: Value) -> Arc<T> {
-        let slim: SlimObject<T::Fields> =
-            serde_json::from_value(object).expect("the test writes valid objects");
-        Arc::new(T::read(&slim.metadata, &slim.fields, &mut self.0))
+        let source = serde_json::from_value(object).expect("the test writes valid objects");
+        Arc::new(T::read(&source, &mut self.0))
     }
 
     fn node(&mut self, name: &str, license: &str, left: &str) -> Arc<Node> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use http::{Method, Request, header};
+use k3_workloads::ConditionStatus;
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Time};
 use kubecontroller::{
     Clock,
@@ -77,14 +78,14 @@ impl ApiWriter {
         let mut status = serde_json::Map::new();
         let known = pod.condition.as_deref();
         let error_message = known.is_some_and(|known| {
-            &*known.status == "False" && &*known.reason == reason && &*known.message == message
+            known.status == ConditionStatus::False && &*known.reason == reason && &*known.message == message
         });
         if !error_message {
             let mut condition = json!({
                 "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
                 "lastProbeTime": null, "observedGeneration": pod.generation,
             });
-            if known.is_none_or(|known| &*known.status != "False") {
+            if known.is_none_or(|known| known.status != ConditionStatus::False) {
                 condition["lastTransitionTime"] = json!(Time(self.clock.now()));
             }
             status.insert("conditions".into(), json!([condition]));

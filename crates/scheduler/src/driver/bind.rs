@@ -116,7 +116,7 @@ async fn wait(claims: &ClaimStore, node: &Text, volumes: &PodVolumes) -> Result<
         for claim in all() {
             let key = kubecontroller::Key::new(&claim.namespace, &claim.name);
             let stored = claims.get(&key);
-            let Some(now) = stored.as_ref().and_then(|stored| stored.fields.kept()) else {
+            let Some(now) = stored.as_ref().and_then(|stored| stored.kept()) else {
                 return Err(format!("persistentvolumeclaim \"{}\" not found", claim.name));
             };
             let reselected = now.version != claim.version && now.node.as_ref() != Some(node);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubecontroller::{informer::Delta, object::SlimObject};
+use kubecontroller::{informer::Delta, object::Object};
 
 use crate::{
     interner::Text,
@@ -61,22 +61,21 @@ pub(super) enum InformerEvent {
 
 impl<T: SchedulerObject> InformerChange<T> {
     /// Converts an informer's delta; `None` if the object did not change.
-    pub(super) fn of(delta: &Delta<SlimObject<StoredObject<T>>>) -> Option<Self> {
-        let kept = |object: &Arc<SlimObject<StoredObject<T>>>| object.fields.kept().cloned();
+    pub(super) fn of(delta: &Delta<StoredObject<T>>) -> Option<Self> {
+        let kept = |object: &Arc<StoredObject<T>>| object.kept().cloned();
         let (old, new) = match delta {
             Delta::Added { new, .. } => (None, kept(new)),
-            Delta::Updated { old, new } | Delta::Replaced { old, new } => {
-                if old.metadata.uid != new.metadata.uid
-                    || old.metadata.resource_version != new.metadata.resource_version
-                {
-                    (kept(old), kept(new))
-                } else {
-                    return None;
-                }
+            Delta::Updated { old, new } | Delta::Replaced { old, new } if is_changed(&**old, &**new) => {
+                (kept(old), kept(new))
             }
-            Delta::Sync { .. } => return None,
+            Delta::Updated { .. } | Delta::Replaced { .. } | Delta::Sync { .. } => return None,
             Delta::Deleted { last, .. } => (kept(last), None),
         };
         Some(InformerChange { old, new })
     }
+}
+
+/// Whether two states of an object differ.
+pub(super) fn is_changed<T: Object>(old: &T, new: &T) -> bool {
+    old.uid() != new.uid() || old.resource_version() != new.resource_version()
 }

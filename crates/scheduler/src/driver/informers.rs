@@ -2,37 +2,35 @@
 
 use std::sync::{Arc, Mutex};
 
+use k3_workloads::{node_informer, pod_informer};
 use k8s_openapi::api::{apps::v1 as apps, core::v1 as core, policy::v1 as policy, storage::v1 as storage};
-use kube::Resource;
-use kubecontroller::{
-    informer::{
-        EventHandlerRegistration, Informer, InformerOptions, InformerOptionsConflict, InformerScope,
-        SharedInformerFactory,
-    },
-    object::SlimObject,
+use kube::{Resource, core::ApiResource};
+use kubecontroller::informer::{
+    EventHandlerRegistration, Informer, InformerOptions, InformerOptionsConflict, InformerScope,
+    SharedInformerFactory,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{
     ClaimStore,
+    derived_objects::DerivedObjects,
     informer_event::{InformerChange, InformerEvent},
 };
 use crate::{
     interner::StringInterner,
     object::{
-        CsiDriver, CsiNode, CsiStorageCapacity, Namespace, Node, PersistentVolume, PersistentVolumeClaim,
-        Pod, PodDisruptionBudget, ReplicaSet, SchedulerObject, Service, StorageClass, StoredObject,
+        CsiDriver, CsiNode, CsiStorageCapacity, Namespace, PersistentVolume, PersistentVolumeClaim,
+        PodDisruptionBudget, ReplicaSet, SchedulerObject, Service, StorageClass, StoredObject,
         VolumeAttachment, keep,
     },
 };
 
-type Options<T> = InformerOptions<SlimObject<StoredObject<T>>>;
+type Options<T> = InformerOptions<StoredObject<T>>;
 
 /// What is done with the objects of each kind before anybody sees them. It is made once: a second run of the scheduler
 /// asks for the same informers.
 pub(super) struct InformerOptionsSet {
-    pods: Options<Pod>,
-    nodes: Options<Node>,
+    interner: Arc<Mutex<StringInterner>>,
     namespaces: Options<Namespace>,
     claims: Options<PersistentVolumeClaim>,
     volumes: Options<PersistentVolume>,
@@ -49,7 +47,7 @@ pub(super) struct InformerOptionsSet {
 /// Informers that feed the core until this is dropped.
 pub(super) struct SchedulerInformers {
     subscriptions: Vec<EventHandlerRegistration>,
-    claims: Informer<SlimObject<StoredObject<PersistentVolumeClaim>>>,
+    claims: Informer<StoredObject<PersistentVolumeClaim>>,
 }
 
 fn options<T: SchedulerObject>(interner: &Arc<Mutex<StringInterner>>) -> Options<T> {
@@ -60,8 +58,6 @@ impl Default for InformerOptionsSet {
     fn default() -> Self {
         let interner = Arc::new(Mutex::new(StringInterner::default()));
         InformerOptionsSet {
-            pods: options(&interner),
-            nodes: options(&interner),
             namespaces: options(&interner),
             claims: options(&interner),
             volumes: options(&interner),
@@ -73,6 +69,7 @@ impl Default for InformerOptionsSet {
             budgets: options(&interner),
             services: options(&interner),
             sets: options(&interner),
+            interner,
         }
     }
 }
@@ -85,19 +82,35 @@ struct InformerBuilder<'a> {
 }
 
 impl InformerBuilder<'_> {
+    /// Watches a kind that others read too, with the informer that they share.
+    fn watch_shared<T: SchedulerObject>(
+        &mut self,
+        informer: &Informer<T::Source>,
+        mut derived: DerivedObjects<T>,
+        event: impl Fn(InformerChange<T>) -> InformerEvent + Send + 'static,
+    ) {
+        let events = self.events.clone();
+        self.subscriptions.push(informer.add_event_handler(move |delta| {
+            if let Some(change) = derived.change(delta) {
+                // The scheduler may have ended.
+                let _ = events.send(event(change));
+            }
+        }));
+    }
+
     fn watch<K, T>(
         &mut self,
-        scope: InformerScope,
         options: &Options<T>,
         event: impl Fn(InformerChange<T>) -> InformerEvent + Send + 'static,
-    ) -> Result<Informer<SlimObject<StoredObject<T>>>, InformerOptionsConflict>
+    ) -> Result<Informer<StoredObject<T>>, InformerOptionsConflict>
     where
         K: Resource<DynamicType = ()>,
         T: SchedulerObject,
     {
+        let kind = ApiResource::erase::<K>(&());
         let informer = self
             .informers
-            .slim_with::<K, StoredObject<T>>(scope, options.clone())?;
+            .projected_with(&kind, InformerScope::default(), options.clone())?;
         let events = self.events.clone();
         let subscription = informer.add_event_handler(move |delta| {
             if let Some(change) = InformerChange::of(delta) {
@@ -122,44 +135,28 @@ impl SchedulerInformers {
             events,
             subscriptions: Vec::new(),
         };
-        let all = InformerScope::default;
-        // What has run to its end takes nothing of its node.
-        let running = InformerScope::default().fields("status.phase!=Succeeded,status.phase!=Failed");
-        builder.watch::<core::Node, _>(all(), &kinds.nodes, InformerEvent::Node)?;
-        builder.watch::<core::Namespace, _>(all(), &kinds.namespaces, InformerEvent::Namespace)?;
-        let claims = builder.watch::<core::PersistentVolumeClaim, _>(
-            all(),
-            &kinds.claims,
-            InformerEvent::PersistentVolumeClaim,
-        )?;
-        builder.watch::<core::PersistentVolume, _>(all(), &kinds.volumes, InformerEvent::PersistentVolume)?;
-        builder.watch::<storage::StorageClass, _>(all(), &kinds.classes, InformerEvent::Class)?;
-        builder.watch::<storage::CSINode, _>(all(), &kinds.csi_nodes, InformerEvent::CsiNode)?;
-        builder.watch::<storage::CSIDriver, _>(all(), &kinds.csi_drivers, InformerEvent::CsiDriver)?;
-        builder.watch::<storage::CSIStorageCapacity, _>(
-            all(),
-            &kinds.capacities,
-            InformerEvent::CsiStorageCapacity,
-        )?;
-        builder.watch::<storage::VolumeAttachment, _>(
-            all(),
-            &kinds.attachments,
-            InformerEvent::VolumeAttachment,
-        )?;
-        builder.watch::<policy::PodDisruptionBudget, _>(
-            all(),
-            &kinds.budgets,
-            InformerEvent::PodDisruptionBudget,
-        )?;
-        builder.watch::<core::Service, _>(all(), &kinds.services, InformerEvent::Service)?;
-        builder.watch::<core::ReplicationController, _>(all(), &kinds.services, InformerEvent::Controller)?;
-        builder.watch::<apps::ReplicaSet, _>(all(), &kinds.sets, |change| {
-            InformerEvent::Set("ReplicaSet", change)
-        })?;
-        builder.watch::<apps::StatefulSet, _>(all(), &kinds.sets, |change| {
-            InformerEvent::Set("StatefulSet", change)
-        })?;
-        builder.watch::<core::Pod, _>(running, &kinds.pods, InformerEvent::Pod)?;
+        let nodes = DerivedObjects::new(&kinds.interner);
+        builder.watch_shared(&node_informer(informers), nodes, InformerEvent::Node);
+        builder.watch::<core::Namespace, _>(&kinds.namespaces, InformerEvent::Namespace)?;
+        let claims = builder
+            .watch::<core::PersistentVolumeClaim, _>(&kinds.claims, InformerEvent::PersistentVolumeClaim)?;
+        builder.watch::<core::PersistentVolume, _>(&kinds.volumes, InformerEvent::PersistentVolume)?;
+        builder.watch::<storage::StorageClass, _>(&kinds.classes, InformerEvent::Class)?;
+        builder.watch::<storage::CSINode, _>(&kinds.csi_nodes, InformerEvent::CsiNode)?;
+        builder.watch::<storage::CSIDriver, _>(&kinds.csi_drivers, InformerEvent::CsiDriver)?;
+        builder
+            .watch::<storage::CSIStorageCapacity, _>(&kinds.capacities, InformerEvent::CsiStorageCapacity)?;
+        builder.watch::<storage::VolumeAttachment, _>(&kinds.attachments, InformerEvent::VolumeAttachment)?;
+        builder
+            .watch::<policy::PodDisruptionBudget, _>(&kinds.budgets, InformerEvent::PodDisruptionBudget)?;
+        builder.watch::<core::Service, _>(&kinds.services, InformerEvent::Service)?;
+        builder.watch::<core::ReplicationController, _>(&kinds.services, InformerEvent::Controller)?;
+        builder
+            .watch::<apps::ReplicaSet, _>(&kinds.sets, |change| InformerEvent::Set("ReplicaSet", change))?;
+        builder
+            .watch::<apps::StatefulSet, _>(&kinds.sets, |change| InformerEvent::Set("StatefulSet", change))?;
+        let pods = DerivedObjects::new(&kinds.interner);
+        builder.watch_shared(&pod_informer(informers), pods, InformerEvent::Pod);
         Ok(SchedulerInformers {
             subscriptions: builder.subscriptions,
             claims,

@@ -9,6 +9,7 @@
 
 mod api_writer;
 mod bind;
+mod derived_objects;
 mod event_handlers;
 mod event_loop;
 mod informer_event;
@@ -157,7 +158,6 @@ impl std::fmt::Debug for Scheduler {
 /// How long volumes may take to be bound.
 const VOLUME_PATIENCE: Duration = Duration::from_mins(10);
 
-/// A shared claim of an informer.
-type ClaimStore = kubecontroller::store::Store<
-    kubecontroller::object::SlimObject<crate::object::StoredObject<crate::object::PersistentVolumeClaim>>,
->;
+/// The claims of an informer.
+type ClaimStore =
+    kubecontroller::store::Store<crate::object::StoredObject<crate::object::PersistentVolumeClaim>>;

@@ -1,101 +1,13 @@
 //! Which nodes, and which other pods, a pod wants to be near.
 
-use serde::Deserialize;
+use k3_workloads::PodAffinityTerm;
 
 use super::Node;
 use crate::{
     interner::{StringInterner, Text},
     labels::Labels,
-    selector::{RawRequirement, RawSelector, Selector},
+    selector::Selector,
 };
-
-/// Affinity as it stands in a pod.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawAffinity {
-    /// To nodes.
-    pub node_affinity: Option<RawNodeAffinity>,
-    /// To pods.
-    pub pod_affinity: Option<RawPodAffinity>,
-    /// Away from pods.
-    pub pod_anti_affinity: Option<RawPodAffinity>,
-}
-
-/// Affinity to nodes as it stands in a pod.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct RawNodeAffinity {
-    /// What must be.
-    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
-    pub required: Option<RawNodeSelector>,
-    /// What would be good.
-    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
-    pub preferred: Vec<RawPreferredNodes>,
-}
-
-/// A choice of nodes as it stands in an object.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawNodeSelector {
-    /// One of these must hold.
-    pub node_selector_terms: Vec<RawNodeTerm>,
-}
-
-/// A rule for nodes as it stands in an object.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawNodeTerm {
-    /// Of labels.
-    pub match_expressions: Vec<RawRequirement>,
-    /// Of fields.
-    pub match_fields: Vec<RawRequirement>,
-}
-
-/// A wish for nodes as it stands in a pod.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct RawPreferredNodes {
-    /// How strong it is.
-    pub weight: i64,
-    /// The nodes.
-    pub preference: RawNodeTerm,
-}
-
-/// Affinity to pods as it stands in a pod.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct RawPodAffinity {
-    /// What must be.
-    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
-    pub required: Vec<RawTerm>,
-    /// What would be good.
-    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
-    pub preferred: Vec<RawPreferredPods>,
-}
-
-/// A wish for other pods as it stands in a pod.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawPreferredPods {
-    /// How strong it is.
-    pub weight: i64,
-    /// The pods.
-    pub pod_affinity_term: RawTerm,
-}
-
-/// Which pods, and how near, as it stands in a pod.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawTerm {
-    /// Their labels.
-    pub label_selector: Option<RawSelector>,
-    /// Their namespaces by name.
-    pub namespaces: Vec<String>,
-    /// Their namespaces by label.
-    pub namespace_selector: Option<RawSelector>,
-    /// The label of nodes that must be equal.
-    pub topology_key: String,
-}
 
 /// A choice of nodes: one of the rules must hold, and without any rule no node does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -127,7 +39,7 @@ pub struct AffinityTerm {
 
 impl NodeSelector {
     /// Takes a choice of nodes as it was read.
-    pub fn read(raw: &RawNodeSelector, interner: &mut StringInterner) -> Self {
+    pub fn read(raw: &k3_workloads::NodeSelector, interner: &mut StringInterner) -> Self {
         NodeSelector(
             raw.node_selector_terms
                 .iter()
@@ -162,19 +74,19 @@ impl NodeSelector {
 
 impl NodeSelectorTerm {
     /// Takes a rule as it was read. An empty one is none; one that cannot be understood never holds.
-    pub fn read(raw: &RawNodeTerm, interner: &mut StringInterner) -> Option<Self> {
+    pub fn read(raw: &k3_workloads::NodeSelectorTerm, interner: &mut StringInterner) -> Option<Self> {
         if raw.match_expressions.is_empty() && raw.match_fields.is_empty() {
             return None;
         }
         let labels = Selector::of_requirements(&raw.match_expressions, interner);
         let names = raw.match_fields.iter().map(|rule| {
             let [name] = &*rule.values else { return None };
-            let equal = match rule.operator.as_str() {
+            let equal = match &*rule.operator {
                 "In" => true,
                 "NotIn" => false,
                 _ => return None,
             };
-            let known = rule.key == "metadata.name";
+            let known = &*rule.key == "metadata.name";
             let name = interner.text(name);
             Some(NodeNameRequirement { known, equal, name })
         });
@@ -200,7 +112,7 @@ impl NodeSelectorTerm {
 
 impl AffinityTerm {
     /// Takes a term of a pod in a namespace as it was read.
-    pub fn read(raw: &RawTerm, namespace: &Text, interner: &mut StringInterner) -> Self {
+    pub fn read(raw: &PodAffinityTerm, namespace: &Text, interner: &mut StringInterner) -> Self {
         let own = raw.namespaces.is_empty() && raw.namespace_selector.is_none();
         let namespaces: Box<[Text]> = if own {
             Box::new([namespace.clone()])

@@ -3,7 +3,6 @@
 mod affinity;
 mod node;
 mod pod;
-mod quantity;
 mod requests;
 mod resources;
 mod scheduler_object;
@@ -11,16 +10,15 @@ mod spec;
 mod storage;
 mod workload;
 
-pub use affinity::{AffinityTerm, NodeSelector, NodeSelectorTerm, RawAffinity, RawNodeSelector};
-pub use node::{Effect, Node, NodeFields, RawTaint, Taint, Toleration};
-pub use pod::{Condition, Pod, PodFields};
-pub use quantity::{ResourceList, ResourceQuantity};
+pub use affinity::{AffinityTerm, NodeSelector, NodeSelectorTerm};
+pub use node::Node;
+pub use pod::Pod;
 pub use requests::Requests;
 pub use resources::Resources;
 #[cfg(test)]
 pub(crate) use scheduler_object::read;
 pub use scheduler_object::{SchedulerObject, StoredObject, keep};
-pub use spec::{HostPort, PodVolume, Policy, RawContainer, RawSpec, Spec, TopologySpreadConstraint};
+pub use spec::{HostPort, PodVolume, Policy, Spec, TopologySpreadConstraint};
 pub use storage::{
     ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, RawAttachment,
     RawCapacity, RawClaim, RawClass, RawCsiDriver, RawCsiNode, RawVolume, StorageClass, VolumeAttachment,

@@ -2,68 +2,14 @@
 
 use std::sync::Arc;
 
-use kubecontroller::object::SlimMeta;
-use serde::Deserialize;
+use k3_workloads::{Condition, ConditionStatus};
+use k8s_openapi::jiff::Timestamp;
 
-use super::{Owner, PodVolume, RawSpec, Requests, SchedulerObject, Spec, requests::AllocatedStatus};
+use super::{Owner, PodVolume, Requests, SchedulerObject, Spec, requests::AllocatedStatus};
 use crate::{
     interner::{StringInterner, Text},
     labels::Labels,
 };
-
-/// What is read of a pod.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct PodFields {
-    /// What it is to be.
-    pub spec: RawSpec,
-    /// What it is.
-    pub status: RawStatus,
-}
-
-/// The status of a pod as far as scheduling reads it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawStatus {
-    /// Where it may be placed soon.
-    pub nominated_node_name: String,
-    /// Since when it runs.
-    pub start_time: Option<String>,
-    /// What holds of it.
-    pub conditions: Vec<RawCondition>,
-    /// What was given to it.
-    #[serde(flatten)]
-    pub allocated: AllocatedStatus,
-}
-
-/// A condition as it stands in an object.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawCondition {
-    /// What it is about.
-    pub r#type: String,
-    /// True, False or Unknown.
-    pub status: String,
-    /// Why, in a word.
-    pub reason: String,
-    /// Why.
-    pub message: String,
-    /// Of which generation.
-    pub observed_generation: i64,
-}
-
-/// The `PodScheduled` condition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
-    /// Whether it is placed: True or False.
-    pub status: Text,
-    /// Why not, in a word.
-    pub reason: Text,
-    /// Why not.
-    pub message: Box<str>,
-    /// Of which generation.
-    pub generation: i64,
-}
 
 /// A pod as it is kept.
 // upstream: pkg/scheduler/framework/types.go PodInfo
@@ -90,7 +36,7 @@ pub struct Pod {
     /// Where it may be placed soon.
     pub nominated_node_name: Option<Text>,
     /// Since when it runs.
-    pub start: Option<Box<str>>,
+    pub start: Option<Timestamp>,
     /// Whether it has a deletion timestamp.
     pub terminating: bool,
     /// Whether it is terminating because of a preemption.
@@ -102,63 +48,52 @@ pub struct Pod {
 }
 
 impl SchedulerObject for Pod {
-    type Fields = PodFields;
+    type Source = k3_workloads::Pod;
 
-    fn read(meta: &SlimMeta, fields: &PodFields, interner: &mut StringInterner) -> Self {
+    /// What has run to its end takes nothing of its node.
+    fn is_relevant(source: &k3_workloads::Pod) -> bool {
+        !source.has_ended()
+    }
+
+    fn read(source: &k3_workloads::Pod, interner: &mut StringInterner) -> Self {
+        let k3_workloads::Pod {
+            metadata: meta,
+            spec: source_spec,
+            status,
+        } = source;
         let namespace = interner.text(&meta.namespace);
-        let spec = Spec::read(&fields.spec, &namespace, interner);
-        let status = &fields.status;
-        let condition = |name: &str| {
-            status
-                .conditions
-                .iter()
-                .find(|condition| condition.r#type == name)
-        };
-        let node = (!fields.spec.node_name.is_empty()).then(|| interner.text(&fields.spec.node_name));
+        let spec = Spec::derive(source_spec, &namespace, interner);
+        let condition = |kind: &str| Condition::find(&status.conditions, kind);
+        let node = (!source_spec.node_name.is_empty()).then(|| interner.text(&source_spec.node_name));
         let infeasible =
-            condition("PodResizePending").is_some_and(|condition| condition.reason == "Infeasible");
-        let allocated = &status.allocated;
-        let taken = if infeasible {
-            let allocated = AllocatedStatus {
-                infeasible,
-                ..allocated.clone()
-            };
-            Requests::of_running(&fields.spec, &allocated, interner)
-        } else {
-            Requests::of_running(&fields.spec, allocated, interner)
+            condition("PodResizePending").is_some_and(|condition| &*condition.reason == "Infeasible");
+        let allocated = AllocatedStatus { status, infeasible };
+        let taken = node
+            .is_some()
+            .then(|| Requests::of_running(&source_spec.template, allocated, interner));
+        let taken = taken.flatten().filter(|taken| *taken != spec.requests);
+        let terminating = meta.is_terminating();
+        let preempted = |found: &Condition| {
+            found.status == ConditionStatus::True && &*found.reason == "PreemptionByScheduler"
         };
-        let taken = taken
-            .filter(|taken| node.is_some() && *taken != spec.requests)
-            .map(Box::new);
-        let terminating = meta.deletion_timestamp.is_some();
-        let disrupted = condition("DisruptionTarget");
-        let preempted =
-            |found: &RawCondition| found.status == "True" && found.reason == "PreemptionByScheduler";
         let scheduled = condition("PodScheduled").filter(|_| node.is_none());
-        let scheduled = scheduled.map(|raw| Condition {
-            status: interner.text(&raw.status),
-            reason: interner.text(&raw.reason),
-            message: raw.message.as_str().into(),
-            generation: raw.observed_generation,
-        });
-        let labels = Labels::read(meta.labels.iter(), interner);
         let nominated_node_name = &status.nominated_node_name;
         Pod {
-            name: meta.name.as_str().into(),
-            uid: meta.uid.as_str().into(),
-            version: meta.resource_version.as_str().into(),
-            generation: meta.generation.unwrap_or(0),
-            labels: interner.labels.share(labels),
-            spec: interner.specs.share(spec),
+            name: meta.name.clone(),
+            uid: (&*meta.uid).into(),
+            version: meta.resource_version.clone(),
+            generation: meta.generation,
+            labels: Labels::derive(&meta.labels, interner),
+            spec,
             owner: Owner::of(meta, interner),
             node,
             nominated_node_name: (!nominated_node_name.is_empty())
                 .then(|| interner.text(nominated_node_name)),
-            start: status.start_time.as_deref().map(Into::into),
+            start: status.start_time,
             terminating,
-            preempted: terminating && disrupted.is_some_and(preempted),
-            taken,
-            condition: scheduled.map(Box::new),
+            preempted: terminating && condition("DisruptionTarget").is_some_and(preempted),
+            taken: taken.map(Box::new),
+            condition: scheduled.cloned().map(Box::new),
             namespace,
         }
     }

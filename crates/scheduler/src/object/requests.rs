@@ -1,8 +1,12 @@
 //! What a pod asks of a node.
 
-use serde::Deserialize;
+use std::collections::BTreeMap;
 
-use super::{RawContainer, RawSpec, ResourceList, Resources};
+use k3_workloads::{
+    Container, ContainerStatus, PodStatus, ResourceList, ResourceQuantity, Shared, TemplateSpec,
+};
+
+use super::Resources;
 use crate::interner::StringInterner;
 
 /// What a container that asks for no processor is taken to need when nodes are compared.
@@ -23,69 +27,42 @@ pub struct Requests {
 }
 
 /// The part of a pod's status with allocated and actual resources.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct AllocatedStatus {
-    /// By container.
-    pub container_statuses: Vec<AllocatedContainer>,
-    /// By init container.
-    pub init_container_statuses: Vec<AllocatedContainer>,
-    /// To the pod as a whole.
-    pub allocated_resources: Option<ResourceList>,
-    /// What the pod as a whole has.
-    pub resources: Option<RawResources>,
+#[derive(Clone, Copy, Debug)]
+pub struct AllocatedStatus<'p> {
+    /// The status.
+    pub status: &'p PodStatus,
     /// Whether a resize is found to be impossible.
-    #[serde(skip)]
     pub infeasible: bool,
-}
-
-/// What was given to a container.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct AllocatedContainer {
-    /// Its name.
-    pub name: String,
-    /// What the node has put aside for it.
-    pub allocated_resources: Option<ResourceList>,
-    /// What it runs with.
-    pub resources: Option<RawResources>,
-}
-
-/// Requests as they stand in an object.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct RawResources {
-    /// What is asked for.
-    pub requests: Option<ResourceList>,
 }
 
 impl Requests {
     /// What a pod asks for before it runs.
-    pub fn of_spec(spec: &RawSpec, interner: &mut StringInterner) -> Self {
+    pub fn of_spec(spec: &TemplateSpec, interner: &mut StringInterner) -> Self {
         Self::sum(spec, None, interner)
     }
 
     /// What a pod on a node takes: as much as was asked, was put aside or is in use, whichever is more. `None` when
     /// its status has none.
     pub fn of_running(
-        spec: &RawSpec,
-        allocated: &AllocatedStatus,
+        spec: &TemplateSpec,
+        allocated: AllocatedStatus<'_>,
         interner: &mut StringInterner,
     ) -> Option<Self> {
-        let statuses = allocated
-            .container_statuses
-            .iter()
-            .chain(&allocated.init_container_statuses);
-        let error_message = statuses
-            .into_iter()
-            .any(|status| status.allocated_resources.is_some() || status.resources.is_some());
-        (error_message || allocated.resources.is_some()).then(|| Self::sum(spec, Some(allocated), interner))
+        let mut statuses = allocated.containers();
+        let has_resources =
+            statuses.any(|status| status.allocated_resources.is_some() || status.resources.is_some());
+        (has_resources || allocated.status.resources.is_some())
+            .then(|| Self::sum(spec, Some(allocated), interner))
     }
 
-    fn sum(spec: &RawSpec, allocated: Option<&AllocatedStatus>, interner: &mut StringInterner) -> Self {
+    fn sum(
+        spec: &TemplateSpec,
+        allocated: Option<AllocatedStatus<'_>>,
+        interner: &mut StringInterner,
+    ) -> Self {
         let mut total = |usual| total(spec, allocated, usual, interner);
         let asked = total((false, false));
-        let pod_level = supported(spec.resources.requests.as_ref());
+        let pod_level = supported(spec.resources.requests.as_deref());
         // A pod that asks as a whole has its containers filled up only where nothing at all is asked for.
         let counted = if pod_level.is_empty() {
             total((true, true))
@@ -102,15 +79,15 @@ impl Requests {
 }
 
 fn total(
-    spec: &RawSpec,
-    allocated: Option<&AllocatedStatus>,
+    spec: &TemplateSpec,
+    allocated: Option<AllocatedStatus<'_>>,
     usual: (bool, bool),
     interner: &mut StringInterner,
 ) -> Resources {
-    let asked = |container: &RawContainer| container.resources.requests.clone();
+    let asked = |container: &Container| container.resources.requests.clone();
     let mut sum = containers(spec, usual, asked, interner);
     if let Some(allocated) = allocated {
-        let put_aside = |container: &RawContainer| {
+        let put_aside = |container: &Container| {
             let status = allocated.of(&container.name);
             let aside = status.and_then(|status| status.allocated_resources.clone());
             aside.or_else(|| {
@@ -121,7 +98,7 @@ fn total(
                     .filter(|_| !allocated.infeasible)
             })
         };
-        let in_use = |container: &RawContainer| {
+        let in_use = |container: &Container| {
             let status = allocated.of(&container.name);
             let running = status.and_then(|status| status.resources.as_ref()?.requests.clone());
             running.or_else(|| put_aside(container))
@@ -142,12 +119,12 @@ fn total(
 /// Containers together, or the neediest step of the init containers, whichever is more. Init containers that go on
 /// running count from their start.
 fn containers(
-    spec: &RawSpec,
+    spec: &TemplateSpec,
     usual: (bool, bool),
-    asked: impl Fn(&RawContainer) -> Option<ResourceList>,
+    asked: impl Fn(&Container) -> Option<Shared<ResourceList>>,
     interner: &mut StringInterner,
 ) -> Resources {
-    let mut of = |container: &RawContainer| {
+    let mut of = |container: &Container| {
         let amounts = asked(container).unwrap_or_default();
         let mut resources = Resources::read(&amounts, interner);
         if usual.0 && !amounts.contains_key("cpu") {
@@ -166,7 +143,7 @@ fn containers(
     let mut starting = Resources::default();
     for container in &spec.init_containers {
         let mut step = of(container);
-        if container.stays() {
+        if container.is_sidecar {
             sum.add(&step);
             staying.add(&step);
             step = staying.clone();
@@ -182,20 +159,22 @@ fn containers(
 /// What the pod asks for as a whole takes the place of what its containers ask for.
 fn pod_level(
     sum: &mut Resources,
-    spec: &RawSpec,
-    allocated: Option<&AllocatedStatus>,
+    spec: &TemplateSpec,
+    allocated: Option<AllocatedStatus<'_>>,
     interner: &mut StringInterner,
 ) {
-    let mut asked = supported(spec.resources.requests.as_ref());
+    let mut asked = supported(spec.resources.requests.as_deref());
     if asked.is_empty() {
         return;
     }
-    if let Some(resources) = allocated.and_then(|allocated| allocated.resources.as_ref()) {
-        if allocated.is_some_and(|allocated| allocated.infeasible) {
+    if let Some(allocated) = allocated
+        && let Some(resources) = &allocated.status.resources
+    {
+        if allocated.infeasible {
             asked.clear();
         }
-        let aside = allocated.and_then(|allocated| allocated.allocated_resources.as_ref());
-        for more in [resources.requests.as_ref(), aside] {
+        let aside = allocated.status.allocated_resources.as_deref();
+        for more in [resources.requests.as_deref(), aside] {
             for (name, amount) in supported(more) {
                 let known = asked.entry(name).or_default();
                 known.value = known.value.max(amount.value);
@@ -205,7 +184,7 @@ fn pod_level(
     }
     let to_i64 = Resources::read(&asked, interner);
     for name in asked.keys() {
-        match name.as_str() {
+        match &**name {
             "cpu" => sum.cpu = to_i64.cpu,
             "memory" => sum.memory = to_i64.memory,
             name => {
@@ -220,34 +199,38 @@ fn pod_level(
 }
 
 /// What may be asked for by a pod as a whole.
-fn supported(amounts: Option<&ResourceList>) -> ResourceList {
+fn supported(amounts: Option<&ResourceList>) -> BTreeMap<Box<str>, ResourceQuantity> {
     let supported = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
-    let amounts = amounts.into_iter().flatten();
+    let amounts = amounts.into_iter().flat_map(|amounts| amounts.iter());
     amounts
         .filter(|(name, _)| supported(name))
         .map(|(name, amount)| (name.clone(), *amount))
         .collect()
 }
 
-impl AllocatedStatus {
-    fn of(&self, container: &str) -> Option<&AllocatedContainer> {
-        let mut all = self
-            .container_statuses
-            .iter()
-            .chain(&self.init_container_statuses);
-        all.find(|status| status.name == container)
+// --- AllocatedStatus ---
+
+impl<'p> AllocatedStatus<'p> {
+    fn containers(self) -> impl Iterator<Item = &'p ContainerStatus> {
+        let init_containers = self.status.init_container_statuses.iter();
+        self.status.container_statuses.iter().chain(init_containers)
+    }
+
+    fn of(self, container: &str) -> Option<&'p ContainerStatus> {
+        self.containers().find(|status| &*status.name == container)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use k3_workloads::PodSpec;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn sum(spec: Value) -> Requests {
-        let spec = serde_json::from_value(spec).unwrap();
-        Requests::of_spec(&spec, &mut StringInterner::default())
+        let spec: PodSpec = serde_json::from_value(spec).unwrap();
+        Requests::of_spec(&spec.template, &mut StringInterner::default())
     }
 
     fn cpu(amount: &str) -> Value {
@@ -295,7 +278,7 @@ mod tests {
     #[test]
     fn a_running_pod_takes_the_most_of_asked_put_aside_and_used() {
         let spec = json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]});
-        let spec = serde_json::from_value(spec).unwrap();
+        let spec: PodSpec = serde_json::from_value(spec).unwrap();
         for (status, infeasible, milli) in [
             (json!({"allocatedResources": {"cpu": "1"}}), false, 2000),
             (json!({"allocatedResources": {"cpu": "3"}}), false, 3000),
@@ -308,10 +291,13 @@ mod tests {
         ] {
             let mut status = status;
             status["name"] = "c".into();
-            let mut allocated: AllocatedStatus =
-                serde_json::from_value(json!({"containerStatuses": [status]})).unwrap();
-            allocated.infeasible = infeasible;
-            let taken = Requests::of_running(&spec, &allocated, &mut StringInterner::default()).unwrap();
+            let status: PodStatus = serde_json::from_value(json!({"containerStatuses": [status]})).unwrap();
+            let allocated = AllocatedStatus {
+                status: &status,
+                infeasible,
+            };
+            let mut interner = StringInterner::default();
+            let taken = Requests::of_running(&spec.template, allocated, &mut interner).unwrap();
             assert_eq!(taken.asked.cpu, milli, "{allocated:?}");
         }
     }

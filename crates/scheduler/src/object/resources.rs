@@ -1,6 +1,9 @@
 //! Sums of resources.
 
-use super::ResourceList;
+use std::collections::BTreeMap;
+
+use k3_workloads::ResourceQuantity;
+
 use crate::interner::{StringInterner, Text};
 
 /// How much of each resource: what a pod asks for, what a node has, what is taken of it.
@@ -18,10 +21,10 @@ pub struct Resources {
 
 impl Resources {
     /// Takes amounts as they were read; names that nothing counts are left out.
-    pub fn read(amounts: &ResourceList, interner: &mut StringInterner) -> Self {
+    pub fn read(amounts: &BTreeMap<Box<str>, ResourceQuantity>, interner: &mut StringInterner) -> Self {
         let mut read = Resources::default();
         for (name, amount) in amounts {
-            match name.as_str() {
+            match &**name {
                 "cpu" => read.cpu = amount.milli,
                 "memory" => read.memory = amount.value,
                 "ephemeral-storage" => read.ephemeral = amount.value,

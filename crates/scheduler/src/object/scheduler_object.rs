@@ -1,33 +1,58 @@
-//! Projects API objects to the fields that scheduling needs.
+//! Reduces decoded objects to what scheduling needs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kubecontroller::object::{SlimMeta, SlimObject};
+use kubecontroller::object::{Object, SlimMeta};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
 use crate::interner::StringInterner;
 
-/// A kind, reduced to the fields that scheduling needs.
+/// A kind, reduced to what scheduling needs.
 pub trait SchedulerObject: Sized + Send + Sync + 'static {
-    /// What is read of it besides its metadata.
-    type Fields: DeserializeOwned + Send + Sync + 'static;
+    /// The decoded object that it is derived from.
+    type Source: Object + DeserializeOwned;
+
+    /// Whether scheduling considers the object. Others are as if they did not exist.
+    fn is_relevant(_: &Self::Source) -> bool {
+        true
+    }
 
     /// Takes what is to be kept.
-    fn read(meta: &SlimMeta, fields: &Self::Fields, interner: &mut StringInterner) -> Self;
+    fn read(source: &Self::Source, interner: &mut StringInterner) -> Self;
 }
 
-/// An object in the store of an informer: first as it was read, then only what is kept of it.
+/// An object in the store of an informer that only the scheduler reads: first as it was decoded, then only what is kept of it.
 #[derive(Debug)]
 pub struct StoredObject<T: SchedulerObject> {
+    /// What the informer needs to know: which object it is, and in which version.
+    metadata: SlimMeta,
     /// Boxed, so that it takes no memory after it was consumed.
-    fields: Option<Box<T::Fields>>,
+    source: Option<Box<T::Source>>,
     kept: Option<Arc<T>>,
+}
+
+impl<T: SchedulerObject> Object for StoredObject<T> {
+    type Metadata = SlimMeta;
+
+    fn metadata(&self) -> &SlimMeta {
+        &self.metadata
+    }
 }
 
 impl<'de, T: SchedulerObject> Deserialize<'de> for StoredObject<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let fields = Some(Box::new(T::Fields::deserialize(from)?));
-        Ok(StoredObject { fields, kept: None })
+        let source = T::Source::deserialize(from)?;
+        Ok(StoredObject {
+            metadata: SlimMeta {
+                name: source.name().to_owned(),
+                namespace: source.namespace().to_owned(),
+                uid: source.uid().to_owned(),
+                resource_version: source.resource_version().to_owned(),
+                ..SlimMeta::default()
+            },
+            source: Some(Box::new(source)),
+            kept: None,
+        })
     }
 }
 
@@ -41,28 +66,18 @@ impl<T: SchedulerObject> StoredObject<T> {
 /// What informers do with an object before anybody sees it.
 pub fn keep<T: SchedulerObject>(
     interner: Arc<Mutex<StringInterner>>,
-) -> impl Fn(&mut SlimObject<StoredObject<T>>) + Send + Sync + 'static {
+) -> impl Fn(&mut StoredObject<T>) + Send + Sync + 'static {
     move |object| {
-        if let Some(fields) = object.fields.fields.take() {
+        if let Some(source) = object.source.take() {
             let mut interner = interner.lock().unwrap_or_else(PoisonError::into_inner);
-            object.fields.kept = Some(Arc::new(T::read(&object.metadata, &fields, &mut interner)));
+            object.kept = Some(Arc::new(T::read(&source, &mut interner)));
         }
-        // The informer itself needs to know which object it is, and in which version.
-        let meta = std::mem::take(&mut object.metadata);
-        object.metadata = SlimMeta {
-            name: meta.name,
-            namespace: meta.namespace,
-            uid: meta.uid,
-            resource_version: meta.resource_version,
-            ..SlimMeta::default()
-        };
     }
 }
 
 /// Reads one object.
 #[cfg(test)]
 pub(crate) fn read<T: SchedulerObject>(object: serde_json::Value, interner: &mut StringInterner) -> T {
-    let slim: SlimObject<T::Fields> =
-        serde_json::from_value(object).expect("a test writes objects that can be read");
-    T::read(&slim.metadata, &slim.fields, interner)
+    let source = serde_json::from_value(object).expect("a test writes objects that can be read");
+    T::read(&source, interner)
 }

@@ -1,157 +1,16 @@
 //! What pods of one template have in common.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use serde::Deserialize;
-
-use super::{
-    AffinityTerm, NodeSelector, NodeSelectorTerm, RawAffinity, Requests, ResourceList, Toleration,
-    node::RawToleration, requests::RawResources,
+use k3_workloads::{
+    ContainerPort, PodAffinity, PodSpec, SharedList, TemplateSpec, Toleration, Volume, VolumeSource,
 };
+
+use super::{AffinityTerm, NodeSelector, NodeSelectorTerm, Requests};
 use crate::{
-    interner::{StringInterner, Text},
-    selector::{RawSelector, Requirement, Selector},
+    interner::{SpecSource, StringInterner, Text},
+    selector::{Requirement, Selector},
 };
-
-/// The specification of a pod as far as scheduling reads it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawSpec {
-    /// Where it runs.
-    pub node_name: String,
-    /// Who is to place it.
-    pub scheduler_name: String,
-    /// How important it is.
-    pub priority: Option<i32>,
-    /// Whether `preemptionPolicy` allows preemption.
-    pub preemption_policy: Option<String>,
-    /// Labels of nodes.
-    pub node_selector: BTreeMap<String, String>,
-    /// Wishes.
-    pub affinity: RawAffinity,
-    /// Taints it bears.
-    pub tolerations: Vec<RawToleration>,
-    /// How it spreads.
-    pub topology_spread_constraints: Vec<RawSpread>,
-    /// Its containers.
-    pub containers: Vec<RawContainer>,
-    /// What runs before them.
-    pub init_containers: Vec<RawContainer>,
-    /// What running it costs besides.
-    pub overhead: ResourceList,
-    /// What it asks for as a whole.
-    pub resources: RawResources,
-    /// Its volumes.
-    pub volumes: Vec<RawVolumeUse>,
-    /// What it waits for.
-    pub scheduling_gates: Vec<RawGate>,
-}
-
-/// A container as far as scheduling reads it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawContainer {
-    /// Its name.
-    pub name: String,
-    /// Its image.
-    pub image: String,
-    /// What it asks for.
-    pub resources: RawResources,
-    /// Its ports.
-    pub ports: Vec<RawPort>,
-    /// Whether it is a sidecar (`restartPolicy: Always`).
-    pub restart_policy: Option<String>,
-}
-
-/// A port as it stands in a container.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawPort {
-    /// On the node.
-    pub host_port: u16,
-    /// On which address of the node.
-    #[serde(rename = "hostIP")]
-    pub host_ip: String,
-    /// TCP unless said.
-    pub protocol: String,
-}
-
-/// A rule of spreading as it stands in a pod.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawSpread {
-    /// How uneven it may be.
-    pub max_skew: i64,
-    /// The label of nodes that makes places.
-    pub topology_key: String,
-    /// Whether it must be.
-    pub when_unsatisfiable: String,
-    /// Which pods count.
-    pub label_selector: Option<RawSelector>,
-    /// Labels whose value on this pod counts too.
-    pub match_label_keys: Vec<String>,
-    /// How many places there must be.
-    pub min_domains: Option<i64>,
-    /// Whether only nodes count that the pod could be on by affinity.
-    pub node_affinity_policy: Option<String>,
-    /// Whether only nodes count whose taints the pod bears.
-    pub node_taints_policy: Option<String>,
-}
-
-/// A gate as it stands in a pod.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct RawGate {
-    /// Its name.
-    pub name: String,
-}
-
-/// A volume as it stands in a pod.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawVolumeUse {
-    name: String,
-    persistent_volume_claim: Option<RawClaimUse>,
-    ephemeral: Option<serde::de::IgnoredAny>,
-    gce_persistent_disk: Option<RawDisk>,
-    aws_elastic_block_store: Option<RawDisk>,
-    iscsi: Option<RawDisk>,
-    rbd: Option<RawDisk>,
-    image: Option<RawImage>,
-    csi: Option<RawDriver>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct RawClaimUse {
-    claim_name: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct RawImage {
-    reference: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct RawDriver {
-    driver: String,
-}
-
-/// The fields of the kinds of disk that only one may use.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct RawDisk {
-    pd_name: String,
-    #[serde(rename = "volumeID")]
-    volume_id: String,
-    iqn: String,
-    monitors: Vec<String>,
-    pool: Option<String>,
-    image: String,
-    read_only: bool,
-}
 
 /// What pods of one template have in common. Equal ones are kept once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -179,7 +38,7 @@ pub struct Spec {
     /// Whether it has pod affinity or anti-affinity.
     pub has_pod_affinity: bool,
     /// Taints it bears.
-    pub tolerations: Box<[Toleration]>,
+    pub tolerations: SharedList<Toleration>,
     /// How it spreads.
     pub spread: Box<[TopologySpreadConstraint]>,
     /// Ports of the node it needs.
@@ -256,18 +115,28 @@ pub enum PodVolume {
     Driver(Text),
 }
 
-impl RawContainer {
-    /// Whether an init container is a sidecar (`restartPolicy: Always`).
-    pub fn stays(&self) -> bool {
-        self.restart_policy.as_deref() == Some("Always")
-    }
-}
-
 impl Spec {
-    /// Takes a specification as it was read, of a pod in a namespace.
-    pub fn read(raw: &RawSpec, namespace: &Text, interner: &mut StringInterner) -> Self {
-        let affinity = &raw.affinity;
-        let nodes = affinity.node_affinity.as_ref();
+    /// The specification of a pod in a namespace: derived once for all pods that have it.
+    pub fn derive(spec: &PodSpec, namespace: &Text, interner: &mut StringInterner) -> Arc<Self> {
+        let source = SpecSource {
+            namespace: namespace.clone(),
+            template: spec.template.clone(),
+            affinity: spec.affinity.clone(),
+            volumes: spec.volumes.clone(),
+        };
+        if let Some(derived) = interner.derived_specs.get(&source) {
+            return derived;
+        }
+        let derived = Spec::read(spec, namespace, interner);
+        let derived = interner.specs.share(derived);
+        interner.derived_specs.insert(source, Arc::clone(&derived));
+        derived
+    }
+
+    fn read(spec: &PodSpec, namespace: &Text, interner: &mut StringInterner) -> Self {
+        let raw = &*spec.template;
+        let affinity = spec.affinity.as_deref();
+        let nodes = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
         let rules = nodes.map_or(&[][..], |nodes| &nodes.preferred).iter();
         let preferred_nodes = rules
             .filter(|preferred| preferred.weight != 0)
@@ -281,10 +150,11 @@ impl Spec {
         let nodes = nodes
             .and_then(|nodes| nodes.required.as_ref())
             .map(|raw| NodeSelector::read(raw, interner));
-        let mut terms = |raw: &Option<super::affinity::RawPodAffinity>| {
-            let (required, preferred) = raw
-                .as_ref()
-                .map_or((&[][..], &[][..]), |raw| (&*raw.required, &*raw.preferred));
+        let pod_affinity = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+        let pod_anti_affinity = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+        let mut terms = |raw: Option<&PodAffinity>| {
+            let (required, preferred) =
+                raw.map_or((&[][..], &[][..]), |raw| (&*raw.required, &*raw.preferred));
             let required: Box<[_]> = required
                 .iter()
                 .map(|term| AffinityTerm::read(term, namespace, interner))
@@ -298,14 +168,14 @@ impl Spec {
             });
             (required, preferred.collect::<Box<[_]>>())
         };
-        let (near, preferred_affinity_terms) = terms(&affinity.pod_affinity);
-        let (away, preferred_anti_affinity_terms) = terms(&affinity.pod_anti_affinity);
+        let (near, preferred_affinity_terms) = terms(pod_affinity);
+        let (away, preferred_anti_affinity_terms) = terms(pod_anti_affinity);
         let containers = raw.init_containers.iter().chain(&raw.containers);
-        let images = containers.map(|container| container.image.as_str());
-        let image_volumes = raw
-            .volumes
-            .iter()
-            .filter_map(|volume| Some(volume.image.as_ref()?.reference.as_str()));
+        let images = containers.map(|container| &*container.image);
+        let image_volumes = spec.volumes.iter().filter_map(|volume| match &volume.source {
+            VolumeSource::Image(reference) => Some(&**reference),
+            _ => None,
+        });
         let images = images
             .chain(image_volumes)
             .map(|name| interner.text(&tagged(name)))
@@ -313,7 +183,7 @@ impl Spec {
         Spec {
             scheduler: interner.text(&raw.scheduler_name),
             priority: raw.priority.unwrap_or(0),
-            preemption_allowed: raw.preemption_policy.as_deref() != Some("Never"),
+            preemption_allowed: &*raw.preemption_policy != "Never",
             node_selector: (!raw.node_selector.is_empty())
                 .then(|| Selector::from_labels(&raw.node_selector, interner)),
             nodes,
@@ -322,12 +192,8 @@ impl Spec {
             required_anti_affinity_terms: away,
             preferred_affinity_terms,
             preferred_anti_affinity_terms,
-            has_pod_affinity: affinity.pod_affinity.is_some() || affinity.pod_anti_affinity.is_some(),
-            tolerations: raw
-                .tolerations
-                .iter()
-                .map(|raw| Toleration::read(raw, interner))
-                .collect(),
+            has_pod_affinity: pod_affinity.is_some() || pod_anti_affinity.is_some(),
+            tolerations: raw.tolerations.clone(),
             spread: raw
                 .topology_spread_constraints
                 .iter()
@@ -335,7 +201,7 @@ impl Spec {
                 .collect(),
             ports: ports(raw, interner),
             requests: Requests::of_spec(raw, interner),
-            volumes: raw
+            volumes: spec
                 .volumes
                 .iter()
                 .filter_map(|raw| PodVolume::read(raw, interner))
@@ -344,7 +210,7 @@ impl Spec {
             gates: raw
                 .scheduling_gates
                 .iter()
-                .map(|gate| interner.text(&gate.name))
+                .map(|gate| interner.text(gate))
                 .collect(),
         }
     }
@@ -361,14 +227,17 @@ impl Spec {
     }
 }
 
-fn ports(raw: &RawSpec, interner: &mut StringInterner) -> Box<[HostPort]> {
-    let staying = raw.init_containers.iter().filter(|container| container.stays());
+fn ports(raw: &TemplateSpec, interner: &mut StringInterner) -> Box<[HostPort]> {
+    let staying = raw
+        .init_containers
+        .iter()
+        .filter(|container| container.is_sidecar);
     let ports = raw
         .containers
         .iter()
         .chain(staying)
         .flat_map(|container| &container.ports);
-    let read = |port: &RawPort| HostPort {
+    let read = |port: &ContainerPort| HostPort {
         address: interner.text(if port.host_ip.is_empty() {
             "0.0.0.0"
         } else {
@@ -394,11 +263,11 @@ pub(super) fn tagged(name: &str) -> String {
 }
 
 impl TopologySpreadConstraint {
-    fn read(raw: &RawSpread, interner: &mut StringInterner) -> Self {
+    fn read(raw: &k3_workloads::TopologySpreadConstraint, interner: &mut StringInterner) -> Self {
         TopologySpreadConstraint {
             max_skew: raw.max_skew,
             topology: interner.text(&raw.topology_key),
-            must: raw.when_unsatisfiable == "DoNotSchedule",
+            must: &*raw.when_unsatisfiable == "DoNotSchedule",
             selector: Selector::read(raw.label_selector.as_ref(), interner),
             same: raw
                 .match_label_keys
@@ -424,36 +293,37 @@ impl TopologySpreadConstraint {
 }
 
 impl PodVolume {
-    fn read(raw: &RawVolumeUse, interner: &mut StringInterner) -> Option<Self> {
-        let disk =
-            |kind, raw: &RawDisk, id: &str, read_only, interner: &mut StringInterner| PodVolume::Disk {
-                kind,
-                id: interner.text(id),
-                servers: raw.monitors.iter().map(|name| interner.text(name)).collect(),
+    fn read(volume: &Volume, interner: &mut StringInterner) -> Option<Self> {
+        let disk = |kind, id: &str, read_only, interner: &mut StringInterner| PodVolume::Disk {
+            kind,
+            id: interner.text(id),
+            servers: Box::new([]),
+            read_only,
+        };
+        Some(match &volume.source {
+            VolumeSource::PersistentVolumeClaim(claim) => {
+                PodVolume::PersistentVolumeClaim(interner.text(claim))
+            }
+            VolumeSource::Ephemeral => PodVolume::Ephemeral(interner.text(&volume.name)),
+            VolumeSource::GcePersistentDisk { pd_name, read_only } => {
+                disk("gce", pd_name, *read_only, interner)
+            }
+            VolumeSource::AwsElasticBlockStore(volume_id) => disk("aws", volume_id, false, interner),
+            VolumeSource::Iscsi { iqn, read_only } => disk("iscsi", iqn, *read_only, interner),
+            VolumeSource::Rbd {
+                monitors,
+                pool,
+                image,
                 read_only,
-            };
-        if let Some(claim) = &raw.persistent_volume_claim {
-            return Some(PodVolume::PersistentVolumeClaim(interner.text(&claim.claim_name)));
-        }
-        if raw.ephemeral.is_some() {
-            return Some(PodVolume::Ephemeral(interner.text(&raw.name)));
-        }
-        if let Some(raw) = &raw.gce_persistent_disk {
-            return Some(disk("gce", raw, &raw.pd_name, raw.read_only, interner));
-        }
-        if let Some(raw) = &raw.aws_elastic_block_store {
-            return Some(disk("aws", raw, &raw.volume_id, false, interner));
-        }
-        if let Some(raw) = &raw.iscsi {
-            return Some(disk("iscsi", raw, &raw.iqn, raw.read_only, interner));
-        }
-        if let Some(raw) = &raw.rbd {
-            let id = format!("{}/{}", raw.pool.as_deref().unwrap_or("rbd"), raw.image);
-            return Some(disk("rbd", raw, &id, raw.read_only, interner));
-        }
-        raw.csi
-            .as_ref()
-            .map(|raw| PodVolume::Driver(interner.text(&raw.driver)))
+            } => PodVolume::Disk {
+                kind: "rbd",
+                id: interner.text(&format!("{}/{image}", pool.as_deref().unwrap_or("rbd"))),
+                servers: monitors.iter().map(|name| interner.text(name)).collect(),
+                read_only: *read_only,
+            },
+            VolumeSource::Csi(driver) => PodVolume::Driver(interner.text(driver)),
+            VolumeSource::Image(_) => return None,
+        })
     }
 
     /// Whether two pods cannot have these on one node.

@@ -1,13 +1,14 @@
 //! What volumes are made of: claims, volumes, classes, drivers and what they can give.
 
-use kubecontroller::object::SlimMeta;
+use k3_workloads::{LabelSelector, ResourceList, ResourceQuantity};
+use kubecontroller::object::SlimObject;
 use serde::Deserialize;
 
-use super::{NodeSelector, RawNodeSelector, ResourceList, ResourceQuantity, SchedulerObject};
+use super::{NodeSelector, SchedulerObject};
 use crate::{
     interner::{StringInterner, Text},
     labels::Labels,
-    selector::{RawSelector, Selector},
+    selector::Selector,
 };
 
 macro_rules! raw {
@@ -29,7 +30,7 @@ raw! {
         storage_class_name: Option<String>,
         volume_name: String,
         access_modes: Vec<String>,
-        selector: Option<RawSelector>,
+        selector: Option<LabelSelector>,
         resources: RawAsked,
         volume_mode: Option<String>,
         volume_attributes_class_name: Option<String>,
@@ -62,7 +63,7 @@ raw! {
 }
 raw! {
     /// Where a volume can be reached from.
-    pub(super) RawVolumeAffinity { required: Option<RawNodeSelector> }
+    pub(super) RawVolumeAffinity { required: Option<k3_workloads::NodeSelector> }
 }
 raw! {
     /// The driver of a volume.
@@ -112,7 +113,7 @@ raw! {
     /// A capacity as it is read.
     pub RawCapacity {
         storage_class_name: String,
-        node_topology: Option<RawSelector>,
+        node_topology: Option<LabelSelector>,
         capacity: Option<ResourceQuantity>,
         maximum_volume_size: Option<ResourceQuantity>,
     }
@@ -282,9 +283,13 @@ const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const MIGRATED: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
 impl SchedulerObject for PersistentVolumeClaim {
-    type Fields = RawClaim;
+    type Source = SlimObject<RawClaim>;
 
-    fn read(meta: &SlimMeta, raw: &RawClaim, interner: &mut StringInterner) -> Self {
+    fn read(source: &SlimObject<RawClaim>, interner: &mut StringInterner) -> Self {
+        let SlimObject {
+            metadata: meta,
+            fields: raw,
+        } = source;
         let RawClaim { spec, status } = raw;
         let class = meta.annotations.get(CLASS).or(spec.storage_class_name.as_deref());
         let owner = meta
@@ -328,9 +333,13 @@ impl ClaimRef {
 }
 
 impl SchedulerObject for PersistentVolume {
-    type Fields = RawVolume;
+    type Source = SlimObject<RawVolume>;
 
-    fn read(meta: &SlimMeta, raw: &RawVolume, interner: &mut StringInterner) -> Self {
+    fn read(source: &SlimObject<RawVolume>, interner: &mut StringInterner) -> Self {
+        let SlimObject {
+            metadata: meta,
+            fields: raw,
+        } = source;
         let RawVolume { spec, status } = raw;
         let class = meta.annotations.get(CLASS).unwrap_or(&spec.storage_class_name);
         PersistentVolume {
@@ -359,9 +368,13 @@ impl SchedulerObject for PersistentVolume {
 }
 
 impl SchedulerObject for StorageClass {
-    type Fields = RawClass;
+    type Source = SlimObject<RawClass>;
 
-    fn read(meta: &SlimMeta, raw: &RawClass, interner: &mut StringInterner) -> Self {
+    fn read(source: &SlimObject<RawClass>, interner: &mut StringInterner) -> Self {
+        let SlimObject {
+            metadata: meta,
+            fields: raw,
+        } = source;
         let mut texts = |texts: &[String]| texts.iter().map(|text| interner.text(text)).collect::<Box<[_]>>();
         let topologies = raw.allowed_topologies.iter().map(|topology| {
             let rules = topology.match_label_expressions.iter();
@@ -393,9 +406,13 @@ impl StorageClass {
 }
 
 impl SchedulerObject for CsiNode {
-    type Fields = RawCsiNode;
+    type Source = SlimObject<RawCsiNode>;
 
-    fn read(meta: &SlimMeta, raw: &RawCsiNode, interner: &mut StringInterner) -> Self {
+    fn read(source: &SlimObject<RawCsiNode>, interner: &mut StringInterner) -> Self {
+        let SlimObject {
+            metadata: meta,
+            fields: raw,
+        } = source;
         let drivers = raw.spec.drivers.iter();
         CsiNode {
             name: interner.text(&meta.name),
@@ -408,9 +425,13 @@ impl SchedulerObject for CsiNode {
 }
 
 impl SchedulerObject for CsiDriver {
-    type Fields = RawCsiDriver;
+    type Source = SlimObject<RawCsiDriver>;
 
-    fn read(meta: &SlimMeta, raw: &RawCsiDriver, interner: &mut StringInterner) -> Self {
+    fn read(source: &SlimObject<RawCsiDriver>, interner: &mut StringInterner) -> Self {
+        let SlimObject {
+            metadata: meta,
+            fields: raw,
+        } = source;
         CsiDriver {
             name: interner.text(&meta.name),
             capacity: raw.spec.storage_capacity,
@@ -420,9 +441,13 @@ impl SchedulerObject for CsiDriver {
 }
 
 impl SchedulerObject for CsiStorageCapacity {
-    type Fields = RawCapacity;
+    type Source = SlimObject<RawCapacity>;
 
-    fn read(meta: &SlimMeta, raw: &RawCapacity, interner: &mut StringInterner) -> Self {
+    fn read(source: &SlimObject<RawCapacity>, interner: &mut StringInterner) -> Self {
+        let SlimObject {
+            metadata: meta,
+            fields: raw,
+        } = source;
         let limit = raw.maximum_volume_size.or(raw.capacity);
         CsiStorageCapacity {
             key: (interner.text(&meta.namespace), interner.text(&meta.name)),
@@ -438,9 +463,13 @@ impl SchedulerObject for CsiStorageCapacity {
 }
 
 impl SchedulerObject for VolumeAttachment {
-    type Fields = RawAttachment;
+    type Source = SlimObject<RawAttachment>;
 
-    fn read(meta: &SlimMeta, raw: &RawAttachment, interner: &mut StringInterner) -> Self {
+    fn read(source: &SlimObject<RawAttachment>, interner: &mut StringInterner) -> Self {
+        let SlimObject {
+            metadata: meta,
+            fields: raw,
+        } = source;
         let volume = raw.spec.source.persistent_volume_name.as_ref();
         VolumeAttachment {
             name: interner.text(&meta.name),

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashSet;
-use kubecontroller::object::{MetadataOnly, SlimMeta};
+use k3_workloads::{LabelSelector, ObjectMeta};
+use kubecontroller::object::{MetadataOnly, SlimObject};
 use serde::Deserialize;
 
 use super::SchedulerObject;
 use crate::{
     interner::{StringInterner, Text},
     labels::Labels,
-    selector::{RawSelector, Selector},
+    selector::Selector,
 };
 
 /// Who controls an object.
@@ -33,7 +34,7 @@ pub struct SelectorFields {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RawSelectorSpec {
-    selector: Option<RawSelector>,
+    selector: Option<LabelSelector>,
 }
 
 /// What is read of a Service or a `ReplicationController`.
@@ -114,11 +115,8 @@ pub struct PodDisruptionBudget {
 
 impl Owner {
     /// Who controls an object with this metadata.
-    pub fn of(meta: &SlimMeta, interner: &mut StringInterner) -> Option<Self> {
-        let owner = meta
-            .owner_references
-            .iter()
-            .find(|owner| owner.controller == Some(true))?;
+    pub fn of(meta: &ObjectMeta, interner: &mut StringInterner) -> Option<Self> {
+        let owner = meta.controller()?;
         Some(Owner {
             kind: interner.text(&owner.kind),
             name: interner.text(&owner.name),
@@ -127,9 +125,10 @@ impl Owner {
 }
 
 impl SchedulerObject for Namespace {
-    type Fields = MetadataOnly;
+    type Source = SlimObject<MetadataOnly>;
 
-    fn read(meta: &SlimMeta, _: &MetadataOnly, interner: &mut StringInterner) -> Self {
+    fn read(source: &SlimObject<MetadataOnly>, interner: &mut StringInterner) -> Self {
+        let meta = &source.metadata;
         Namespace {
             name: interner.text(&meta.name),
             labels: Labels::read(meta.labels.iter(), interner),
@@ -138,9 +137,13 @@ impl SchedulerObject for Namespace {
 }
 
 impl SchedulerObject for Service {
-    type Fields = ServiceFields;
+    type Source = SlimObject<ServiceFields>;
 
-    fn read(meta: &SlimMeta, fields: &ServiceFields, interner: &mut StringInterner) -> Self {
+    fn read(source: &SlimObject<ServiceFields>, interner: &mut StringInterner) -> Self {
+        let SlimObject {
+            metadata: meta,
+            fields,
+        } = source;
         let selector = fields.spec.selector.iter();
         Service {
             selector: selector
@@ -153,9 +156,13 @@ impl SchedulerObject for Service {
 }
 
 impl SchedulerObject for ReplicaSet {
-    type Fields = SelectorFields;
+    type Source = SlimObject<SelectorFields>;
 
-    fn read(meta: &SlimMeta, fields: &SelectorFields, interner: &mut StringInterner) -> Self {
+    fn read(source: &SlimObject<SelectorFields>, interner: &mut StringInterner) -> Self {
+        let SlimObject {
+            metadata: meta,
+            fields,
+        } = source;
         ReplicaSet {
             namespace: interner.text(&meta.namespace),
             name: interner.text(&meta.name),
@@ -165,9 +172,13 @@ impl SchedulerObject for ReplicaSet {
 }
 
 impl SchedulerObject for PodDisruptionBudget {
-    type Fields = BudgetFields;
+    type Source = SlimObject<BudgetFields>;
 
-    fn read(meta: &SlimMeta, fields: &BudgetFields, interner: &mut StringInterner) -> Self {
+    fn read(source: &SlimObject<BudgetFields>, interner: &mut StringInterner) -> Self {
+        let SlimObject {
+            metadata: meta,
+            fields,
+        } = source;
         PodDisruptionBudget {
             namespace: interner.text(&meta.namespace),
             name: interner.text(&meta.name),

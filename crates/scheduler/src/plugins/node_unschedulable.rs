@@ -1,10 +1,12 @@
 //! Plugin `NodeUnschedulable`: cordoned nodes accept only pods that tolerate `node.kubernetes.io/unschedulable`.
 
+use k3_workloads::Taint;
+
 use super::{CandidateNode, CycleContext, ExtensionPoint, SchedulerPlugin};
 use crate::{
     cache::SchedulerCache,
     cluster_event::{ClusterEvent, ClusterEventKind},
-    object::{Effect, Pod, Taint},
+    object::Pod,
     status::{FilterResult, Rejection},
 };
 
@@ -50,10 +52,10 @@ impl SchedulerPlugin for NodeUnschedulable {
 fn tolerates(pod: &Pod) -> bool {
     let closed = Taint {
         key: "node.kubernetes.io/unschedulable".into(),
-        value: "".into(),
-        effect: Effect::NoSchedule,
+        effect: Taint::NO_SCHEDULE.into(),
+        ..Taint::default()
     };
-    closed.borne(&pod.spec.tolerations)
+    closed.is_tolerated_by(&pod.spec.tolerations)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Plugin `TaintToleration`: taints of a node keep pods away that do not tolerate them.
 
+use k3_workloads::{Taint, Toleration};
+
 use super::{
     CandidateNode, CycleContext, ExtensionPoint, PreScoreResult, SchedulerPlugin,
     normalize_score::default_normalize_score,
@@ -8,7 +10,7 @@ use crate::{
     cache::SchedulerCache,
     cluster_event::{ClusterEvent, ClusterEventKind},
     number::count,
-    object::{Effect, Node, Pod, Toleration},
+    object::{Node, Pod},
     status::{FilterResult, Rejection},
 };
 
@@ -70,7 +72,7 @@ impl SchedulerPlugin for TaintToleration {
     ) -> PreScoreResult {
         let tolerations = cycle.pod.spec.tolerations.iter();
         *soft = tolerations
-            .filter(|toleration| toleration.is_soft())
+            .filter(|toleration| ["", Taint::PREFER_NO_SCHEDULE].contains(&&*toleration.effect))
             .cloned()
             .collect();
         PreScoreResult::Score
@@ -80,8 +82,8 @@ impl SchedulerPlugin for TaintToleration {
     // upstream: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go Score, countIntolerableTaintsPreferNoSchedule
     fn score(&self, _: &CycleContext<'_>, soft: &Vec<Toleration>, node: &CandidateNode<'_>) -> i64 {
         let taints = node.node.taints.iter();
-        let taints = taints.filter(|taint| taint.effect == Effect::PreferNoSchedule);
-        count(taints.filter(|taint| !taint.borne(soft)).count())
+        let taints = taints.filter(|taint| &*taint.effect == Taint::PREFER_NO_SCHEDULE);
+        count(taints.filter(|taint| !taint.is_tolerated_by(soft)).count())
     }
 
     fn normalize_score(&self, _: &Vec<Toleration>, _: &[CandidateNode<'_>], scores: &mut [i64]) {

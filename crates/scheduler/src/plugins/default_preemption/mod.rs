@@ -4,6 +4,8 @@ mod victims;
 
 use std::{cmp::Reverse, sync::Arc};
 
+use k8s_openapi::jiff::Timestamp;
+
 use super::{Candidate, ExtensionPoint, PostFilterContext, PostFilterResult, SchedulerPlugin};
 use crate::{
     object::Pod,
@@ -132,9 +134,7 @@ fn select_candidate(candidates: Vec<PreemptionVictims>) -> Option<PreemptionVict
             .sum();
         let oldest = victims.pods.iter().filter(|pod| pod.priority() == highest);
         // One that has not started counts as started now.
-        let oldest = oldest
-            .map(|pod| pod.start.clone().unwrap_or_else(|| "~".into()))
-            .min();
+        let oldest = oldest.map(|pod| pod.start.unwrap_or(Timestamp::MAX)).min();
         (
             victims.violations,
             highest,

@@ -2,6 +2,8 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
+use k8s_openapi::jiff::Timestamp;
+
 use crate::{
     cache::NodeInfo,
     cycle::Nominator,
@@ -106,11 +108,8 @@ impl SimulatedNode<'_> {
 
 /// The more important first: by priority, then by how long it runs. One that has not started counts as started now.
 // upstream: pkg/scheduler/util/utils.go MoreImportantPod
-fn more_important_pod_key(pod: &Arc<Pod>) -> (Reverse<i32>, Box<str>) {
-    (
-        Reverse(pod.priority()),
-        pod.start.clone().unwrap_or_else(|| "~".into()),
-    )
+fn more_important_pod_key(pod: &Arc<Pod>) -> (Reverse<i32>, Timestamp) {
+    (Reverse(pod.priority()), pod.start.unwrap_or(Timestamp::MAX))
 }
 
 /// Splits the pods into those whose preemption violates a `PodDisruptionBudget`, and the others.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use k3_workloads::{SharedList, Toleration};
 
 use crate::{
     cache::{NodeInfo, SchedulerCache},
     incremental::IncrementalState,
     interner::Text,
     number::count,
-    object::{Node, NodeSelector, Pod, Policy, Toleration},
+    object::{Node, NodeSelector, Pod, Policy},
     selector::Selector,
 };
 
@@ -38,7 +39,7 @@ pub(crate) struct SpreadKey {
     /// Whether only nodes count that have all labels.
     all: bool,
     nodes: Option<(Option<Selector>, Option<NodeSelector>)>,
-    tolerations: Option<Box<[Toleration]>>,
+    tolerations: Option<SharedList<Toleration>>,
 }
 
 /// The counts.
