@@ -8,13 +8,12 @@
 //!   the same state as one.
 //! - There is no task per node or pod. Due work is in work queues, and the number of concurrent requests is fixed; requests for
 //!   nodes and leases do not wait for requests for pods.
-//! - The cache keeps only the fields of a pod that its lifecycle needs.
+//! - Pods and nodes are read with the informers of [`k3_workloads`], which controllers and scheduler in the process share.
 //! - Jitter is derived from a seed: the same pod gets the same delays in every process.
 //!
 //! Not simulated: probes and hooks, events, images, volumes, resizes, admission by the node.
 
 mod condition;
-mod meta;
 mod node;
 mod pod;
 mod rules;
@@ -25,12 +24,12 @@ mod writer;
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, try_join3};
-use k8s_openapi::api::core::v1 as core;
-use kube::{Client, core::ApiResource};
+use k3_workloads::{Node, Pod, node_informer, pod_informer, pods_by_node};
+use kube::Client;
 use kubecontroller::{
     Clock,
     controller::{Controller, Predicate},
-    informer::{Delta, Informer, InformerOptions, InformerScope, SharedInformerFactory},
+    informer::{Delta, SharedInformerFactory},
     manager::{BoxError, Runnable, Stop},
     metrics::Metrics,
     object::Object,
@@ -39,8 +38,8 @@ use kubecontroller::{
 
 pub use self::rules::{Rules, RulesError};
 use self::{
-    node::{LeaseController, Node, NodeController, NodeKeys, SimulatedNodes},
-    pod::{Pod, PodController, pods_by_node},
+    node::{LeaseController, NodeController, NodeKeys, SimulatedNodes},
+    pod::PodController,
     writer::Writer,
 };
 
@@ -64,8 +63,6 @@ pub struct Simulator {
     informers: SharedInformerFactory,
     clock: Clock,
     metrics: Metrics,
-    /// Created once, so that each run requests the same informer.
-    pods: InformerOptions<Pod>,
 }
 
 // --- Simulator ---
@@ -80,13 +77,11 @@ impl Simulator {
         count: u32,
         rules: Rules,
     ) -> Self {
-        let rules = Arc::new(rules);
-        let rules_of_pods = Arc::clone(&rules);
         Simulator {
-            pods: informers
-                .default_options()
-                .transform(move |pod: &mut Pod| pod.assign_rule(&rules_of_pods)),
-            simulated_nodes: SimulatedNodes { count, rules },
+            simulated_nodes: SimulatedNodes {
+                count,
+                rules: Arc::new(rules),
+            },
             writer: Writer::new(client),
             informers,
             clock,
@@ -114,11 +109,8 @@ impl Simulator {
     }
 
     async fn simulate(&self, stop: Stop) -> Result<(), BoxError> {
-        let kind = ApiResource::erase::<core::Node>(&());
-        let nodes: Informer<Node> = self.informers.projected(&kind, InformerScope::default());
-        let kind = ApiResource::erase::<core::Pod>(&());
-        let bound = InformerScope::default().fields("spec.nodeName!=");
-        let pods = self.informers.projected_with(&kind, bound, self.pods.clone())?;
+        let nodes = node_informer(&self.informers);
+        let pods = pod_informer(&self.informers);
         self.informers.start();
 
         let simulated_nodes = &self.simulated_nodes;
@@ -159,7 +151,7 @@ impl Simulator {
         let pods_of_node = pods_by_node(pods.store());
         let pod_controller = self
             .controller("simulator_pods", POD_WORKERS)
-            .for_(&pods)
+            .for_where(&pods, is_on_simulated_node(simulated_nodes.count))
             .watches_where(
                 &nodes,
                 is_simulated_node(simulated_nodes.count).and(is_added_or_deleted()),
@@ -190,6 +182,14 @@ impl Runnable for Simulator {
 fn is_simulated_node(count: u32) -> Predicate<Node> {
     Predicate::new(move |delta: &Delta<Node>| {
         let number = node::number(delta.object().name());
+        number.is_some_and(|number| number < count)
+    })
+}
+
+/// Selects the pods on simulated nodes.
+fn is_on_simulated_node(count: u32) -> Predicate<Pod> {
+    Predicate::new(move |delta: &Delta<Pod>| {
+        let number = node::number(&delta.object().spec.node_name);
         number.is_some_and(|number| number < count)
     })
 }

@@ -32,7 +32,7 @@ pub struct PodStatus {
     pub phase: PodPhase,
     /// The reason.
     pub reason: Box<str>,
-    /// The conditions, without fields that nobody reads.
+    /// The conditions, without the fields that no component reads.
     #[serde(deserialize_with = "conditions")]
     pub conditions: SharedList<Condition>,
     /// Its address.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use futures_util::future::{BoxFuture, FutureExt};
+use k3_workloads::Node;
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock, Key,
@@ -14,7 +15,7 @@ use kubecontroller::{
 };
 use serde_json::json;
 
-use super::{Availability, Node, SimulatedNodes, name, slot::NodeSlots, until};
+use super::{Availability, SimulatedNodes, conditions::last_heartbeat, name, slot::NodeSlots, until};
 use crate::writer::{Writer, has_status_code};
 
 /// Interval of status reports without changes, as the kubelet's `nodeStatusReportFrequency`.
@@ -100,10 +101,8 @@ impl NodeController {
             let patch = json!({"metadata": {"uid": uid, "labels": self.simulated_nodes.labels(number)}});
             version = Some(self.writer.merge_patch(&path, &patch).await?);
         }
-        let is_heartbeat_current =
-            node.status.conditions.heartbeat.is_some_and(|heartbeat| {
-                self.slots().last(number, now) <= heartbeat + Duration::from_secs(1)
-            });
+        let is_heartbeat_current = last_heartbeat(node)
+            .is_some_and(|heartbeat| self.slots().last(number, now) <= heartbeat + Duration::from_secs(1));
         if !is_heartbeat_current || !self.simulated_nodes.is_status_current(number, node) {
             let patch =
                 json!({"metadata": {"uid": uid}, "status": self.simulated_nodes.status(number, node, now)});

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use k3_workloads::Node;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 use kubecontroller::{
     Clock,
@@ -14,7 +15,7 @@ use kubecontroller::{
 };
 use serde_json::json;
 
-use super::{Availability, Node, SimulatedNodes, slot::NodeSlots, until};
+use super::{Availability, SimulatedNodes, slot::NodeSlots, until};
 use crate::writer::{Writer, has_status_code};
 
 const PERIOD: Duration = Duration::from_secs(10);

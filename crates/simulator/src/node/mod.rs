@@ -1,24 +1,24 @@
 //! Simulated nodes: registration, status, leases and availability.
 
+mod conditions;
 mod controller;
 mod leases;
 mod network;
-mod object;
 mod slot;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k3_api::quantity::Quantity;
+use k3_workloads::Node;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kubecontroller::object::Object;
 use serde_json::{Value, json};
 
-use self::object::{REPORTED_CONDITIONS, REPORTED_TYPES};
+use self::conditions::REPORTED_CONDITIONS;
 pub(crate) use self::{
     controller::{NodeController, NodeKeys},
     leases::LeaseController,
     network::{Network, address_of},
-    object::Node,
 };
 use crate::{
     condition::DesiredCondition,
@@ -76,7 +76,7 @@ impl SimulatedNodes {
     /// Whether a node reports to the API at `now`.
     pub(crate) fn availability(&self, number: u32, node: &Node, now: Timestamp) -> Availability {
         let vanish = self.rules.node(number).and_then(|rule| rule.vanish);
-        let (Some(vanish), Some(created_at)) = (vanish, node.metadata.created_at()) else {
+        let (Some(vanish), Some(created_at)) = (vanish, node.metadata.creation_timestamp) else {
             return Availability::Up(None);
         };
         let down_at = created_at + self.rules.length(vanish.delay(), &name(number), "vanish", 0);
@@ -145,7 +145,7 @@ impl SimulatedNodes {
                 reason,
                 message,
             };
-            let mut patch = wanted.patch(known.status.conditions.reported.get(&REPORTED_TYPES, kind), now);
+            let mut patch = wanted.patch(known.condition(kind), now);
             patch.insert("lastHeartbeatTime".to_owned(), json!(Time(now)));
             Value::Object(patch)
         });
@@ -178,8 +178,7 @@ impl SimulatedNodes {
     /// Whether the reported status of a node matches the desired one.
     fn is_status_current(&self, number: u32, node: &Node) -> bool {
         let status = &node.status;
-        let has_condition =
-            |kind, holds: bool| status.conditions.reported.get(&REPORTED_TYPES, kind) == holds.into();
+        let has_condition = |kind, holds: bool| node.condition(kind) == Some(holds.into());
         let has = |name: &str, amount: &str| {
             let known = status
                 .capacity

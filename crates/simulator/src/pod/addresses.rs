@@ -6,11 +6,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::object::Pod;
-use crate::{
-    node::{Network, Node},
-    rules::hash,
-};
+use k3_workloads::{Node, Pod};
+
+use crate::{node::Network, rules::hash};
 
 /// Assigns addresses that are unique on a node.
 #[derive(Default)]
@@ -32,17 +30,21 @@ impl PodAddressAllocator {
         pod: &Pod,
         neighbours: &[Arc<Pod>],
     ) -> Option<Vec<IpAddr>> {
-        let networks: Vec<Network> = match &*node.spec.networks {
-            [] => vec![Network::of(number)],
-            networks => networks.iter().map(|network| network.simulated(number)).collect(),
-        };
+        let assigned_networks = node.spec.pod_cidrs.iter();
+        let assigned_networks = assigned_networks.filter_map(|network| network.parse::<Network>().ok());
+        let mut networks: Vec<_> = assigned_networks
+            .map(|network| network.simulated(number))
+            .collect();
+        if networks.is_empty() {
+            networks.push(Network::of(number));
+        }
         let capacity = networks.iter().map(|network| network.capacity()).min()?;
         let first = networks.first()?;
         let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
         let assigned = assigned.entry(number).or_default();
         let is_unseen = |uid: &str| {
             let mut neighbours = neighbours.iter();
-            neighbours.any(|pod| *pod.metadata.uid == *uid && pod.status.ip.is_none())
+            neighbours.any(|pod| *pod.metadata.uid == *uid && pod.status.ip.is_empty())
         };
         assigned.retain(|(uid, _)| is_unseen(uid));
         let uid = &pod.metadata.uid;
@@ -54,7 +56,7 @@ impl PodAddressAllocator {
             let used: HashSet<IpAddr> = neighbours
                 .iter()
                 .filter(|pod| !pod.has_ended())
-                .filter_map(|pod| pod.status.ip)
+                .filter_map(|pod| pod.status.ip.parse().ok())
                 .collect();
             let start = u32::try_from(hash(0, uid) % u64::from(capacity.max(1))).unwrap_or(0);
             let is_free = |number: &u32| {
@@ -77,7 +79,7 @@ mod tests {
     fn no_two_pods_of_a_node_have_the_same_address() {
         let addresses = PodAddressAllocator::default();
         let mut node = Node::default();
-        node.spec.networks = vec!["10.0.0.0/28".parse().unwrap(), "fd00::/64".parse().unwrap()];
+        node.spec.pod_cidrs = vec!["10.0.0.0/28".into(), "fd00::/64".into()];
         let pods: Vec<_> = (0..14)
             .map(|pod| {
                 let mut there = Pod::default();

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use k3_workloads::{Node, Pod, pods_by_node};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock, Key,
@@ -18,11 +19,11 @@ use serde_json::json;
 use super::{
     addresses::PodAddressAllocator,
     lifecycle::{LifecycleStep, PodTime, next_step},
-    object::Pod,
+    object::SimulatedPod,
     status::{PodAddresses, PodStage},
 };
 use crate::{
-    node::{Availability, Node, SimulatedNodes, address_of, name, until},
+    node::{Availability, SimulatedNodes, address_of, name, until},
     writer::{Writer, has_status_code},
 };
 
@@ -74,7 +75,7 @@ impl PodController {
         &self,
         number: u32,
         node: &Node,
-        pod: &Pod,
+        pod: &SimulatedPod,
         stage: PodStage,
         request: &Request,
     ) -> Result<Outcome, Error> {
@@ -82,8 +83,8 @@ impl PodController {
         let is_new = pod.status.start_time.is_none();
         let host = address_of(number);
         let own = match stage {
-            PodStage::Running { .. } if pod.status.ip.is_some() => Vec::new(),
-            PodStage::Running { .. } if pod.spec.host_network => vec![host],
+            PodStage::Running { .. } if !pod.status.ip.is_empty() => Vec::new(),
+            PodStage::Running { .. } if pod.spec.template.host_network => vec![host],
             PodStage::Running { .. } => {
                 let neighbours = self.pods_by_node.get(&name(number));
                 match self.addresses.allocate(number, node, pod, &neighbours) {
@@ -132,11 +133,7 @@ impl Reconciler for PodController {
             self.status_written_at().remove(key);
             return Ok(Outcome::Done);
         };
-        let number = pod
-            .spec
-            .node
-            .filter(|number| *number < self.simulated_nodes.count);
-        let Some(number) = number else {
+        let Some(number) = self.simulated_nodes.number(&pod.spec.node_name) else {
             return Ok(Outcome::Done);
         };
         // A missing node cannot update its pods.
@@ -151,6 +148,7 @@ impl Reconciler for PodController {
                 .map_or(Outcome::Done, Outcome::RequeueAfter));
         }
         let status_written_at = self.status_written_at().get(key).copied();
+        let pod = SimulatedPod::new(pod, &self.simulated_nodes.rules);
         match next_step(
             &pod,
             &self.simulated_nodes.rules,
@@ -168,13 +166,6 @@ impl Reconciler for PodController {
             LifecycleStep::Delete => self.remove(&pod, &request).await,
         }
     }
-}
-
-/// The pods of each simulated node.
-pub(crate) fn pods_by_node(pods: &Store<Pod>) -> Index<Pod> {
-    pods.shared_index("simulated node", |pod| {
-        pod.spec.node.map(name).into_iter().collect()
-    })
 }
 
 fn path(key: &Key) -> String {

@@ -4,16 +4,14 @@
 
 use std::time::Duration;
 
+use k3_workloads::RestartPolicy;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
-    object::{ContainerStateTerminated, Pod, RestartPolicy},
+    object::{Deletion, FinishedRun, SimulatedPod},
     status::{PodStage, unready_gates_message},
 };
-use crate::{
-    meta::Deletion,
-    rules::{ReadyRule, Rules},
-};
+use crate::rules::{ReadyRule, Rules};
 
 /// The next step of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,10 +45,10 @@ const MAX_BACKOFF: Duration = Duration::from_mins(5);
 const BACKOFF_RESET: Duration = Duration::from_mins(10);
 
 /// Decides the next step of a pod.
-pub(super) fn next_step(pod: &Pod, rules: &Rules, time: PodTime) -> LifecycleStep {
+pub(super) fn next_step(pod: &SimulatedPod, rules: &Rules, time: PodTime) -> LifecycleStep {
     let now = time.now;
-    if let Some(deletion) = pod.metadata.deletion.as_deref() {
-        return terminate(pod, *deletion, rules, now);
+    if let Some(deletion) = pod.deletion() {
+        return terminate(pod, deletion, rules, now);
     }
     if pod.has_ended() {
         return LifecycleStep::Idle;
@@ -58,7 +56,7 @@ pub(super) fn next_step(pod: &Pod, rules: &Rules, time: PodTime) -> LifecycleSte
     let rule = rules.pod(pod.rule);
     let uid = &*pod.metadata.uid;
     let status = &pod.status;
-    let container = &pod.status.container;
+    let container = &pod.run;
     let Some(start_time) = status.start_time else {
         return if rules.length(rule.run, uid, "run", 0).is_zero() {
             LifecycleStep::Write(running_stage(pod, rules, now, 0, None))
@@ -66,8 +64,9 @@ pub(super) fn next_step(pod: &Pod, rules: &Rules, time: PodTime) -> LifecycleSte
             LifecycleStep::Write(PodStage::Creating)
         };
     };
-    let deadline = pod.spec.active_deadline_seconds;
-    let deadline = deadline.map(|seconds| start_time + Duration::from_secs(seconds.into()));
+    let deadline = pod.spec.template.active_deadline_seconds;
+    let deadline = deadline.and_then(|seconds| u64::try_from(seconds).ok());
+    let deadline = deadline.and_then(|seconds| start_time.checked_add(Duration::from_secs(seconds)).ok());
     if deadline.is_some_and(|deadline| deadline <= now) {
         return LifecycleStep::Write(PodStage::DeadlineExceeded {
             ended: terminated_state(pod, now, SIGKILL_EXIT_CODE),
@@ -80,7 +79,7 @@ pub(super) fn next_step(pod: &Pod, rules: &Rules, time: PodTime) -> LifecycleSte
             Err(stage) => return LifecycleStep::Write(stage),
         }
     } else {
-        let (due, restarts, last) = match container.last.as_deref().copied() {
+        let (due, restarts, last) = match container.last {
             Some(last) => {
                 let wait = backoff(container.restart_count, last);
                 let due = time.exact(last.finished_at) + wait;
@@ -104,7 +103,7 @@ pub(super) fn next_step(pod: &Pod, rules: &Rules, time: PodTime) -> LifecycleSte
 }
 
 /// Terminates a pod. A pod with finalizers reports its final status first, because the owner of a finalizer may wait for it.
-fn terminate(pod: &Pod, deletion: Deletion, rules: &Rules, now: Timestamp) -> LifecycleStep {
+fn terminate(pod: &SimulatedPod, deletion: Deletion, rules: &Rules, now: Timestamp) -> LifecycleStep {
     let metadata = &pod.metadata;
     let has_ended = pod.has_ended();
     if !has_ended {
@@ -116,7 +115,7 @@ fn terminate(pod: &Pod, deletion: Deletion, rules: &Rules, now: Timestamp) -> Li
             return LifecycleStep::Wait(due);
         }
     }
-    match (metadata.has_finalizers, has_ended) {
+    match (!metadata.finalizers.is_empty(), has_ended) {
         (true, false) => LifecycleStep::Write(PodStage::Finished {
             ended: final_terminated_state(pod, now, SIGTERM_EXIT_CODE),
         }),
@@ -128,14 +127,14 @@ fn terminate(pod: &Pod, deletion: Deletion, rules: &Rules, now: Timestamp) -> Li
 
 /// The time of the next change of running containers, or as an error the stage that is due now.
 fn next_running_step(
-    pod: &Pod,
+    pod: &SimulatedPod,
     rules: &Rules,
     since: Timestamp,
     now: Timestamp,
 ) -> Result<Option<Timestamp>, PodStage> {
     let rule = rules.pod(pod.rule);
     let uid = &*pod.metadata.uid;
-    let restarts = pod.status.container.restart_count;
+    let restarts = pod.run.restart_count;
     let exit = rule
         .exit
         .filter(|exit| exit.times.is_none_or(|times| restarts < times));
@@ -144,7 +143,7 @@ fn next_running_step(
         && due <= now
     {
         let ended = terminated_state(pod, now, exit.code.into());
-        let is_restarted = match pod.spec.restart_policy {
+        let is_restarted = match pod.spec.template.restart_policy {
             RestartPolicy::Always => true,
             RestartPolicy::OnFailure => exit.code != 0,
             RestartPolicy::Never => false,
@@ -168,16 +167,16 @@ fn next_running_step(
     };
     let is_ready = ready_at.is_some_and(|ready_at| ready_at <= now);
     let gates = unready_gates_message(pod);
-    let is_said = pod.condition("ContainersReady") == is_ready.into()
-        && pod.condition("Ready") == (is_ready && gates.is_none()).into()
-        && (!is_ready || gates.unwrap_or_default() == *pod.status.conditions.gates);
+    let is_said = pod.condition("ContainersReady") == Some(is_ready.into())
+        && pod.condition("Ready") == Some((is_ready && gates.is_none()).into())
+        && (!is_ready || gates.unwrap_or_default() == pod.reported_gates_message());
     if !is_said {
-        let container = &pod.status.container;
+        let container = &pod.run;
         return Err(PodStage::Running {
             since: container.running.unwrap_or(now),
             restarts,
             ready: is_ready,
-            last: container.last.as_deref().copied(),
+            last: container.last,
         });
     }
     let ready_at = ready_at.filter(|_| !is_ready);
@@ -186,11 +185,11 @@ fn next_running_step(
 
 /// The stage of newly started containers.
 fn running_stage(
-    pod: &Pod,
+    pod: &SimulatedPod,
     rules: &Rules,
     now: Timestamp,
     restarts: u32,
-    last: Option<ContainerStateTerminated>,
+    last: Option<FinishedRun>,
 ) -> PodStage {
     let ready = match rules.pod(pod.rule).ready {
         ReadyRule::Never => false,
@@ -207,25 +206,25 @@ fn running_stage(
 }
 
 /// The terminated state of running containers.
-fn terminated_state(pod: &Pod, now: Timestamp, code: i32) -> ContainerStateTerminated {
-    ContainerStateTerminated {
+fn terminated_state(pod: &SimulatedPod, now: Timestamp, code: i32) -> FinishedRun {
+    FinishedRun {
         exit_code: code,
-        started_at: pod.status.container.running.unwrap_or(now),
+        started_at: pod.run.running.unwrap_or(now),
         finished_at: now,
     }
 }
 
 /// The terminated state of the containers of a terminating pod, running or not.
-fn final_terminated_state(pod: &Pod, now: Timestamp, code: i32) -> ContainerStateTerminated {
-    let container = &pod.status.container;
-    match (container.running, container.last.as_deref()) {
-        (None, Some(last)) => *last,
+fn final_terminated_state(pod: &SimulatedPod, now: Timestamp, code: i32) -> FinishedRun {
+    let container = &pod.run;
+    match (container.running, container.last) {
+        (None, Some(last)) => last,
         _ => terminated_state(pod, now, code),
     }
 }
 
 /// The back-off before a restart; zero for the first restart.
-fn backoff(restarts: u32, ended: ContainerStateTerminated) -> Duration {
+fn backoff(restarts: u32, ended: FinishedRun) -> Duration {
     let ran = ended.finished_at.duration_since(ended.started_at);
     if restarts == 0 || ran.unsigned_abs() > BACKOFF_RESET {
         return Duration::ZERO;

@@ -1,7 +1,7 @@
 //! Pods on simulated nodes.
 //!
 //! ```text
-//! object     the cached part of a pod
+//! object     a pod, its rule and the run of its containers
 //! lifecycle  decides the next step
 //! status     the status patch of a step
 //! addresses  assigns pod addresses
@@ -14,7 +14,4 @@ mod lifecycle;
 mod object;
 mod status;
 
-pub(crate) use self::{
-    controller::{PodController, pods_by_node},
-    object::Pod,
-};
+pub(crate) use self::controller::PodController;

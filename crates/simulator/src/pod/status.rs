@@ -2,10 +2,11 @@
 
 use std::{net::IpAddr, time::Duration};
 
+use k3_workloads::{Condition, ConditionStatus, Container};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::object::{Container, ContainerStateTerminated, GATES_NOT_READY, Pod};
+use super::object::{FinishedRun, GATES_NOT_READY, SimulatedPod};
 use crate::condition::DesiredCondition;
 
 /// A stage in the lifecycle of a pod that its status shows.
@@ -18,18 +19,18 @@ pub(super) enum PodStage {
         since: Timestamp,
         restarts: u32,
         ready: bool,
-        last: Option<ContainerStateTerminated>,
+        last: Option<FinishedRun>,
     },
     /// The containers exited and wait for the restart back-off.
     Crashed {
         restarts: u32,
-        last: ContainerStateTerminated,
+        last: FinishedRun,
         wait: Duration,
     },
     /// The containers exited and are not restarted.
-    Finished { ended: ContainerStateTerminated },
+    Finished { ended: FinishedRun },
     /// The pod exceeded `activeDeadlineSeconds`.
-    DeadlineExceeded { ended: ContainerStateTerminated },
+    DeadlineExceeded { ended: FinishedRun },
 }
 
 /// New addresses of a pod.
@@ -46,14 +47,14 @@ const NO_SANDBOX: &str = "PodSandboxNotReady";
 const DEADLINE_EXCEEDED_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
 /// Describes the readiness gates that are not true; `None` if all are.
-pub(super) fn unready_gates_message(pod: &Pod) -> Option<String> {
+pub(super) fn unready_gates_message(pod: &SimulatedPod) -> Option<String> {
     let mut messages = Vec::new();
-    for gate in &pod.spec.readiness_gates {
-        let others = &pod.status.conditions.others;
-        match others.iter().find(|(kind, _)| kind == gate) {
-            Some((_, status)) if &**status == "True" => {}
-            Some((_, status)) => messages.push(format!(
-                "the status of pod readiness gate \"{gate}\" is not \"True\", but {status}"
+    for gate in &pod.spec.template.readiness_gates {
+        match Condition::find(&pod.status.conditions, gate) {
+            Some(condition) if condition.status == ConditionStatus::True => {}
+            Some(condition) => messages.push(format!(
+                "the status of pod readiness gate \"{gate}\" is not \"True\", but {}",
+                condition.status.as_str()
             )),
             None => messages.push(format!(
                 "corresponding condition of pod readiness gate \"{gate}\" does not exist."
@@ -67,7 +68,7 @@ pub(super) fn unready_gates_message(pod: &Pod) -> Option<String> {
 
 impl PodStage {
     /// The status patch that leads to this stage. It contains the resource version, so it applies only to the observed object.
-    pub(super) fn patch(self, pod: &Pod, addresses: &PodAddresses, now: Timestamp) -> Value {
+    pub(super) fn patch(self, pod: &SimulatedPod, addresses: &PodAddresses, now: Timestamp) -> Value {
         let start_time = pod.status.start_time.unwrap_or(now);
         let mut status = Map::new();
         let mut set = |name: &str, value: Value| status.insert(name.to_owned(), value);
@@ -86,7 +87,7 @@ impl PodStage {
             let all = addresses.own.iter().map(|ip| json!({"ip": ip}));
             set("podIPs", all.collect());
         }
-        let spec = &pod.spec;
+        let spec = &pod.spec.template;
         let containers = spec
             .containers
             .iter()
@@ -121,7 +122,7 @@ impl PodStage {
         matches!(self, PodStage::Running { ready: true, .. })
     }
 
-    fn conditions(self, pod: &Pod, now: Timestamp) -> Vec<Value> {
+    fn conditions(self, pod: &SimulatedPod, now: Timestamp) -> Vec<Value> {
         let over = match self.phase() {
             "Succeeded" => Some("PodCompleted"),
             "Failed" => Some("PodFailed"),
@@ -140,10 +141,10 @@ impl PodStage {
         };
         let incomplete = format!(
             "containers with incomplete status: {}",
-            format_go_list(pod.spec.init_containers.iter())
+            format_go_list(pod.spec.template.init_containers.iter())
         );
         let initialized = match self {
-            PodStage::Creating if !pod.spec.init_containers.is_empty() => {
+            PodStage::Creating if !pod.spec.template.init_containers.is_empty() => {
                 DesiredCondition::new_false(initialized).with_reason("ContainersNotInitialized", &incomplete)
             }
             _ if over == Some("PodCompleted") => {
@@ -151,12 +152,17 @@ impl PodStage {
             }
             _ => DesiredCondition::new_true(initialized),
         };
-        let sidecars = pod.spec.init_containers.iter().filter(|one| one.is_sidecar);
+        let sidecars = pod
+            .spec
+            .template
+            .init_containers
+            .iter()
+            .filter(|one| one.is_sidecar);
         // Sidecars keep running while the other containers crash.
         let sidecars = sidecars.filter(|_| self == PodStage::Creating);
         let unready = format!(
             "containers with unready status: {}",
-            format_go_list(sidecars.chain(&pod.spec.containers))
+            format_go_list(sidecars.chain(&pod.spec.template.containers))
         );
         let (reason, message) = match over {
             Some(over) => (over, ""),
@@ -189,22 +195,24 @@ impl PodStage {
         patches.collect()
     }
 
-    fn container(self, pod: &Pod, container: &Container) -> Value {
+    fn container(self, pod: &SimulatedPod, container: &Container) -> Value {
         let (restarts, last) = match self {
             PodStage::Running { restarts, last, .. } => (restarts, last),
             PodStage::Crashed { restarts, last, .. } => (restarts, Some(last)),
             PodStage::Creating => (0, None),
             PodStage::Finished { .. } | PodStage::DeadlineExceeded { .. } => {
-                let container = &pod.status.container;
-                (container.restart_count, container.last.as_deref().copied())
+                let container = &pod.run;
+                (container.restart_count, container.last)
             }
         };
         let state = match self {
-            PodStage::Creating if pod.spec.init_containers.is_empty() => waiting("ContainerCreating", None),
+            PodStage::Creating if pod.spec.template.init_containers.is_empty() => {
+                waiting("ContainerCreating", None)
+            }
             PodStage::Creating => waiting("PodInitializing", None),
             PodStage::Running { since, .. } => json!({"running": {"startedAt": Time(since)}}),
             PodStage::Crashed { wait, .. } => {
-                let Pod { metadata, .. } = pod;
+                let metadata = &pod.metadata;
                 let message = format!(
                     "back-off {} restarting failed container={} pod={}_{}({})",
                     format_go_duration(wait),
@@ -237,7 +245,7 @@ impl PodStage {
     }
 
     /// Init containers have completed when the others run; sidecars run until the pod finishes.
-    fn init_container(self, pod: &Pod, container: &Container, start_time: Timestamp) -> Value {
+    fn init_container(self, pod: &SimulatedPod, container: &Container, start_time: Timestamp) -> Value {
         let is_over = matches!(
             self,
             PodStage::Finished { .. } | PodStage::DeadlineExceeded { .. }
@@ -249,7 +257,7 @@ impl PodStage {
             }
             _ => start_time,
         };
-        let done = ContainerStateTerminated {
+        let done = FinishedRun {
             exit_code: 0,
             started_at: start_time,
             finished_at,
@@ -272,7 +280,7 @@ impl PodStage {
         status
     }
 
-    fn base_status(self, pod: &Pod, container: &Container, restarts: u32) -> Value {
+    fn base_status(self, pod: &SimulatedPod, container: &Container, restarts: u32) -> Value {
         let Container { name, image, .. } = container;
         let (image_id, id) = if self == PodStage::Creating {
             (String::new(), String::new())
@@ -298,7 +306,7 @@ fn waiting(reason: &str, message: Option<&str>) -> Value {
     json!({"waiting": waiting})
 }
 
-fn terminated(ended: ContainerStateTerminated, id: &str) -> Value {
+fn terminated(ended: FinishedRun, id: &str) -> Value {
     let reason = if ended.exit_code == 0 {
         "Completed"
     } else {
@@ -314,7 +322,7 @@ fn terminated(ended: ContainerStateTerminated, id: &str) -> Value {
 }
 
 /// The ID of one run of a container.
-fn container_id(pod: &Pod, container: &Container, run: u32) -> String {
+fn container_id(pod: &SimulatedPod, container: &Container, run: u32) -> String {
     format!("simulated://{}/{}/{run}", pod.metadata.uid, container.name)
 }
 

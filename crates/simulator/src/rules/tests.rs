@@ -1,7 +1,8 @@
 //! Parsing of rules files.
 
+use k3_workloads::Pod;
+
 use super::{Delay, ReadyRule, Rules};
-use crate::pod::Pod;
 use std::time::Duration;
 
 fn pod(json: &str) -> Pod {

@@ -2,5 +2,4 @@
 
 mod cluster;
 mod nodes;
-mod null;
 mod pods;
