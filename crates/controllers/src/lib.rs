@@ -41,6 +41,7 @@ mod service_account_token;
 mod service_cidr;
 mod services;
 mod statefulset;
+mod status_patch_role;
 mod status_throttle;
 mod storage_migration;
 mod taint_eviction;
@@ -62,4 +63,5 @@ pub use self::{
         ServerIdentity, Task, TokenSigner,
     },
     descriptors::{CONTROLLERS, ControllerDescriptor},
+    status_patch_role::status_patch_roles,
 };

@@ -180,8 +180,9 @@ impl ApiWriter {
             .await
     }
 
-    /// Applies a merge patch like [`ApiWriter::merge_patch`], for accounts that may update but not patch (most controllers,
-    /// for a status): the object is read, patched here, and written back, with a conflict if it changed meanwhile.
+    /// Applies a merge patch like [`ApiWriter::merge_patch`], for accounts that may update but not patch: the object is read,
+    /// patched here, and written back, with a conflict if it changed meanwhile. Statuses are patched
+    /// ([`status_patch_roles`](crate::status_patch_roles)).
     pub async fn update_with_merge<T: DeserializeOwned>(
         &self,
         object_ref: ObjectRef<'_>,

@@ -142,7 +142,7 @@ impl Reconciler for CertificateSigningRequestSigningController {
         let patch = json!({"metadata": {"resourceVersion": meta.resource_version}, "status": status});
         let object_ref = ObjectRef::new(&CERTIFICATE_SIGNING_REQUESTS, "", &meta.name);
         self.writer
-            .update_with_merge::<Value>(object_ref.subresource("status"), &patch)
+            .merge_patch::<Value>(object_ref.subresource("status"), &patch)
             .await?;
         Ok(Outcome::Done)
     }

@@ -141,11 +141,7 @@ impl CronJobSync<'_> {
             let patch = decision::status_patch(status, &metadata.resource_version);
             let object_ref =
                 ObjectRef::new(&CRON_JOBS, &metadata.namespace, &metadata.name).subresource("status");
-            let written: WrittenObject = self
-                .controller
-                .writer
-                .update_with_merge(object_ref, &patch)
-                .await?;
+            let written: WrittenObject = self.controller.writer.merge_patch(object_ref, &patch).await?;
             let version = &written.metadata.resource_version;
             self.request.record_write(&self.controller.crons, version);
         }

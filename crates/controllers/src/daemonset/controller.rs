@@ -361,11 +361,7 @@ impl DaemonSetController {
         let patch = status::status_patch(status, &set.metadata.resource_version);
         let status_ref =
             ObjectRef::new(&DAEMON_SETS, &set.metadata.namespace, &set.metadata.name).subresource("status");
-        match self
-            .writer
-            .update_with_merge::<WrittenObject>(status_ref, &patch)
-            .await
-        {
+        match self.writer.merge_patch::<WrittenObject>(status_ref, &patch).await {
             Ok(written) => {
                 request.record_write(&self.sets, &written.metadata.resource_version);
                 self.status_throttle.wrote(&request.key);

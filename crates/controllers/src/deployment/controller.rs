@@ -271,7 +271,7 @@ impl DeploymentController {
     ) -> kube::Result<()> {
         match self
             .writer
-            .update_with_merge::<WrittenObject>(deployment_ref(deployment).subresource("status"), patch)
+            .merge_patch::<WrittenObject>(deployment_ref(deployment).subresource("status"), patch)
             .await
         {
             Ok(written) => {

@@ -131,11 +131,7 @@ impl DisruptionController {
         let object_ref =
             ObjectRef::new(&POD_DISRUPTION_BUDGETS, &meta.namespace, &meta.name).subresource("status");
         let patch = pdb_status::status_patch(status, &budget.status, &meta.resource_version);
-        match self
-            .writer
-            .update_with_merge::<WrittenObject>(object_ref, &patch)
-            .await
-        {
+        match self.writer.merge_patch::<WrittenObject>(object_ref, &patch).await {
             Ok(written) => {
                 request.record_write(&self.budgets, &written.metadata.resource_version);
                 Ok(())

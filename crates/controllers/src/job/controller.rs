@@ -349,7 +349,7 @@ impl JobSync<'_> {
         let written: WrittenObject = self
             .controller
             .writer
-            .update_with_merge(object_ref, &track_status::status_patch(status, version))
+            .merge_patch(object_ref, &track_status::status_patch(status, version))
             .await?;
         let version = written.metadata.resource_version;
         self.request.record_write(&self.controller.jobs, &version);

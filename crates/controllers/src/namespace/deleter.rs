@@ -121,7 +121,7 @@ impl NamespacedResourcesDeleter {
                 json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"conditions": conditions}});
             let written = self
                 .writer
-                .update_with_merge::<Value>(object_ref.subresource("status"), &resource_counts)
+                .merge_patch::<Value>(object_ref.subresource("status"), &resource_counts)
                 .await;
             if let Err(error) = written
                 && !has_status_code(&error, 404)
@@ -156,7 +156,7 @@ impl NamespacedResourcesDeleter {
             json!({"metadata": {"uid": namespace.metadata.uid}, "status": {"phase": "Terminating"}});
         match self
             .writer
-            .update_with_merge(object_ref.subresource("status"), &resource_counts)
+            .merge_patch(object_ref.subresource("status"), &resource_counts)
             .await
         {
             Err(error) if has_status_code(&error, 404) => Ok(Namespace {

@@ -447,11 +447,7 @@ impl HorizontalPodAutoscalerController {
         let namespace = &autoscaler.metadata.namespace;
         let name = &autoscaler.metadata.name;
         let object_ref = ObjectRef::new(&HORIZONTAL_POD_AUTOSCALERS, namespace, name).subresource("status");
-        match self
-            .writer
-            .update_with_merge::<WrittenObject>(object_ref, &patch)
-            .await
-        {
+        match self.writer.merge_patch::<WrittenObject>(object_ref, &patch).await {
             Ok(written) => request.record_write(&self.autoscalers, &written.metadata.resource_version),
             Err(error) if has_status_code(&error, 404) => {}
             Err(error) => self.warn(autoscaler, "FailedUpdateStatus", error_message(&error)),

@@ -273,11 +273,7 @@ impl<S: AsRef<Selector> + Send + Sync + 'static> ReplicaSetController<S> {
         let patch = status::status_patch(status, &set.metadata.resource_version);
         let object_ref = ObjectRef::new(self.kind.resource, &set.metadata.namespace, &set.metadata.name)
             .subresource("status");
-        match self
-            .writer
-            .update_with_merge::<WrittenObject>(object_ref, &patch)
-            .await
-        {
+        match self.writer.merge_patch::<WrittenObject>(object_ref, &patch).await {
             Ok(written) => {
                 request.record_write(&self.sets, &written.metadata.resource_version);
                 self.status_throttle.wrote(&request.key);

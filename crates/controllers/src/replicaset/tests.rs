@@ -88,6 +88,40 @@ async fn creates_and_deletes_pods() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_status_write_is_one_request_with_a_precondition() {
+    let cluster = TestCluster::new();
+    cluster.put(&REPLICA_SETS, set(1));
+    // Another writer was faster once.
+    let first = RequestMatcher::verb("patch")
+        .resource("replicasets/status")
+        .times(1);
+    cluster.api.faults().on(first, Fault::Status(409));
+    let _running = cluster.start("k3", make);
+    cluster.until(|| full(&cluster, 1)).await;
+    let requests = cluster.api.requests().into_iter();
+    let of_the_set: Vec<_> = requests
+        .filter(|request| {
+            request.is_for("replicasets/status") || request.is_for("replicasets") && request.name == "web"
+        })
+        .collect();
+    assert!(
+        of_the_set.len() >= 2,
+        "the rejected write is repeated: {of_the_set:?}"
+    );
+    for request in of_the_set {
+        assert_eq!(
+            (request.verb, &*request.subresource),
+            ("patch", "status"),
+            "{request:?}"
+        );
+        assert!(
+            request.body["metadata"]["resourceVersion"].is_string(),
+            "{request:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn reconciles_replication_controllers() {
     let cluster = TestCluster::new();
     let mut controller = set(2);

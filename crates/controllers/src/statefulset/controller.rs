@@ -225,11 +225,7 @@ impl StatefulSetController {
         let patch = status::status_patch(&status, &set.metadata.resource_version);
         let pod_ref =
             ObjectRef::new(&STATEFUL_SETS, &set.metadata.namespace, &set.metadata.name).subresource("status");
-        match self
-            .writer
-            .update_with_merge::<WrittenObject>(pod_ref, &patch)
-            .await
-        {
+        match self.writer.merge_patch::<WrittenObject>(pod_ref, &patch).await {
             Ok(written) => {
                 sync.request
                     .record_write(&self.sets, &written.metadata.resource_version);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k3_workloads::Pod;
 use kubecontroller::{Key, events::EventRecorder, informer::Informer, store::Index, store::Store};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{
@@ -244,9 +245,7 @@ impl PersistentVolumeController {
             return Ok(volume);
         };
         let object_ref = ObjectRef::new(&PERSISTENT_VOLUMES, "", &volume.metadata.name).subresource(part);
-        Ok(self
-            .volumes
-            .record_write(self.writer.update_with_merge(object_ref, &patch).await?))
+        Ok(self.volumes.record_write(self.write(object_ref, &patch).await?))
     }
 
     /// Patches a claim in the same way.
@@ -262,9 +261,15 @@ impl PersistentVolumeController {
         };
         let object_ref =
             ObjectRef::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name).subresource(part);
-        Ok(self
-            .claims
-            .record_write(self.writer.update_with_merge(object_ref, &patch).await?))
+        Ok(self.claims.record_write(self.write(object_ref, &patch).await?))
+    }
+
+    /// The account may patch statuses, and only update the objects.
+    async fn write<T: DeserializeOwned>(&self, object_ref: ObjectRef<'_>, patch: &Value) -> kube::Result<T> {
+        match object_ref.subresource {
+            "status" => self.writer.merge_patch(object_ref, patch).await,
+            _ => self.writer.update_with_merge(object_ref, patch).await,
+        }
     }
 
     /// Reads a claim from the server.

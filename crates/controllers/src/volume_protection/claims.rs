@@ -81,7 +81,7 @@ impl Reconciler for PVCProtectionController {
             });
             let object_ref = ObjectRef::new(&PERSISTENT_VOLUME_CLAIMS, &meta.namespace, &meta.name);
             self.writer
-                .update_with_merge::<Value>(object_ref.subresource("status"), &patch)
+                .merge_patch::<Value>(object_ref.subresource("status"), &patch)
                 .await?;
             return Ok(Outcome::Done);
         }

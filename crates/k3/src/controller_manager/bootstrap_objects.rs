@@ -1,5 +1,5 @@
 //! Objects that k3's controllers need and that upstream does not create: a default storage class, and roles of the controllers
-//! that approve the certificates of nodes.
+//! that approve the certificates of nodes or patch statuses.
 //!
 //! Each object is created once. An existing one stays unchanged, because an administrator may have edited it. Controllers start
 //! after the authorizer has read the roles, so that a first start logs no "forbidden" errors.
@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use http::Request;
-use k3_controllers::{join_approver_roles, serving_approver_roles};
+use k3_controllers::{join_approver_roles, serving_approver_roles, status_patch_roles};
 use kube::Client;
 use kubecontroller::manager::BoxError;
 use serde_json::{Value, json};
@@ -42,6 +42,8 @@ pub(super) struct Bootstrap {
 pub(super) struct RequiredPermission {
     pub(super) group: &'static str,
     pub(super) resource: &'static str,
+    /// Empty for the resource itself.
+    pub(super) subresource: &'static str,
     pub(super) verb: &'static str,
     pub(super) namespace: &'static str,
     pub(super) name: &'static str,
@@ -64,7 +66,15 @@ pub(super) fn local_path_class() -> BootstrapObject {
 
 /// Role and binding of the controller that approves serving certificates of nodes.
 pub(super) fn approver_roles() -> [BootstrapObject; 2] {
-    let [role, binding] = serving_approver_roles();
+    role_and_binding(serving_approver_roles())
+}
+
+/// Role and binding of the controllers that patch statuses.
+pub(super) fn controller_status_roles() -> [BootstrapObject; 2] {
+    role_and_binding(status_patch_roles())
+}
+
+fn role_and_binding([role, binding]: [Value; 2]) -> [BootstrapObject; 2] {
     [
         BootstrapObject {
             path: "/apis/rbac.authorization.k8s.io/v1/clusterroles",
@@ -151,6 +161,7 @@ impl RequiredPermission {
             "spec": {"resourceAttributes": {
                 "group": self.group,
                 "resource": self.resource,
+                "subresource": self.subresource,
                 "verb": self.verb,
                 "namespace": self.namespace,
                 "name": self.name,

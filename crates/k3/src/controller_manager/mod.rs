@@ -38,6 +38,7 @@ const LOCAL_PATH: &str = "local-path-provisioner";
 /// The controller that approves serving certificates of nodes.
 const SERVING_APPROVER: &str = "kubelet-serving-approver";
 const APPROVER: &str = "certificatesigningrequest-approving-controller";
+const DEPLOYMENT_ACCOUNT: &str = "deployment-controller";
 const CLEANER: &str = "certificatesigningrequest-cleaner-controller";
 /// The service account of both.
 const CERTIFICATE_ACCOUNT: &str = "certificate-controller";
@@ -194,11 +195,27 @@ fn bootstrap(
         RequiredPermission {
             group: "",
             resource: "pods",
+            subresource: "",
             verb: "list",
             namespace: "",
             name: "",
         },
     );
+    if !components.controllers.is_empty() {
+        bootstrap.add(bootstrap_objects::controller_status_roles());
+        // One role has the permissions of all accounts.
+        bootstrap.require(
+            clients.controller(DEPLOYMENT_ACCOUNT)?,
+            RequiredPermission {
+                group: "apps",
+                resource: "deployments",
+                subresource: "status",
+                verb: "patch",
+                namespace: "",
+                name: "",
+            },
+        );
+    }
     if components.has(SERVING_APPROVER) {
         bootstrap.add(bootstrap_objects::approver_roles());
         bootstrap.require(
@@ -206,6 +223,7 @@ fn bootstrap(
             RequiredPermission {
                 group: "certificates.k8s.io",
                 resource: "signers",
+                subresource: "",
                 verb: "approve",
                 namespace: "",
                 name: "kubernetes.io/kubelet-serving",
@@ -219,6 +237,7 @@ fn bootstrap(
             RequiredPermission {
                 group: "",
                 resource: "secrets",
+                subresource: "",
                 verb: "get",
                 namespace: "kube-system",
                 name: "",
