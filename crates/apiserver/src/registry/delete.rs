@@ -68,7 +68,7 @@ impl Registry {
             return Err(resource.not_found(&ctx.target.name));
         };
         let current = self.readable(&resource, current).await?;
-        let mut warnings = Warnings::default();
+        let mut warnings = propagation_warnings(&resource, &options);
         let deleted = self.delete_object(ctx, &resource, current, &options, &mut warnings);
         let mut answer = match deleted.await? {
             DeleteOutcome::Deleted(object) if is_shown(&resource.kind) => {
@@ -108,7 +108,7 @@ impl Registry {
         let snapshot = resource.cache.snapshot(revision);
         let snapshot = self.readable_snapshot(&resource, snapshot, &prefix).await?;
         let mut items = Vec::new();
-        let mut warnings = Warnings::default();
+        let mut warnings = propagation_warnings(&resource, &options);
         let objects: Vec<_> = snapshot
             .under(&prefix, None)
             .filter(|object| selection.matches(object, &resource))
@@ -285,6 +285,13 @@ impl Registry {
 
 /// Whether the response is the object instead of a Status. For namespaces it is, although the OpenAPI document specifies a Status.
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go DeleteReturnsDeletedObject
+/// The warnings about what a request leaves open.
+fn propagation_warnings(resource: &Resource, options: &DeleteOptions) -> Warnings {
+    let warning = resource.strategy().unspecified_propagation_warning();
+    let warning = warning.filter(|_| options.propagation.is_none());
+    Warnings(warning.map(str::to_owned).into_iter().collect())
+}
+
 fn is_shown(kind: &Kind) -> bool {
     kind.strategy.is_none() && kind.returns_deleted_object()
         || (kind.group.is_empty() && kind.kind == "Namespace")

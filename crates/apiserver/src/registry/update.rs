@@ -164,7 +164,16 @@ impl Registry {
                 object.clone()
             }
             UpdateSource::Patch(patch) if is_whole && patch.creates() => {
-                patch.make(None, resource, ctx, options, warnings, self)?
+                let object = patch.make(None, resource, ctx, options, warnings, self)?;
+                // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go applyPatch
+                let uid = object.at("metadata").text("uid");
+                if !uid.is_empty() {
+                    let why = format!(
+                        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                    );
+                    return Err(Status::conflict(resource.grouped(), name, &why));
+                }
+                object
             }
             _ => return Err(resource.not_found(name)),
         };
