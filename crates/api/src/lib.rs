@@ -6,7 +6,6 @@
 
 pub mod admission;
 pub mod apply;
-pub mod base64;
 pub mod bootstrap;
 pub mod cron;
 pub mod custom;
@@ -28,4 +27,5 @@ pub mod text;
 pub mod time;
 pub mod type_schema;
 
+pub use k3_cel::base64;
 pub use k3_quantity as quantity;

@@ -4,6 +4,7 @@
 //! text makes this panic, overflow the stack or run without end. Nothing here waits or reads anything: what is outside
 //! is given as values, or asked through a trait.
 
+pub mod base64;
 mod bindings;
 pub mod calendar;
 mod check;

@@ -86,6 +86,7 @@ impl ConnectFlags {
         Ok(CommandSession::new(
             ApiClient::new(client, address.unwrap_or_default()),
             namespace,
+            self.namespace.clone(),
         ))
     }
 
@@ -194,6 +195,7 @@ impl ConnectFlags {
         self.override_user(user.auth_info.get_or_insert_default())
     }
 
+    // upstream: staging/src/k8s.io/client-go/tools/clientcmd/client_config.go DirectClientConfig
     fn override_cluster(&self, cluster: &mut Cluster) {
         if let Some(server) = &self.server {
             let has_scheme = server.contains("://");
@@ -202,13 +204,16 @@ impl ConnectFlags {
             } else {
                 format!("https://{server}")
             });
+            // It is the name of the kubeconfig's server, not of this one.
+            cluster.tls_server_name = None;
         }
-        if let Some(file) = &self.certificate_authority {
-            cluster.certificate_authority = Some(file.display().to_string());
+        // These flags decide together how the server is verified: a kubeconfig that skips verification must not turn off that
+        // with the CA of the flag.
+        if self.certificate_authority.is_some() || self.insecure_skip_tls_verify {
+            let file = self.certificate_authority.as_ref();
+            cluster.certificate_authority = file.map(|file| file.display().to_string());
             cluster.certificate_authority_data = None;
-        }
-        if self.insecure_skip_tls_verify {
-            cluster.insecure_skip_tls_verify = Some(true);
+            cluster.insecure_skip_tls_verify = Some(self.insecure_skip_tls_verify);
         }
     }
 
@@ -266,4 +271,139 @@ fn find_or_insert<T>(
         items.len() - 1
     });
     &mut items[index]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn kubeconfig() -> Kubeconfig {
+        serde_json::from_value(json!({
+            "current-context": "one",
+            "clusters": [
+                {"name": "c", "cluster": {"server": "https://one:6443", "certificate-authority-data": "QQ==",
+                    "tls-server-name": "one.internal"}},
+                {"name": "open", "cluster": {"server": "https://open:6443", "insecure-skip-tls-verify": true}},
+            ],
+            "users": [{"name": "u", "user": {"client-certificate-data": "QQ==", "client-key-data": "QQ==", "token": "old"}}],
+            "contexts": [
+                {"name": "one", "context": {"cluster": "c", "user": "u", "namespace": "n"}},
+                {"name": "open", "context": {"cluster": "open", "user": "u"}},
+            ],
+        }))
+        .unwrap()
+    }
+
+    /// The cluster and the user that a context has with these flags.
+    fn overridden(flags: &ConnectFlags, context: &str) -> (Cluster, AuthInfo) {
+        let mut kubeconfig = kubeconfig();
+        flags.apply_overrides(&mut kubeconfig, context).unwrap();
+        let named = |name: &str| {
+            let found = kubeconfig.contexts.iter().find(|found| found.name == name);
+            found.unwrap().context.clone().unwrap()
+        };
+        let context = named(context);
+        let cluster = kubeconfig
+            .clusters
+            .iter()
+            .find(|found| found.name == context.cluster);
+        let user = kubeconfig
+            .auth_infos
+            .iter()
+            .find(|found| Some(&found.name) == context.user.as_ref());
+        (
+            cluster.unwrap().cluster.clone().unwrap(),
+            user.unwrap().auth_info.clone().unwrap(),
+        )
+    }
+
+    fn flags(change: impl FnOnce(&mut ConnectFlags)) -> ConnectFlags {
+        let mut flags = ConnectFlags::default();
+        change(&mut flags);
+        flags
+    }
+
+    #[test]
+    fn without_flags_nothing_changes() {
+        let (cluster, user) = overridden(&ConnectFlags::default(), "one");
+        assert_eq!(cluster.server.as_deref(), Some("https://one:6443"));
+        assert_eq!(cluster.tls_server_name.as_deref(), Some("one.internal"));
+        assert!(cluster.certificate_authority_data.is_some() && cluster.insecure_skip_tls_verify.is_none());
+        assert!(user.token.is_some() && user.client_certificate_data.is_some());
+    }
+
+    #[test]
+    fn another_server_is_not_verified_by_the_name_of_the_first() {
+        let (cluster, _) = overridden(
+            &flags(|flags| flags.server = Some("other:6443".to_owned())),
+            "one",
+        );
+        assert_eq!(cluster.server.as_deref(), Some("https://other:6443"));
+        assert_eq!(cluster.tls_server_name, None);
+        let (cluster, _) = overridden(
+            &flags(|flags| flags.server = Some("http://other".to_owned())),
+            "one",
+        );
+        assert_eq!(cluster.server.as_deref(), Some("http://other"));
+    }
+
+    #[test]
+    fn a_certificate_authority_turns_verification_on() {
+        let with_authority = flags(|flags| flags.certificate_authority = Some("ca.crt".into()));
+        for context in ["one", "open"] {
+            let (cluster, _) = overridden(&with_authority, context);
+            assert_eq!(
+                cluster.certificate_authority.as_deref(),
+                Some("ca.crt"),
+                "{context}"
+            );
+            assert_eq!(cluster.certificate_authority_data, None, "{context}");
+            assert_eq!(cluster.insecure_skip_tls_verify, Some(false), "{context}");
+        }
+    }
+
+    #[test]
+    fn skipping_verification_drops_the_certificate_authority() {
+        let (cluster, _) = overridden(&flags(|flags| flags.insecure_skip_tls_verify = true), "one");
+        assert_eq!(
+            (cluster.certificate_authority, cluster.certificate_authority_data),
+            (None, None)
+        );
+        assert_eq!(cluster.insecure_skip_tls_verify, Some(true));
+    }
+
+    /// A certificate of the kubeconfig would be preferred to the token.
+    #[test]
+    fn credentials_of_flags_replace_all_of_the_kubeconfig() {
+        let (_, user) = overridden(&flags(|flags| flags.token = Some("new".to_owned())), "one");
+        assert!(user.token.is_some());
+        assert!(user.client_certificate_data.is_none() && user.client_key_data.is_none());
+        let with_certificate = flags(|flags| {
+            flags.client_certificate = Some("a.crt".into());
+            flags.client_key = Some("a.key".into());
+        });
+        let (_, user) = overridden(&with_certificate, "one");
+        assert_eq!(user.client_certificate.as_deref(), Some("a.crt"));
+        assert!(user.token.is_none() && user.client_certificate_data.is_none());
+    }
+
+    #[test]
+    fn impersonation_keeps_the_credentials() {
+        let (_, user) = overridden(&flags(|flags| flags.act_as = Some("bob".to_owned())), "one");
+        assert_eq!(user.impersonate.as_deref(), Some("bob"));
+        assert!(user.token.is_some());
+    }
+
+    #[test]
+    fn a_context_that_is_not_there_is_made_of_the_flags() {
+        let with_server = flags(|flags| {
+            flags.server = Some("https://other".to_owned());
+            flags.token = Some("t".to_owned());
+        });
+        let (cluster, user) = overridden(&with_server, "none");
+        assert_eq!(cluster.server.as_deref(), Some("https://other"));
+        assert!(user.token.is_some());
+    }
 }

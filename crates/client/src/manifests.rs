@@ -113,14 +113,23 @@ fn collect(directory: &Path, is_recursive: bool, files: &mut Vec<PathBuf>) -> Re
 pub(crate) fn split(source: &str, text: &str) -> Result<Vec<ManifestDocument>, ClientError> {
     let mut documents = Vec::new();
     let unreadable = |error: String| ClientError::new(format!("error parsing {source}: {error}"));
+    let mut yaml = text;
     if text.trim_start().starts_with('{') {
-        for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
-            let value = value.map_err(|error| unreadable(error.to_string()))?;
-            flatten_list(source, value, &mut documents);
+        match read_json(source, text, &mut documents) {
+            Ok(()) => return Ok(documents),
+            // A flow mapping begins as JSON does, and `---` may follow an object in JSON.
+            Err((consumed, error)) => {
+                yaml = &text[consumed..];
+                let first = split_yaml(yaml).into_iter().next();
+                if first.is_none_or(|(_, part)| yaml::read(&part).is_err()) {
+                    return Err(unreadable(error.to_string()));
+                }
+            }
         }
-        return Ok(documents);
     }
-    for (line, part) in split_yaml(text) {
+    let lines_before = text[..text.len() - yaml.len()].matches('\n').count();
+    for (line, part) in split_yaml(yaml) {
+        let line = line + lines_before;
         let value =
             yaml::read(&part).map_err(|error| unreadable(format!("document at line {line}: {error}")))?;
         match value {
@@ -132,6 +141,23 @@ pub(crate) fn split(source: &str, text: &str) -> Result<Vec<ManifestDocument>, C
         }
     }
     Ok(documents)
+}
+
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/yaml/decoder.go YAMLOrJSONDecoder
+/// Reads objects in JSON, one after the other. An error has the length of what was read before it.
+fn read_json(
+    source: &str,
+    text: &str,
+    documents: &mut Vec<ManifestDocument>,
+) -> Result<(), (usize, serde_json::Error)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let mut consumed = 0;
+    while let Some(value) = values.next() {
+        let value = value.map_err(|error| (consumed, error))?;
+        consumed = values.byte_offset();
+        flatten_list(source, value, documents);
+    }
+    Ok(())
 }
 
 /// Splits a YAML text into documents, each with its first line number. A line that starts with `---` separates them; it may
@@ -209,6 +235,31 @@ mod tests {
             names(r#"{"metadata": {"name": "a"}} {"metadata": {"name": "b"}}"#),
             ["a", "b"]
         );
+    }
+
+    #[test]
+    fn reads_flow_mappings_and_json_between_separators() {
+        assert_eq!(names("{metadata: {name: a}}\n"), ["a"]);
+        assert_eq!(
+            names(
+                "{\"metadata\": {\"name\": \"a\"}}\n---\n{\"metadata\": {\"name\": \"b\"}}\n---\nmetadata: {name: c}\n"
+            ),
+            ["a", "b", "c"]
+        );
+        let error = split("a.json", "{\"a\": 1").unwrap_err().to_string();
+        assert!(
+            error.contains("error parsing a.json: EOF while parsing"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn reads_other_line_ends_and_a_byte_order_mark() {
+        assert_eq!(
+            names("metadata: {name: a}\r\n---\r\nmetadata:\r\n  name: b\r\n"),
+            ["a", "b"]
+        );
+        assert_eq!(names("\u{feff}metadata: {name: a}\n"), ["a"]);
     }
 
     #[test]

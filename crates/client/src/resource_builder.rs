@@ -293,16 +293,32 @@ impl CommandSession {
         let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let name = text(&metadata["name"])
             .ok_or_else(|| ClientError::new(format!("{}: metadata.name: Required value", document.source)))?;
-        let namespace = text(&metadata["namespace"]);
-        let namespace = resource
-            .is_namespaced
-            .then(|| namespace.unwrap_or_else(|| self.namespace.clone()));
+        let namespace = match text(&metadata["namespace"]) {
+            _ if !resource.is_namespaced => None,
+            None => Some(self.namespace.clone()),
+            Some(namespace) => {
+                require_namespace(&namespace, self.required_namespace.as_deref())?;
+                Some(namespace)
+            }
+        };
         Ok(ResourceInfo {
             name: Some(name),
             namespace,
             resource,
             source: Some(document.source.clone()),
         })
+    }
+}
+
+// upstream: staging/src/k8s.io/cli-runtime/pkg/resource/visitor.go RequireNamespace
+/// Refuses an object of another namespace than `--namespace`: it would be changed there, unexpectedly.
+fn require_namespace(namespace: &str, required: Option<&str>) -> Result<(), ClientError> {
+    match required {
+        Some(required) if required != namespace => Err(ClientError::new(format!(
+            "the namespace from the provided object {namespace:?} does not match the namespace {required:?}. You must pass \
+             '--namespace={namespace}' to perform this operation."
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -372,6 +388,18 @@ mod tests {
         assert_eq!(parsed("pod a b"), pairs(&[("pod", "a"), ("pod", "b")]));
         assert_eq!(parsed("pod/a svc/b"), pairs(&[("pod", "a"), ("svc", "b")]));
         assert_eq!(parsed("pod,svc a"), pairs(&[("pod", "a"), ("svc", "a")]));
+    }
+
+    #[test]
+    fn objects_of_other_namespaces_than_the_flag_are_refused() {
+        assert!(require_namespace("a", None).is_ok());
+        assert!(require_namespace("a", Some("a")).is_ok());
+        let error = require_namespace("a", Some("b")).unwrap_err().to_string();
+        assert!(
+            error.contains("\"a\" does not match the namespace \"b\""),
+            "{error}"
+        );
+        assert!(error.contains("'--namespace=a'"), "{error}");
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(crate) struct CommandSession {
     pub(crate) api: ApiClient,
     /// The namespace of requests that name none.
     pub(crate) namespace: String,
+    /// The namespace that was given by `--namespace`: objects of manifests must not have another one.
+    pub(crate) required_namespace: Option<String>,
     /// Locked across requests, so that concurrent lookups do not request discovery twice.
     pub(crate) discovery: Mutex<DiscoveryCache>,
     /// Borrowed for one piece of output, never across an await.
@@ -37,10 +39,11 @@ pub(crate) struct CommandSession {
 // --- CommandSession ---
 
 impl CommandSession {
-    pub(crate) fn new(api: ApiClient, namespace: String) -> Self {
+    pub(crate) fn new(api: ApiClient, namespace: String, required_namespace: Option<String>) -> Self {
         Self {
             api,
             namespace,
+            required_namespace,
             discovery: Mutex::default(),
             screen: RefCell::new(StdoutWriter::open()),
         }

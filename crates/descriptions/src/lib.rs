@@ -90,4 +90,15 @@ mod tests {
             assert!(of_type(name).is_some(), "{name}");
         }
     }
+
+    /// Types are searched by halves.
+    #[test]
+    fn types_are_in_the_order_of_their_names() {
+        let names: Vec<_> = types()
+            .iter()
+            .map(|entry| entry.split_once('\t').unwrap().0)
+            .collect();
+        assert!(names.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(names.len() > 500, "{}", names.len());
+    }
 }

@@ -62,3 +62,44 @@ pub fn manager(object: &Value) -> &'static str {
         "kube-apiserver"
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An object whose first token is unknown would be missing in every new cluster.
+    #[test]
+    fn every_object_of_the_tables_is_read() {
+        let tables = [
+            (
+                "cluster.table",
+                include_str!("cluster.table"),
+                namespaces().count() + priority_classes().count(),
+            ),
+            (
+                "flow.table",
+                include_str!("flow.table"),
+                priority_levels().count() + flow_schemas().count(),
+            ),
+            (
+                "roles.table",
+                include_str!("roles.table"),
+                cluster_roles().count() + roles().count(),
+            ),
+            (
+                "versions.table",
+                include_str!("versions.table"),
+                api_services().count(),
+            ),
+        ];
+        for (name, table, read) in tables {
+            let objects = table
+                .lines()
+                .filter(|line| !line.is_empty() && !line.starts_with(' '));
+            assert_eq!(objects.count(), read, "{name}");
+            assert!(read > 0, "{name}");
+        }
+        assert!(cluster_role_bindings().count() > 0);
+        assert!(role_bindings().count() > 0);
+    }
+}

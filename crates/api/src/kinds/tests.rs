@@ -70,3 +70,61 @@ fn some_kinds_do_not_select_by_namespace() {
         assert!(!by_namespace(group, kind), "{kind}");
     }
 }
+
+/// An unknown mark, such as `shorts=`, would be ignored without an error.
+#[test]
+fn the_table_of_kinds_has_only_known_marks() {
+    for line in include_str!("kinds.table")
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("group "))
+    {
+        let columns = if line.starts_with(' ') { 3 } else { 5 };
+        let marks: Vec<_> = line.split(' ').skip(columns).collect();
+        for mark in &marks {
+            let known = ["verbs=", "short=", "categories="]
+                .iter()
+                .any(|name| mark.starts_with(name));
+            assert!(known, "{mark:?} in {line:?}");
+        }
+        assert!(
+            marks.iter().any(|mark| mark.starts_with("verbs=")),
+            "no verbs in {line:?}"
+        );
+    }
+}
+
+#[test]
+fn resources_and_subresources_have_known_verbs_and_different_names() {
+    let known = [
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    ];
+    let mut names = std::collections::BTreeSet::new();
+    for kind in builtin().all() {
+        let mut verbs = kind.verbs.clone();
+        assert!(
+            names.insert((kind.api_version(), kind.plural.to_string())),
+            "{} twice",
+            kind.plural
+        );
+        for subresource in &kind.subresources {
+            let name = format!("{}/{}", kind.plural, subresource.name);
+            assert!(
+                names.insert((kind.api_version(), name)),
+                "{}/{} twice",
+                kind.plural,
+                subresource.name
+            );
+            verbs.extend(&subresource.verbs);
+        }
+        for verb in verbs {
+            assert!(known.contains(&verb), "{}: {verb}", kind.plural);
+        }
+    }
+}

@@ -100,3 +100,92 @@ fn every_struct_has_unique_names_and_numbers() {
         assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{}", found.name);
     }
 }
+
+/// The type of a list's items, or of a map's values.
+fn item_struct(ty: &Type) -> Option<StructRef> {
+    match ty {
+        Type::List(items) => match **items {
+            Type::Struct(found) => Some(found),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[test]
+fn keys_of_lists_are_fields_of_their_items() {
+    let mut keyed = 0;
+    for found in schema().structs() {
+        for field in &found.get().fields {
+            let mut keys: Vec<&str> = Vec::new();
+            if let ListMergeKind::Keys(names) = &field.listing {
+                keys.extend(names.iter().map(String::as_str));
+            }
+            keys.extend(field.patch.merge_key);
+            keyed += keys.len();
+            for key in keys {
+                let items = item_struct(&field.ty);
+                let item = items
+                    .unwrap_or_else(|| panic!("{}.{}: no list of objects", found.get().name, field.name));
+                assert!(
+                    item.get().named(key).is_some(),
+                    "{}.{}: items have no field {key}",
+                    found.get().name,
+                    field.name
+                );
+            }
+        }
+    }
+    assert!(keyed > 100, "{keyed}");
+}
+
+#[test]
+fn defaults_are_values_of_their_fields() {
+    for found in schema().structs() {
+        for field in &found.get().fields {
+            let Some(default) = &field.default else { continue };
+            let text = default.to_string();
+            let decoded = crate::decode::json_type(text.as_bytes(), &field.ty);
+            let decoded =
+                decoded.unwrap_or_else(|error| panic!("{}.{}: {error:?}", found.get().name, field.name));
+            assert_eq!(decoded.value, *default, "{}.{}", found.get().name, field.name);
+        }
+    }
+}
+
+/// Of two types of one name the later one would hide the other.
+#[test]
+fn types_have_different_names() {
+    let mut names: Vec<_> = schema()
+        .structs()
+        .map(|found| (found.get().package, found.get().version, found.get().name))
+        .collect();
+    names.sort_unstable();
+    for pair in names.windows(2) {
+        assert_ne!(pair[0], pair[1]);
+    }
+}
+
+/// A file that is not listed would be missed only by requests for its types.
+#[test]
+fn every_file_of_types_is_read() {
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/schema/types")).unwrap();
+    let mut count = 0;
+    for file in files {
+        let path = file.unwrap().path();
+        let (package, version) = path
+            .file_stem()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .split_once('_')
+            .unwrap();
+        assert!(
+            schema().group_of(package, version).is_some(),
+            "{}",
+            path.display()
+        );
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
+}

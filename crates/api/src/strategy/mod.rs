@@ -218,6 +218,11 @@ pub trait RestStrategy: Send + Sync {
         GarbageCollectionPolicy::DeleteDependents
     }
 
+    /// The warning about a deletion that leaves open what becomes of dependents.
+    fn unspecified_propagation_warning(&self) -> Option<&'static str> {
+        None
+    }
+
     /// How much time an object that is deleted gets to end: `asked` is what the client said.
     fn check_graceful_delete(&self, object: &Value, asked: Option<i64>) -> GracefulDeletion {
         let _ = (object, asked);

@@ -7,6 +7,7 @@
 mod answers;
 mod bootstrap;
 mod columns;
+mod field_names;
 mod kinds;
 mod robust;
 mod types;

@@ -68,6 +68,7 @@ impl Registry {
         };
         let current = readable(&self.caches, &resource, current).await?;
         let mut write = PendingWrite::new(ctx, &resource, &options);
+        write.warnings = propagation_warnings(&resource, &options);
         match self.delete_object(&mut write, current).await? {
             outcome @ (Outcome::Deleted(_) | Outcome::DryRun(_)) => {
                 let object = outcome.into_tree(&resource);
@@ -108,7 +109,7 @@ impl Registry {
         let snapshot = resource.cache.snapshot(revision);
         let snapshot = readable_snapshot(&self.caches, &resource, snapshot, &prefix).await?;
         let mut items = Vec::new();
-        let mut warnings = Warnings::default();
+        let mut warnings = propagation_warnings(&resource, &options);
         let objects: Vec<_> = snapshot
             .under(&prefix, None)
             .filter(|object| selection.matches(object, &resource))
@@ -273,6 +274,13 @@ impl Registry {
 fn validated(object: Value, resource: &Resource) -> Value {
     let validation_kind = storage_version::validation_kind(&resource.kind);
     storage_version::convert(object, &resource.kind, validation_kind)
+}
+
+/// The warnings about what a request leaves open.
+fn propagation_warnings(resource: &Resource, options: &DeleteOptions) -> Warnings {
+    let warning = resource.strategy().unspecified_propagation_warning();
+    let warning = warning.filter(|_| options.propagation.is_none());
+    Warnings(warning.map(str::to_owned).into_iter().collect())
 }
 
 /// Whether the response is the object instead of a Status. For namespaces it is, although the OpenAPI document specifies a Status.

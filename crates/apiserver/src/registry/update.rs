@@ -148,7 +148,16 @@ impl Registry {
                 object.clone()
             }
             UpdateSource::Patch(patch) if is_whole && patch.creates() => {
-                patch.make(None, write, custom_conversion(resource, &self.converter))?
+                let object = patch.make(None, write, custom_conversion(resource, &self.converter))?;
+                // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go applyPatch
+                let uid = object.at("metadata").text("uid");
+                if !uid.is_empty() {
+                    let why = format!(
+                        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                    );
+                    return Err(Status::conflict(resource.grouped(), write.name(), &why));
+                }
+                object
             }
             _ => return Err(resource.not_found(write.name())),
         };

@@ -3,10 +3,11 @@
 // upstream: staging/src/k8s.io/apiserver/pkg/cel/library/format.go Format, formatValidate
 // upstream: staging/src/k8s.io/apiserver/pkg/cel/format.go Format
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-
 use super::{Implementation, no_overload, time, url::Url};
-use crate::value::{OpaqueValue, Result, Value};
+use crate::{
+    base64::is_base64,
+    value::{OpaqueValue, Result, Value},
+};
 
 /// A named format.
 #[derive(Debug)]
@@ -88,7 +89,7 @@ static FORMATS: [Format; 13] = [
         key: "byte",
         name: "byte",
         regex_size: 84,
-        faults: |text| unless(STANDARD.decode(text).is_ok(), "invalid base64"),
+        faults: |text| unless(is_base64(text), "invalid base64"),
     },
     Format {
         key: "date",

@@ -212,4 +212,52 @@ mod tests {
         assert!(find("jsonpatch.escapeKey", false).is_none());
         assert!(find("jsonpatch.escapeKey", true).is_some());
     }
+
+    /// What the evaluator does itself, since not all operands are evaluated.
+    const OPERATORS: [&str; 14] = [
+        "!_",
+        "-_",
+        "@in",
+        "@not_strictly_false",
+        "_!=_",
+        "_&&_",
+        "_==_",
+        "_?._",
+        "_?_:_",
+        "_[?_]",
+        "_[_]",
+        "_||_",
+        "or",
+        "orValue",
+    ];
+
+    /// A function without code would be found missing by the first expression that calls it.
+    #[test]
+    fn every_declared_function_is_implemented() {
+        for name in FUNCTIONS.keys().chain(PATCH_FUNCTIONS.keys()) {
+            let implemented = crate::function::implementation(name).is_some();
+            assert!(
+                implemented || OPERATORS.contains(name),
+                "{name} is declared, but not implemented"
+            );
+        }
+    }
+
+    /// Costs are found by the names of overloads.
+    #[test]
+    fn overloads_have_different_names_and_parameters() {
+        let mut names = std::collections::BTreeSet::new();
+        for (name, function) in FUNCTIONS.iter() {
+            for overload in &function.overloads {
+                assert!(names.insert(overload.id), "{name}: {} twice", overload.id);
+            }
+            for (at, overload) in function.overloads.iter().enumerate() {
+                for other in &function.overloads[..at] {
+                    let same = other.method == overload.method && other.params == overload.params;
+                    assert!(!same, "{}: the same parameters as {}", overload.id, other.id);
+                }
+            }
+        }
+        assert!(names.len() > 200, "{}", names.len());
+    }
 }

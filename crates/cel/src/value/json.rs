@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value as Json;
 
 use super::{Key, List, Map, Text, Value};
 use crate::{
+    base64,
     decl::{DeclType, Shape},
     error::EvalError,
     function::time,
@@ -57,11 +57,13 @@ impl<'a> Value<'a> {
             },
             Shape::Bytes => {
                 let text = text("string")?;
-                if let Ok(bytes) = STANDARD.decode(text) {
-                    Value::Bytes(bytes.into())
-                } else {
-                    let message = format!("Invalid byte formatted string {text}: illegal base64 data");
-                    return Err(EvalError::new(message));
+                // upstream: vendor/k8s.io/kube-openapi/pkg/validation/strfmt/default.go UnmarshalText; the alphabet is that of URLs, which the format does not allow
+                match base64::decode_url_padded(text) {
+                    Ok(bytes) => Value::Bytes(bytes.into()),
+                    Err(error) => {
+                        let message = format!("Invalid byte formatted string {text}: {error}");
+                        return Err(EvalError::new(message));
+                    }
                 }
             }
             Shape::Timestamp => {
@@ -150,7 +152,7 @@ impl<'a> Value<'a> {
             Value::Uint(number) => (*number).into(),
             Value::Double(number) => (*number).into(),
             Value::String(text) => (**text).into(),
-            Value::Bytes(bytes) => STANDARD.encode(bytes).into(),
+            Value::Bytes(bytes) => base64::encode(bytes).into(),
             Value::Timestamp(time) => time.to_string().into(),
             Value::Duration(nanos) => time::duration_text(*nanos).into(),
             Value::Optional(Some(value)) => value.json(depth)?,

@@ -269,4 +269,33 @@ mod tests {
         assert!(!is_own_conflict(&conflict(&[]), "k3"));
         assert!(!is_own_conflict(&ClientError::new("x"), "k3"));
     }
+
+    #[test]
+    fn an_object_is_unchanged_if_only_its_tracking_is_new() {
+        let object = |version: &str, manager: &str, data: &str| json!({"metadata": {"name": "a", "resourceVersion": version, "managedFields": [{"manager": manager}]}, "data": data});
+        assert!(is_same(&object("1", "a", "x"), &object("2", "b", "x")));
+        assert!(!is_same(&object("1", "a", "x"), &object("1", "a", "y")));
+        let labelled = json!({"metadata": {"name": "a", "labels": {"l": "v"}}, "data": "x"});
+        assert!(!is_same(&object("1", "a", "x"), &labelled));
+    }
+
+    #[test]
+    fn a_kind_may_be_defined_by_another_document() {
+        let document = ManifestDocument {
+            source: "a.yaml".to_owned(),
+            object: json!({"kind": "CustomResourceDefinition", "spec": {"group": "example.com", "names": {"kind": "Cron"}}}),
+        };
+        assert!(defines(&document, "example.com/v1", "Cron"));
+        assert!(!defines(&document, "example.com/v1", "Crony"));
+        assert!(!defines(&document, "other.com/v1", "Cron"));
+        assert!(!defines(&document, "v1", "Cron"));
+    }
+
+    /// A dry run that forgot its parameter would write.
+    #[test]
+    fn every_dry_run_has_its_parameter() {
+        assert_eq!(DryRun::None.query(), None);
+        assert_eq!(DryRun::Server.query().as_deref(), Some("All"));
+        assert_eq!(DryRun::Client.query().as_deref(), Some("All"));
+    }
 }

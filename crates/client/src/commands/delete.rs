@@ -29,7 +29,7 @@ pub struct DeleteFlags {
     #[command(flatten)]
     selection: SelectionFlags,
 
-    /// Seconds for the resource to terminate gracefully; defaults to 0 with --force and to 1 with --now
+    /// Seconds for the resource to terminate gracefully; defaults to 0 with --force and to 1 with --now. 0 is 1 without --force
     #[arg(long, value_name = "SECONDS")]
     grace_period: Option<u32>,
 
@@ -126,18 +126,12 @@ impl DeleteFlags {
             session.api.get(&info.path()).await?;
             return Ok(None);
         }
-        let grace = match (self.grace_period, self.now, self.force) {
-            (Some(seconds), ..) => Some(seconds),
-            (None, true, _) => Some(1),
-            (None, false, true) => Some(0),
-            (None, false, false) => None,
-        };
         let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": match self.cascade {
             Cascade::Background => "Background",
             Cascade::Foreground => "Foreground",
             Cascade::Orphan => "Orphan",
         }});
-        if let Some(seconds) = grace {
+        if let Some(seconds) = self.grace_period_seconds() {
             options["gracePeriodSeconds"] = seconds.into();
         }
         if let Some(stage) = self.dry_run.query() {
@@ -153,6 +147,17 @@ impl DeleteFlags {
             None => response["details"]["uid"].clone(),
         };
         Ok(Some(uid))
+    }
+
+    // upstream: staging/src/k8s.io/kubectl/pkg/cmd/delete/delete.go Complete
+    /// How long the object has to terminate. 0 removes a pod that may still run, so without `--force` it becomes 1.
+    fn grace_period_seconds(&self) -> Option<u32> {
+        match (self.grace_period, self.now, self.force) {
+            (Some(0), _, false) | (None, true, _) => Some(1),
+            (Some(seconds), ..) => Some(seconds),
+            (None, false, true) => Some(0),
+            (None, false, false) => None,
+        }
     }
 
     fn print_deleted(&self, session: &CommandSession, info: &ResourceInfo) -> Result<(), ClientError> {
@@ -193,4 +198,57 @@ async fn wait_for_removal(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct DeleteCommand {
+        #[command(flatten)]
+        flags: DeleteFlags,
+    }
+
+    fn grace(arguments: &str) -> Option<u32> {
+        let argv = ["delete", "pod", "a"]
+            .into_iter()
+            .chain(arguments.split_whitespace());
+        DeleteCommand::try_parse_from(argv)
+            .unwrap()
+            .flags
+            .grace_period_seconds()
+    }
+
+    #[test]
+    fn only_force_removes_objects_at_once() {
+        for (arguments, expected) in [
+            ("", None),
+            ("--grace-period=5", Some(5)),
+            ("--grace-period=0", Some(1)),
+            ("--grace-period=0 --force", Some(0)),
+            ("--force", Some(0)),
+            ("--now", Some(1)),
+            ("--now --force", Some(1)),
+        ] {
+            assert_eq!(grace(arguments), expected, "{arguments}");
+        }
+    }
+
+    /// What is deleted by mistake cannot be brought back.
+    #[test]
+    fn a_dry_run_is_none_unless_asked_for() {
+        let dry_run = |arguments: &str| {
+            let argv = ["delete", "pod", "a"]
+                .into_iter()
+                .chain(arguments.split_whitespace());
+            DeleteCommand::try_parse_from(argv).map(|command| command.flags.dry_run)
+        };
+        assert_eq!(dry_run("").ok(), Some(DryRun::None));
+        assert_eq!(dry_run("--dry-run").ok(), Some(DryRun::Client));
+        assert_eq!(dry_run("--dry-run=server").ok(), Some(DryRun::Server));
+        assert!(dry_run("--dry-run=sometimes").is_err());
+    }
 }

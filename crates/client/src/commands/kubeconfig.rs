@@ -187,6 +187,9 @@ impl KubeconfigFlags {
                 let mut config = if into.exists() { read(&into)? } else { empty() };
                 for file in files {
                     let mut added = read(file)?;
+                    if file.parent() != into.parent() {
+                        resolve_paths(&mut added, file)?;
+                    }
                     if let Some(name) = name {
                         added = renamed(&minified(&added)?, name);
                     }
@@ -351,6 +354,42 @@ fn renamed(config: &Value, name: &str) -> Value {
     config
 }
 
+/// Fields with paths of files, which are relative to the kubeconfig.
+const PATHS: [(&str, &str, &str); 4] = [
+    ("clusters", "cluster", "certificate-authority"),
+    ("users", "user", "client-certificate"),
+    ("users", "user", "client-key"),
+    ("users", "user", "tokenFile"),
+];
+
+// upstream: staging/src/k8s.io/client-go/tools/clientcmd/loader.go ResolveLocalPaths
+/// Makes the paths in a kubeconfig absolute: in a file elsewhere they would lead elsewhere.
+fn resolve_paths(config: &mut Value, file: &Path) -> Result<(), ClientError> {
+    let file = std::path::absolute(file)?;
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    let resolve = |value: &mut Value| {
+        if let Some(path) = value.as_str().filter(|path| !path.is_empty()) {
+            *value = directory.join(path).display().to_string().into();
+        }
+    };
+    for (list, inner, field) in PATHS {
+        for entry in config[list].as_array_mut().into_iter().flatten() {
+            if let Some(value) = entry.get_mut(inner).and_then(|inner| inner.get_mut(field)) {
+                resolve(value);
+            }
+        }
+    }
+    for entry in config["users"].as_array_mut().into_iter().flatten() {
+        // A command without a slash is looked for in $PATH.
+        if let Some(command) = entry.pointer_mut("/user/exec/command")
+            && command.as_str().is_some_and(|command| command.contains('/'))
+        {
+            resolve(command);
+        }
+    }
+    Ok(())
+}
+
 /// Merges one kubeconfig into another.
 fn merge(
     config: &mut Value,
@@ -436,6 +475,84 @@ mod tests {
             minified(&config).unwrap()["clusters"],
             sample("https://a")["clusters"]
         );
+    }
+
+    #[test]
+    fn merged_paths_lead_to_the_same_files() {
+        let mut config = json!({
+            "clusters": [{"name": "c", "cluster": {"certificate-authority": "ca.crt"}}],
+            "users": [
+                {"name": "a", "user": {"client-certificate": "../a.crt", "client-key": "/keys/a.key", "tokenFile": ""}},
+                {"name": "b", "user": {"exec": {"command": "bin/login"}}},
+                {"name": "c", "user": {"exec": {"command": "login"}}},
+                {"name": "d"},
+            ],
+        });
+        resolve_paths(&mut config, Path::new("/clusters/one/config")).unwrap();
+        assert_eq!(
+            config["clusters"][0]["cluster"]["certificate-authority"],
+            "/clusters/one/ca.crt"
+        );
+        assert_eq!(
+            config["users"],
+            json!([
+                {"name": "a", "user": {"client-certificate": "/clusters/one/../a.crt", "client-key": "/keys/a.key", "tokenFile": ""}},
+                {"name": "b", "user": {"exec": {"command": "/clusters/one/bin/login"}}},
+                {"name": "c", "user": {"exec": {"command": "login"}}},
+                {"name": "d"},
+            ])
+        );
+    }
+
+    #[test]
+    fn overwriting_replaces_entries_and_keeps_the_rest() {
+        let mut config = sample("https://a");
+        merge(&mut config, &renamed(&sample("https://c"), "other"), false, true).unwrap();
+        merge(&mut config, &sample("https://b"), true, true).unwrap();
+        assert_eq!(
+            find(&config, "clusters", "k3").unwrap()["cluster"]["server"],
+            "https://b"
+        );
+        assert_eq!(
+            find(&config, "clusters", "other").unwrap()["cluster"]["server"],
+            "https://c"
+        );
+        assert_eq!(config["current-context"], "k3");
+    }
+
+    #[test]
+    fn minify_requires_a_context_that_exists() {
+        let mut config = sample("https://a");
+        config["current-context"] = "none".into();
+        assert!(
+            minified(&config)
+                .unwrap_err()
+                .to_string()
+                .contains("no context exists with the name: \"none\"")
+        );
+        config["current-context"] = "".into();
+        assert!(
+            minified(&config)
+                .unwrap_err()
+                .to_string()
+                .contains("current-context is not set")
+        );
+    }
+
+    #[test]
+    fn written_files_are_for_their_owner_and_replace_the_target_of_a_link() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("target");
+        let link = directory.path().join("link");
+        fs::write(&target, "old").unwrap();
+        symlink(&target, &link).unwrap();
+        write(&link, &sample("https://a")).unwrap();
+        assert_eq!(read(&target).unwrap(), sample("https://a"));
+        assert!(link.is_symlink());
+        assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
+        let files = fs::read_dir(directory.path()).unwrap().count();
+        assert_eq!(files, 2, "the temporary file stays");
     }
 
     #[test]

@@ -252,4 +252,33 @@ mod tests {
             assert!(condition.parse::<WaitCondition>().is_err(), "{condition}");
         }
     }
+
+    #[test]
+    fn a_condition_of_an_older_generation_is_not_met() {
+        let object = |generation: i64, observed: i64| {
+            json!({"metadata": {"generation": generation}, "status": {"observedGeneration": observed,
+                "conditions": [{"type": "Available", "status": "True"}]}})
+        };
+        assert!(is_met("condition=Available", Some(&object(2, 2))));
+        assert!(!is_met("condition=Available", Some(&object(3, 2))));
+        // The condition's own generation goes before that of the status.
+        let own = json!({"metadata": {"generation": 3}, "status": {"observedGeneration": 2,
+            "conditions": [{"type": "Available", "status": "True", "observedGeneration": 3}]}});
+        assert!(is_met("condition=Available", Some(&own)));
+    }
+
+    #[test]
+    fn values_of_paths_may_have_equals_signs_and_quotes() {
+        let object = json!({"metadata": {"labels": {"a": "b=c", "n": "1"}}, "spec": {"flag": true}});
+        for condition in [
+            "jsonpath={.metadata.labels.a}=b=c",
+            "jsonpath={.metadata.labels.n}='1'",
+            "jsonpath={.metadata.labels.n}=\"1\"",
+            "jsonpath={.spec.flag}=true",
+        ] {
+            assert!(is_met(condition, Some(&object)), "{condition}");
+        }
+        assert!(!is_met("jsonpath={.metadata.labels.a}=b", Some(&object)));
+        assert!(!is_met("jsonpath={.metadata.labels.a}=", Some(&object)));
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::super::{node::Kind, pattern::Pattern};
 use crate::{
+    base64::is_base64,
     kinds::url,
     name::{parse_cidr_sloppy, parse_ip_sloppy},
     time::Duration,
@@ -179,13 +180,6 @@ fn is_hex(text: &str) -> bool {
 }
 
 /// Four groups of base64 digits, the last one filled up; an empty text is none.
-fn is_base64(text: &str) -> bool {
-    let digits = text.trim_end_matches('=');
-    let filled = text.len() - digits.len();
-    let digit = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
-    !text.is_empty() && text.len().is_multiple_of(4) && filled <= 2 && digits.bytes().all(digit)
-}
-
 fn is_short_name(text: &str, max: usize) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = text.as_bytes();

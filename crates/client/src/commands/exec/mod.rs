@@ -216,10 +216,9 @@ fn exit_status(status: &Value) -> Result<(), ClientError> {
     match code {
         Some(code) => {
             let text = format!("command terminated with exit code {code}");
-            Err(ClientError::with_code(
-                text,
-                u8::try_from(code & 255).unwrap_or(1),
-            ))
+            // The system keeps eight bits of a code; a failure must not become a success.
+            let code = u8::try_from(code & 255).unwrap_or(1).max(1);
+            Err(ClientError::with_code(text, code))
         }
         None => Err(ClientError::server(status.clone(), None)),
     }
@@ -240,6 +239,15 @@ mod tests {
         assert_eq!(
             (failed.code(), failed.to_string().as_str()),
             (3, "command terminated with exit code 3")
+        );
+        let of_code = |code: &str| {
+            let status = json!({"status": "Failure", "reason": "NonZeroExitCode", "details": {"causes": [
+                {"reason": "Other", "message": "9"}, {"reason": "ExitCode", "message": code}]}});
+            exit_status(&status).unwrap_err().code()
+        };
+        assert_eq!(
+            (of_code("137"), of_code("256"), of_code("-1"), of_code("x")),
+            (137, 1, 255, 1)
         );
         let failed =
             exit_status(&json!({"status": "Failure", "reason": "InternalError", "message": "no such file"}))

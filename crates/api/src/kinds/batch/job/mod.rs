@@ -168,6 +168,14 @@ impl RestStrategy for Job {
         GarbageCollectionPolicy::OrphanDependents
     }
 
+    // upstream: pkg/registry/batch/job/storage/storage.go Delete, DeleteCollection
+    fn unspecified_propagation_warning(&self) -> Option<&'static str> {
+        Some(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them \
+             or set propagationPolicy=Orphan to suppress this warning",
+        )
+    }
+
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }

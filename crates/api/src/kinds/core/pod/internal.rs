@@ -241,15 +241,97 @@ impl InternalFieldTree {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::json;
 
     use super::*;
+    use crate::schema::schema;
+
+    const LEAVES: [&str; 8] = ["s", "n", "b", "q", "p", "*", "[]", "{}"];
+
+    /// The type in what a field holds; `None` for a value without fields.
+    fn held_type(holds: &'static str) -> Option<&'static str> {
+        if LEAVES.contains(&holds) {
+            return None;
+        }
+        let list = holds.strip_prefix("[]");
+        let pointer = holds.strip_prefix('*');
+        Some(list.or(pointer).unwrap_or(holds))
+    }
+
+    /// The JSON names of the fields of a type of the table.
+    fn keys(ty: &str) -> BTreeSet<String> {
+        let mut keys = BTreeSet::new();
+        for field in &table()[ty] {
+            if field.name.is_empty() && field.key.is_empty() {
+                keys.extend(self::keys(field.holds));
+            } else {
+                keys.insert(field.key.clone());
+            }
+        }
+        keys
+    }
 
     #[test]
-    fn every_type_in_the_table_is_defined() {
-        for column in table().values().flatten() {
-            let ty = column.holds.trim_start_matches(['*', '[', ']', '{', '}']);
-            assert!(ty.len() <= 1 || table().contains_key(ty), "{ty}");
+    fn every_line_of_the_table_is_a_type_of_its_own() {
+        let lines = TABLE.lines().filter(|line| !line.is_empty()).count();
+        assert_eq!(table().len(), lines, "a type without fields, or twice");
+    }
+
+    #[test]
+    fn types_that_fields_hold_are_in_the_table() {
+        for (ty, fields) in table() {
+            for held in fields.iter().filter_map(|field| held_type(field.holds)) {
+                assert!(
+                    table().contains_key(held),
+                    "{ty} holds {held}, which is not in the table"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn types_that_errors_show_are_in_the_table() {
+        let core = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/kinds/core");
+        let sources = [core.join("pod"), core].map(|directory| std::fs::read_dir(directory).unwrap());
+        let mut shown = 0;
+        for source in sources.into_iter().flatten() {
+            let path = source.unwrap().path();
+            if path.ends_with("internal.rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            for call in ["internal_value(", "internal_list_value(", "internal_lines("] {
+                for argument in text.split(call).skip(1) {
+                    let Some(ty) = argument.trim_start().strip_prefix('"') else {
+                        continue;
+                    };
+                    let ty = &ty[..ty.find('"').unwrap()];
+                    assert!(table().contains_key(ty), "{ty} is not in the table");
+                    shown += 1;
+                }
+            }
+        }
+        assert!(shown > 5, "{shown}");
+    }
+
+    /// A field that the API does not have would always be shown empty, and one that the table lacks never.
+    #[test]
+    fn types_have_the_fields_of_the_api() {
+        for ty in table().keys() {
+            let found = schema()
+                .get("core", "v1", ty)
+                .or_else(|| schema().get("meta", "v1", ty));
+            let found = found.unwrap_or_else(|| panic!("the API has no {ty}"));
+            let expected: BTreeSet<_> = found.get().all().map(|field| field.name.to_owned()).collect();
+            let actual = keys(ty);
+            // Of the metadata of a template only what clients may set is shown.
+            if *ty == "ObjectMeta" {
+                assert!(actual.is_subset(&expected), "{ty}: {actual:?}");
+            } else {
+                assert_eq!(actual, expected, "{ty}");
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use ::base64::{
 /// Go ignores the bits of the last digit that stand for no byte.
 const CONFIG: GeneralPurposeConfig = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, CONFIG);
+const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, CONFIG);
 const URL_SAFE_NO_PAD: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     CONFIG
@@ -32,7 +33,21 @@ pub fn encode_url(bytes: &[u8]) -> String {
 
 /// Decodes text with padding (Go's `base64.StdEncoding`). Line breaks are skipped.
 pub fn decode(text: &str) -> Result<Vec<u8>, Base64Error> {
-    decode_with(&STANDARD, text).ok_or_else(|| Base64Error(error_offset(text)))
+    decode_with(&STANDARD, text).ok_or_else(|| Base64Error(error_offset(text, [b'+', b'/'])))
+}
+
+/// Decodes text with the alphabet of URLs and with padding (Go's `base64.URLEncoding`). Line breaks are skipped.
+pub(crate) fn decode_url_padded(text: &str) -> Result<Vec<u8>, Base64Error> {
+    decode_with(&URL_SAFE, text).ok_or_else(|| Base64Error(error_offset(text, [b'-', b'_'])))
+}
+
+/// Whether text has the format `byte`: base64 with padding, at least one byte of it, and no line breaks.
+// upstream: vendor/k8s.io/kube-openapi/pkg/internal/third_party/govalidator/validator.go IsBase64
+pub fn is_base64(text: &str) -> bool {
+    let digits = text.trim_end_matches('=');
+    let padding = text.len() - digits.len();
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    !text.is_empty() && text.len().is_multiple_of(4) && padding <= 2 && digits.bytes().all(is_digit)
 }
 
 /// Decodes text with the alphabet of URLs and without padding (Go's `base64.RawURLEncoding`). Line breaks are skipped.
@@ -62,11 +77,12 @@ fn is_line_break(byte: u8) -> bool {
 
 /// Returns the offset that Go reports for text that is not base64 with padding. The `base64` crate reports other offsets for padding
 /// and for text that ends early.
-fn error_offset(text: &str) -> usize {
+/// `last` are the two digits in which the alphabets differ.
+fn error_offset(text: &str, last: [u8; 2]) -> usize {
     let mut input = text.bytes().enumerate().filter(|(_, byte)| !is_line_break(*byte));
     let mut digits = 0;
     while let Some((offset, byte)) = input.next() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/') {
+        if byte.is_ascii_alphanumeric() || last.contains(&byte) {
             digits = (digits + 1) % 4;
             continue;
         }
@@ -138,6 +154,27 @@ mod tests {
         assert_eq!(decode_url("-_\n8\n").unwrap(), [0xfb, 0xff]);
         for (bad, offset) in [("-_8=", 3), ("-/8", 1), ("Z", 0), ("Zm9vZ", 4), ("Z\n%", 2)] {
             assert_eq!(decode_url(bad), Err(Base64Error(offset)), "{bad}");
+        }
+    }
+
+    #[test]
+    fn decodes_the_url_alphabet_with_padding() {
+        assert_eq!(decode_url_padded("-_8=").unwrap(), [0xfb, 0xff]);
+        assert_eq!(decode_url_padded("Zh==").unwrap(), b"f");
+        for (bad, offset) in [("+/8=", 0), ("Zm9v/w==", 4), ("-_8", 0), ("Zm9v-_8", 4)] {
+            assert_eq!(decode_url_padded(bad), Err(Base64Error(offset)), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_format_byte_is_padded_and_not_empty() {
+        for text in ["YQ==", "Yh==", "YWI=", "YWJj", "+/+/"] {
+            assert!(is_base64(text), "{text}");
+        }
+        for text in [
+            "", "=", "====", "Y===", "YQ", "YQ=", "YQ=a", "YW\nJj", "-_8=", "a b=",
+        ] {
+            assert!(!is_base64(text), "{text}");
         }
     }
 
