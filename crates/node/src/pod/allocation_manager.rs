@@ -1,24 +1,105 @@
-//! Decides whether a resized pod gets the resources of its current spec (in-place resize, KEP-1287).
+//! The resources of the node: which pods it admits, and which resources their containers get (in-place resize, KEP-1287).
+// upstream: pkg/kubelet/allocation/allocation_manager.go manager
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod};
 use kubecontroller::events::EventType;
 use serde_json::{Map, Value, json};
+use tokio::sync::{Mutex, watch};
 
 use super::{
-    admission,
+    admission::{self, Rejection},
     allocation_state::{PodResourceInfo, ResizeRejection},
-    workers::PodWorkers,
+    events::{self, PodEventRecorder},
+    status::{self, PodSnapshot},
+    store::{AdmissionState, PodStore, had_containers},
 };
+use crate::{NodeFacts, volumes::PodDirectories};
 
-// --- PodWorkers ---
+/// Admits pods, and allocates resources to them.
+pub(super) struct AllocationManager {
+    store: Arc<PodStore>,
+    events: PodEventRecorder,
+    facts: watch::Receiver<Arc<NodeFacts>>,
+    directories: PodDirectories,
+    /// Whether new pods are rejected because the node shuts down.
+    is_shutting_down: watch::Receiver<bool>,
+    /// Serializes decisions: two pods that fit alone may not fit together. Held while a decision is stored.
+    lock: Mutex<()>,
+}
 
-impl PodWorkers {
+/// Whether a pod may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PodAdmission {
+    Admitted,
+    /// Rejected by this call, for this reason.
+    Rejected(Rejection),
+    /// Rejected before, or removed.
+    Inactive,
+}
+
+// --- AllocationManager ---
+
+impl AllocationManager {
+    pub(super) fn new(
+        store: Arc<PodStore>,
+        events: PodEventRecorder,
+        facts: watch::Receiver<Arc<NodeFacts>>,
+        directories: PodDirectories,
+        is_shutting_down: watch::Receiver<bool>,
+    ) -> Self {
+        AllocationManager {
+            store,
+            events,
+            facts,
+            directories,
+            is_shutting_down,
+            lock: Mutex::default(),
+        }
+    }
+
+    /// Decides whether the node admits a pod. A pod that already has containers here was admitted before a restart.
+    // upstream: pkg/kubelet/allocation/allocation_manager.go canAdmitPod, AddPod
+    pub(super) async fn add_pod(&self, uid: &str, snapshot: &PodSnapshot) -> PodAdmission {
+        let Some((pod, admission)) = self
+            .store
+            .read(uid, |entry| (Arc::clone(&entry.pod), entry.admission.clone()))
+        else {
+            return PodAdmission::Inactive;
+        };
+        match admission {
+            AdmissionState::Admitted => return PodAdmission::Admitted,
+            AdmissionState::Rejected => return PodAdmission::Inactive,
+            AdmissionState::Pending => {}
+        }
+        let _guard = self.lock.lock().await;
+        let has_containers =
+            !snapshot.sandboxes.is_empty() || !snapshot.containers.is_empty() || had_containers(&pod);
+        let rejection = if has_containers || pod.status.as_ref().is_some_and(status::is_terminal) {
+            None
+        } else {
+            let facts = self.facts.borrow().clone();
+            let is_shutting_down = *self.is_shutting_down.borrow();
+            admission::rejection(&pod, &self.active_pods(uid), &facts, is_shutting_down)
+        };
+        let state = match &rejection {
+            Some(_) => AdmissionState::Rejected,
+            None => AdmissionState::Admitted,
+        };
+        self.store.update(uid, |entry| entry.admission = state);
+        let Some((reason, message)) = rejection else {
+            return PodAdmission::Admitted;
+        };
+        self.events
+            .record_pod_event(&pod, EventType::Warning, &reason, message.clone());
+        PodAdmission::Rejected((reason, message))
+    }
+
     /// Allocates the resources of the spec if the node has them. Otherwise keeps the previous allocation and records the reason.
     // upstream: pkg/kubelet/allocation/allocation_manager.go handlePodResourcesResize
-    pub(super) async fn handle_resize(&self, uid: &str) {
-        let directory = self.deps.settings.directory(uid);
+    pub(super) async fn handle_pod_resources_resize(&self, uid: &str) {
+        let directory = self.directories.pod(uid);
         let pod_and_info = self.store.update(uid, |entry| {
             let resource_info = entry
                 .resource_info
@@ -38,8 +119,8 @@ impl PodWorkers {
             self.report_resize_completion(uid, &pod, &resource_info);
             return;
         }
-        let _guard = self.admission_lock.lock().await;
-        let facts = self.deps.facts.borrow().clone();
+        let _guard = self.lock.lock().await;
+        let facts = self.facts.borrow().clone();
         let others = self.active_pods(uid);
         let rejection = match admission::infeasible_request(&pod, &facts) {
             Some(message) => Some(ResizeRejection::Infeasible(message)),
@@ -99,12 +180,40 @@ impl PodWorkers {
     }
 
     fn store_allocation(&self, uid: &str, resource_info: PodResourceInfo) {
-        let directory = self.deps.settings.directory(uid);
+        let directory = self.directories.pod(uid);
         if let Err(error) = resource_info.write(&directory) {
             tracing::warn!(pod = uid, %error, "failed to persist allocated resources");
         }
         self.store
             .update(uid, |entry| entry.resource_info = Some(resource_info));
+    }
+
+    /// Records the resources that a container was started or updated with.
+    // upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go setActuatedContainerResources
+    pub(super) fn set_actuated_resources(&self, uid: &str, container: &Container) {
+        let resources = container.resources.clone().unwrap_or_default();
+        let updated = self.store.update(uid, |entry| {
+            let resource_info = entry.resource_info.get_or_insert_default();
+            resource_info.actuated.insert(container.name.clone(), resources);
+            (Arc::clone(&entry.pod), resource_info.clone())
+        });
+        if let Some((pod, resource_info)) = updated
+            && let Err(error) = resource_info.write(&self.directories.pod(uid))
+        {
+            tracing::warn!(pod = events::format_pod(&pod), %error, "failed to persist actuated resources");
+        }
+    }
+
+    /// The other pods that use resources of this node, with their allocated resources.
+    // upstream: pkg/kubelet/allocation/allocation_manager.go getAllocatedPods
+    fn active_pods(&self, except: &str) -> Vec<Pod> {
+        let entries = self.store.lock();
+        let others = entries
+            .iter()
+            .filter(|(uid, entry)| *uid != except && entry.is_active());
+        others
+            .map(|(_, entry)| entry.with_allocated_resources())
+            .collect()
     }
 }
 

@@ -1,0 +1,69 @@
+//! `activeDeadlineSeconds`: pods that run for too long are terminated.
+// upstream: pkg/kubelet/active_deadline.go activeDeadlineHandler
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::jiff::Timestamp;
+use kubecontroller::{Clock, events::EventType};
+
+use super::{backoff, events::PodEventRecorder, status::TerminationCause, store::PodStore};
+
+/// Reason and message of a pod that exceeded its deadline.
+// upstream: pkg/kubelet/active_deadline.go ShouldEvict
+const REASON: &str = "DeadlineExceeded";
+const MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
+
+/// Terminates pods that exceed their deadline.
+pub(super) struct ActiveDeadlineHandler {
+    store: Arc<PodStore>,
+    events: PodEventRecorder,
+    clock: Clock,
+}
+
+// --- ActiveDeadlineHandler ---
+
+impl ActiveDeadlineHandler {
+    pub(super) fn new(store: Arc<PodStore>, events: PodEventRecorder, clock: Clock) -> Self {
+        ActiveDeadlineHandler { store, events, clock }
+    }
+
+    /// Requests the termination of a pod that exceeded its deadline.
+    // upstream: pkg/kubelet/active_deadline.go pastActiveDeadline
+    pub(super) fn check(&self, uid: &str) {
+        let is_over = self
+            .deadline(uid)
+            .is_some_and(|deadline| self.clock.now() >= deadline);
+        if !is_over {
+            return;
+        }
+        let pod = self.store.update(uid, |entry| {
+            entry.termination_cause.get_or_insert_with(|| TerminationCause {
+                reason: REASON.to_owned(),
+                message: MESSAGE.to_owned(),
+                disruption: false,
+            });
+            Arc::clone(&entry.pod)
+        });
+        if let Some(pod) = pod {
+            self.events
+                .record_pod_event(&pod, EventType::Normal, REASON, MESSAGE);
+        }
+    }
+
+    /// Time until the deadline, if the pod has one.
+    pub(super) fn until(&self, uid: &str) -> Option<Duration> {
+        Some(backoff::duration_until(self.clock.now(), self.deadline(uid)?))
+    }
+
+    fn deadline(&self, uid: &str) -> Option<Timestamp> {
+        self.store.read(uid, |entry| {
+            let seconds = entry.pod.spec.as_ref()?.active_deadline_seconds?;
+            let status = entry.previous.as_ref().or(entry.pod.status.as_ref())?;
+            let started = status.start_time.as_ref()?.0;
+            Some(backoff::add_duration(
+                started,
+                Duration::from_secs(u64::try_from(seconds).ok()?),
+            ))
+        })?
+    }
+}
