@@ -11,11 +11,11 @@ use tokio::sync::{Mutex, watch};
 use super::{
     admission::{self, Rejection},
     allocation_state::{PodResourceInfo, ResizeRejection},
-    events::{self, PodEventRecorder},
+    events::PodEventRecorder,
     status::{self, PodSnapshot},
     store::{AdmissionState, PodStore, had_containers},
 };
-use crate::{NodeFacts, volumes::PodDirectories};
+use crate::{NodeFacts, blocking::run_blocking, volumes::PodDirectories};
 
 /// Admits pods, and allocates resources to them.
 pub(super) struct AllocationManager {
@@ -99,19 +99,12 @@ impl AllocationManager {
     /// Allocates the resources of the spec if the node has them. Otherwise keeps the previous allocation and records the reason.
     // upstream: pkg/kubelet/allocation/allocation_manager.go handlePodResourcesResize
     pub(super) async fn handle_pod_resources_resize(&self, uid: &str) {
-        let directory = self.directories.pod(uid);
-        let pod_and_info = self.store.update(uid, |entry| {
-            let resource_info = entry
-                .resource_info
-                .get_or_insert_with(|| PodResourceInfo::read(&directory));
-            (Arc::clone(&entry.pod), resource_info.clone())
-        });
-        let Some((pod, mut resource_info)) = pod_and_info else {
+        let Some((pod, mut resource_info)) = self.read_resource_info(uid).await else {
             return;
         };
         if resource_info.allocated.is_empty() {
             resource_info.allocate(&pod);
-            self.store_allocation(uid, resource_info);
+            self.store_allocation(uid, resource_info).await;
             return;
         }
         if !resource_info.differs_from(&pod) {
@@ -130,7 +123,7 @@ impl AllocationManager {
         let generation = pod.metadata.generation;
         let Some(rejection) = rejection else {
             resource_info.allocate(&pod);
-            self.store_allocation(uid, resource_info);
+            self.store_allocation(uid, resource_info).await;
             self.store.update(uid, |entry| {
                 entry.resize_rejection = None;
                 entry.resize_error.clear();
@@ -179,28 +172,46 @@ impl AllocationManager {
         }
     }
 
-    fn store_allocation(&self, uid: &str, resource_info: PodResourceInfo) {
-        let directory = self.directories.pod(uid);
-        if let Err(error) = resource_info.write(&directory) {
-            tracing::warn!(pod = uid, %error, "failed to persist allocated resources");
+    /// A pod and its persisted resources, which are read from its directory once.
+    async fn read_resource_info(&self, uid: &str) -> Option<(Arc<Pod>, PodResourceInfo)> {
+        let (pod, known) = self
+            .store
+            .read(uid, |entry| (Arc::clone(&entry.pod), entry.resource_info.clone()))?;
+        if let Some(known) = known {
+            return Some((pod, known));
         }
+        let directory = self.directories.pod(uid);
+        let persisted = run_blocking(move || PodResourceInfo::read(&directory)).await;
+        let resource_info = self
+            .store
+            .update(uid, |entry| entry.resource_info.get_or_insert(persisted).clone())?;
+        Some((pod, resource_info))
+    }
+
+    async fn store_allocation(&self, uid: &str, resource_info: PodResourceInfo) {
         self.store
-            .update(uid, |entry| entry.resource_info = Some(resource_info));
+            .update(uid, |entry| entry.resource_info = Some(resource_info.clone()));
+        self.persist(uid, resource_info).await;
     }
 
     /// Records the resources that a container was started or updated with.
     // upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go setActuatedContainerResources
-    pub(super) fn set_actuated_resources(&self, uid: &str, container: &Container) {
+    pub(super) async fn set_actuated_resources(&self, uid: &str, container: &Container) {
         let resources = container.resources.clone().unwrap_or_default();
         let updated = self.store.update(uid, |entry| {
             let resource_info = entry.resource_info.get_or_insert_default();
             resource_info.actuated.insert(container.name.clone(), resources);
-            (Arc::clone(&entry.pod), resource_info.clone())
+            resource_info.clone()
         });
-        if let Some((pod, resource_info)) = updated
-            && let Err(error) = resource_info.write(&self.directories.pod(uid))
-        {
-            tracing::warn!(pod = events::format_pod(&pod), %error, "failed to persist actuated resources");
+        if let Some(resource_info) = updated {
+            self.persist(uid, resource_info).await;
+        }
+    }
+
+    async fn persist(&self, uid: &str, resource_info: PodResourceInfo) {
+        let directory = self.directories.pod(uid);
+        if let Err(error) = run_blocking(move || resource_info.write(&directory)).await {
+            tracing::warn!(pod = uid, %error, "failed to persist resources of a pod");
         }
     }
 

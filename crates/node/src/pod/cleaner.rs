@@ -8,11 +8,13 @@ use k8s_openapi::api::core::v1::Pod;
 use super::{
     PodSettings,
     cache::RuntimeSnapshot,
+    log_directories,
     status::{PodSnapshot, PodWorkerState},
     store::{PodEntry, PodSource, PodStore},
 };
 use crate::{
     PodIdentity,
+    blocking::run_blocking,
     images::with_timeout,
     runtime::{Runtime, RuntimeError},
     volumes::{VolumeManager, VolumeManagerError},
@@ -64,13 +66,16 @@ impl PodCleaner {
     ) -> Result<(), PodCleanupError> {
         self.remove_containers(runtime, snapshot).await?;
         self.volumes.remove_pod_directory(pod).await?;
-        self.remove_logs(pod);
+        let logs = self.settings.log_directory(pod);
+        run_blocking(move || log_directories::remove(&logs)).await;
         Ok(())
     }
 
     /// Whether the node may have containers of a pod. Does not ask the runtime.
-    pub(super) fn has_directory(&self, uid: &str) -> bool {
-        self.volumes.directories().pod(uid).exists()
+    pub(super) async fn has_directory(&self, uid: &str) -> bool {
+        let directory = self.volumes.directories().pod(uid);
+        // If that is unknown, assume one.
+        tokio::fs::try_exists(directory).await.unwrap_or(true)
     }
 
     /// Terminates the containers of pods that are not in the store.
@@ -114,29 +119,20 @@ impl PodCleaner {
                 tracing::warn!(pod = pod.uid, %error, "failed to remove the directory of an orphaned pod");
             }
         }
-        self.remove_orphaned_logs();
+        self.remove_orphaned_logs().await;
     }
 
     /// Removes logs of removed pods, if the log directory belongs to this node: in a shared directory, other agents of this machine
     /// may have logs.
-    fn remove_orphaned_logs(&self) {
+    async fn remove_orphaned_logs(&self) {
         let settings = &self.settings;
         if !settings.logs.starts_with(&settings.root) {
             return;
         }
-        let Ok(directories) = std::fs::read_dir(&settings.logs) else {
-            return;
-        };
-        for directory in directories.flatten() {
-            let name = directory.file_name();
-            let uid = name
-                .to_str()
-                .and_then(|name| name.rsplit_once('_'))
-                .map(|(_, uid)| uid);
-            if uid.is_some_and(|uid| !self.store.lock().contains_key(uid))
-                && let Err(error) = std::fs::remove_dir_all(directory.path())
-            {
-                tracing::warn!(directory = %directory.path().display(), %error, "failed to remove logs of a removed pod");
+        let logs = settings.logs.clone();
+        for (uid, directory) in run_blocking(move || log_directories::list(&logs)).await {
+            if !self.store.lock().contains_key(&uid) {
+                run_blocking(move || log_directories::remove(&directory)).await;
             }
         }
     }
@@ -156,16 +152,5 @@ impl PodCleaner {
             with_timeout(limit, "RemovePodSandbox", runtime.remove_pod_sandbox(&sandbox.id)).await?;
         }
         Ok(())
-    }
-
-    /// Removes the log directory of a pod.
-    fn remove_logs(&self, pod: &PodIdentity) {
-        let directory = self.settings.log_directory(pod);
-        match std::fs::remove_dir_all(&directory) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(directory = %directory.display(), %error, "failed to remove the logs of a pod");
-            }
-            _ => {}
-        }
     }
 }

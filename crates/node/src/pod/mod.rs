@@ -38,7 +38,9 @@ mod dependencies;
 mod events;
 mod hooks;
 mod hosts;
+mod log_directories;
 mod manager;
+mod manifests;
 mod mirror_client;
 mod node_shutdown;
 mod pod_config;
@@ -57,6 +59,7 @@ mod store;
 mod sync;
 mod tasks;
 mod termination_message;
+mod termination_message_file;
 #[cfg(test)]
 mod tests;
 mod workers;

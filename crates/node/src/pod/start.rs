@@ -209,6 +209,7 @@ impl ContainerStarter<'_> {
             .map_err(|error| config(&error))?;
         mounts.extend(
             self.kubelet_mounts(container, attempt, &mounts)
+                .await
                 .map_err(|error| (CONFIG, error))?,
         );
         let target = self.target_container(container, kind);
@@ -232,14 +233,15 @@ impl ContainerStarter<'_> {
     }
 
     /// Mounts that the kubelet adds: the hosts file and the termination message file.
-    fn kubelet_mounts(
+    async fn kubelet_mounts(
         &self,
         container: &Container,
         attempt: u32,
         mounts: &[Mount],
     ) -> Result<Vec<Mount>, String> {
-        let hosts = hosts::make_hosts_mount(self.pod, self.directory, self.facts, self.addresses, mounts);
-        let message = termination_message::make_message_mount(self.directory, container, attempt);
+        let hosts =
+            hosts::make_hosts_mount(self.pod, self.directory, self.facts, self.addresses, mounts).await;
+        let message = termination_message::make_message_mount(self.directory, container, attempt).await;
         let hosts = hosts.map_err(|error| error.to_string())?;
         let message =
             message.map_err(|error| format!("failed to create the termination message file: {error}"))?;

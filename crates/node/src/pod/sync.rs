@@ -240,7 +240,7 @@ impl PodSync<'_> {
             );
         }
         // The directory records that the runtime may have a sandbox of the pod, even if its creation is interrupted.
-        if let Err(error) = std::fs::create_dir_all(self.directory()) {
+        if let Err(error) = tokio::fs::create_dir_all(self.directory()).await {
             let message = format!("error making pod data directories: {error}");
             self.manager
                 .events
@@ -315,7 +315,8 @@ impl PodSync<'_> {
                 Ok(()) => {
                     self.manager
                         .allocation_manager
-                        .set_actuated_resources(self.uid(), &container);
+                        .set_actuated_resources(self.uid(), &container)
+                        .await;
                     result.changed = true;
                     String::new()
                 }
@@ -417,7 +418,8 @@ impl PodSync<'_> {
                 result.changed = true;
                 self.manager
                     .allocation_manager
-                    .set_actuated_resources(self.uid(), container);
+                    .set_actuated_resources(self.uid(), container)
+                    .await;
                 self.manager.store.update(uid, |entry| {
                     entry.waiting.remove(name);
                     entry.retry_after.remove(name);

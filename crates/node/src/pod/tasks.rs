@@ -15,13 +15,8 @@ use tokio::{
 };
 
 use super::{
-    cache::PodCache,
-    cleaner::PodCleaner,
-    pod_config::PodConfig,
-    queue::PodQueue,
-    static_pods::{ManifestFiles, StaticPodSource},
-    status_manager::StatusManager,
-    workers::PodWorkers,
+    cache::PodCache, cleaner::PodCleaner, manifests::ManifestFiles, pod_config::PodConfig, queue::PodQueue,
+    static_pods::StaticPodSource, status_manager::StatusManager, workers::PodWorkers,
 };
 use crate::{
     probes::ProbeManager,
@@ -70,8 +65,7 @@ impl PodTasks {
                 async {
                     // Orphaned containers can be recognized only when all pods are known.
                     subscription.wait_for_sync().await;
-                    let mut files = ManifestFiles::new();
-                    self.static_pods.read(&mut files);
+                    let files = self.static_pods.read(ManifestFiles::default()).await;
                     self.all_pods_known.send_replace(true);
                     tokio::join!(self.resync_periodically(), self.static_pods.run(files));
                 },

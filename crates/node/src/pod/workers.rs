@@ -72,7 +72,7 @@ impl PodWorkers {
         let worker_state = self.store.read(uid, |entry| entry.worker_state)?;
         let runtime = self.runtime.borrow().clone();
         let Some(runtime) = runtime else {
-            return self.sync_without_runtime(uid);
+            return self.sync_without_runtime(uid).await;
         };
         if self.waits_for_pod_of_same_name(uid) {
             return None;
@@ -284,12 +284,12 @@ impl PodWorkers {
     }
 
     /// Without a runtime, only pods that never had containers on this node can be deleted.
-    fn sync_without_runtime(&self, uid: &str) -> NextSync {
+    async fn sync_without_runtime(&self, uid: &str) -> NextSync {
         let (pod, must_be_removed, is_orphan) = self.store.read(uid, |entry| {
             let is_orphan = matches!(entry.source, PodSource::Runtime);
             (Arc::clone(&entry.pod), entry.must_be_removed(), is_orphan)
         })?;
-        let may_have_containers = is_orphan || self.cleaner.has_directory(uid) || had_containers(&pod);
+        let may_have_containers = is_orphan || self.cleaner.has_directory(uid).await || had_containers(&pod);
         if must_be_removed && !may_have_containers {
             return self.finish(uid);
         }

@@ -10,7 +10,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::{Container, Pod, Volume};
 use kubecontroller::Clock;
-use tokio::{sync::OwnedMutexGuard, task::spawn_blocking};
+use tokio::sync::OwnedMutexGuard;
 
 use super::{
     container_mounts,
@@ -26,7 +26,7 @@ use super::{
     tear_down,
     usage::{self, VolumeUsage},
 };
-use crate::{NodeFacts, PodIdentity, runtime::Mount, sources::ObjectSources};
+use crate::{NodeFacts, PodIdentity, blocking::run_blocking, runtime::Mount, sources::ObjectSources};
 
 /// Size limit of a file read for `fileKeyRef`.
 const MAX_ENV_FILE_BYTES: u64 = 1 << 20;
@@ -136,9 +136,7 @@ impl VolumeManager {
                 Err(VolumeManagerError::SetUp(failures))
             }
         };
-        spawn_blocking(set_up_all)
-            .await
-            .map_err(VolumeManagerError::from_join_error)?
+        run_blocking(set_up_all).await
     }
 
     /// The mounts of a container, after [`VolumeManager::mount_pod_volumes`]. Creates sub paths and bind-mounts them.
@@ -167,9 +165,7 @@ impl VolumeManager {
                 .collect::<Result<Vec<_>, _>>()
                 .map_err(VolumeManagerError::Mount)
         };
-        spawn_blocking(make_all)
-            .await
-            .map_err(VolumeManagerError::from_join_error)?
+        run_blocking(make_all).await
     }
 
     /// Unmounts and removes the volumes of a pod whose containers all terminated. Termination messages and `/etc/hosts` stay until
@@ -189,9 +185,7 @@ impl VolumeManager {
     // upstream: pkg/kubelet/kubelet_pods.go listPodsFromDisk
     pub async fn list_pods_from_disk(&self) -> Result<Vec<String>, VolumeManagerError> {
         let shared = Arc::clone(&self.shared);
-        spawn_blocking(move || tear_down::list_pods_from_disk(&shared.directories))
-            .await
-            .map_err(VolumeManagerError::from_join_error)?
+        run_blocking(move || tear_down::list_pods_from_disk(&shared.directories)).await
     }
 
     /// Disk usage of a pod's ephemeral volumes. Omits a volume that is removed concurrently.
@@ -225,9 +219,7 @@ impl VolumeManager {
             }
             Ok(usages)
         };
-        spawn_blocking(measure_all)
-            .await
-            .map_err(VolumeManagerError::from_join_error)?
+        run_blocking(measure_all).await
     }
 
     /// Reads a file of a mounted volume; `None` if it does not exist.
@@ -261,9 +253,7 @@ impl VolumeManager {
                 Err(error) => Err(VolumeManagerError::io("failed to read", Path::new(&path), error)),
             }
         };
-        spawn_blocking(read)
-            .await
-            .map_err(VolumeManagerError::from_join_error)?
+        run_blocking(read).await
     }
 
     /// The volumes that containers of the pod use and that must be set up, and the volumes that cannot be set up.
@@ -366,9 +356,7 @@ impl VolumeManager {
             drop(volumes);
             Ok(())
         };
-        spawn_blocking(run_step)
-            .await
-            .map_err(VolumeManagerError::from_join_error)??;
+        run_blocking(run_step).await?;
         self.shared.sources.unregister_pod(pod);
         self.exclusive_volumes().retain(|_, uid| *uid != pod.uid);
         Ok(())
