@@ -13,6 +13,7 @@
 //! workers             PodWorkers: the states of a pod (syncing, terminating, terminated)
 //! allocation_manager  AllocationManager: admission, resources, resize (pure: admission, allocation_state)
 //! runtime_manager     RuntimeManager: applies actions; sync and start are one sync of one pod
+//! runtime_class       the runtime handler of a pod
 //! status_reporter     StatusReporter: computes statuses; status_manager writes them
 //! active_deadline     activeDeadlineSeconds; node_shutdown: termination of all pods
 //! cleaner             PodCleaner: removes what terminated and orphaned pods leave
@@ -45,6 +46,7 @@ mod mirror_client;
 mod node_shutdown;
 mod pod_config;
 mod queue;
+mod runtime_class;
 mod runtime_manager;
 mod server_host;
 pub mod spec;

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::{
     actions::{KillReason, NewSandbox, PodActions},
     backoff, events,
+    runtime_class::lookup_runtime_handler,
     runtime_manager::RuntimeManager,
     spec::{self, ContainerType, dns_warnings, hash_container},
     start::{ContainerStarter, StartError, waiting},
@@ -248,6 +249,11 @@ impl PodSync<'_> {
             result.schedule_retry(self.later_by(RETRY));
             return None;
         }
+        let mut spec = spec;
+        spec.handler = match lookup_runtime_handler(&*self.manager.sources, &self.pod).await {
+            Ok(handler) => handler,
+            Err(error) => return self.sandbox_failed(&error, result),
+        };
         let creation = with_timeout(
             self.manager.settings.start_limit,
             "RunPodSandbox",

@@ -124,6 +124,18 @@ impl DockerRuntime {
         error.into_runtime_error(&self.endpoint, what)
     }
 
+    /// Rejects handlers other than the default: the engine would isolate each container on its own, and the containers of a pod could not
+    /// share network and processes.
+    async fn check_runtime_handler(&self, handler: &str) -> Result<(), RuntimeError> {
+        if handler.is_empty() || handler == self.info().await?.default_runtime {
+            return Ok(());
+        }
+        Err(RuntimeError::Unsupported(format!(
+            "runtime handler {handler:?} is not supported by {}, which runs pods with its default runtime only; use containerd or CRI-O",
+            self.endpoint
+        )))
+    }
+
     async fn info(&self) -> Result<EngineInfo, RuntimeError> {
         let info = self
             .info
@@ -196,6 +208,7 @@ impl Runtime for DockerRuntime {
     }
 
     async fn run_pod_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxId, RuntimeError> {
+        self.check_runtime_handler(&spec.handler).await?;
         let body = self
             .config_generator
             .sandbox_config(spec, profile(&spec.security).await?.as_deref())?;
