@@ -67,3 +67,42 @@ impl ActiveDeadlineHandler {
         })?
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use kubecontroller::{events::EventBroadcaster, testing::FakeApi};
+    use serde_json::json;
+
+    use super::{super::store::PodEntry, super::store::PodSource, *};
+    use crate::runtime::fake;
+
+    #[tokio::test(start_paused = true)]
+    async fn terminates_a_pod_when_its_deadline_has_passed() {
+        let clock = fake::clock();
+        let store = Arc::new(PodStore::default());
+        let started = clock.now().to_string();
+        for (uid, deadline) in [("limited", json!(60)), ("unlimited", json!(null))] {
+            let pod = json!({
+                "metadata": {"name": uid, "uid": uid},
+                "spec": {"containers": [], "activeDeadlineSeconds": deadline},
+                "status": {"startTime": started},
+            });
+            let pod: Pod = serde_json::from_value(pod).unwrap();
+            let entry = PodEntry::new(Arc::new(pod), PodSource::Api);
+            store.lock().insert(uid.to_owned(), entry);
+        }
+        let events = EventBroadcaster::new(FakeApi::new().client());
+        let events = PodEventRecorder::new(events.recorder("kubelet"));
+        let handler = ActiveDeadlineHandler::new(Arc::clone(&store), events, clock);
+        let is_terminated = |uid: &str| store.read(uid, PodEntry::is_termination_requested) == Some(true);
+        handler.check("limited");
+        assert!(!is_terminated("limited"));
+        assert_eq!(handler.until("limited"), Some(Duration::from_mins(1)));
+        assert_eq!(handler.until("unlimited"), None);
+        tokio::time::advance(Duration::from_mins(1)).await;
+        handler.check("limited");
+        handler.check("unlimited");
+        assert!(is_terminated("limited") && !is_terminated("unlimited"));
+    }
+}

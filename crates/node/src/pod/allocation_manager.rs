@@ -250,3 +250,109 @@ fn resize_event_message(prefix: &str, pod: &Pod, error: Option<&str>) -> String 
     }
     format!("{prefix}: {}", Value::Object(summary))
 }
+
+#[cfg(test)]
+mod tests {
+    use kubecontroller::{events::EventBroadcaster, testing::FakeApi};
+
+    use super::{super::store::PodEntry, super::store::PodSource, *};
+
+    struct Fixture {
+        store: Arc<PodStore>,
+        directory: tempfile::TempDir,
+        is_shutting_down: watch::Sender<bool>,
+        facts: watch::Sender<Arc<NodeFacts>>,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let facts = NodeFacts {
+                allocatable: [("cpu".to_owned(), "1".parse().unwrap())].into(),
+                ..NodeFacts::default()
+            };
+            Fixture {
+                store: Arc::default(),
+                directory: tempfile::tempdir().unwrap(),
+                is_shutting_down: watch::Sender::new(false),
+                facts: watch::Sender::new(Arc::new(facts)),
+            }
+        }
+
+        /// The allocation manager of an agent process.
+        fn manager(&self) -> AllocationManager {
+            let events = EventBroadcaster::new(FakeApi::new().client());
+            AllocationManager::new(
+                Arc::clone(&self.store),
+                PodEventRecorder::new(events.recorder("kubelet")),
+                self.facts.subscribe(),
+                PodDirectories::new(self.directory.path().to_owned()),
+                self.is_shutting_down.subscribe(),
+            )
+        }
+
+        fn put(&self, uid: &str, cpu: &str) {
+            let container = json!({"name": "main", "resources": {"requests": {"cpu": cpu}}});
+            let pod = json!({"metadata": {"name": uid, "uid": uid}, "spec": {"containers": [container]}});
+            let pod = Arc::new(serde_json::from_value(pod).unwrap());
+            self.store
+                .lock()
+                .insert(uid.to_owned(), PodEntry::new(pod, PodSource::Api));
+        }
+
+        fn allocated_cpu(&self, uid: &str) -> Option<String> {
+            let resource_info = self.store.read(uid, |entry| entry.resource_info.clone())??;
+            let requests = resource_info.allocated.get("main")?.requests.clone()?;
+            Some(requests.get("cpu")?.0.clone())
+        }
+    }
+
+    #[tokio::test]
+    async fn of_two_pods_that_fit_alone_one_is_rejected() {
+        let fixture = Fixture::new();
+        let manager = fixture.manager();
+        fixture.put("a", "600m");
+        fixture.put("b", "600m");
+        let snapshot = PodSnapshot::default();
+        let (a, b) = tokio::join!(manager.add_pod("a", &snapshot), manager.add_pod("b", &snapshot));
+        assert_eq!(a, PodAdmission::Admitted);
+        assert!(
+            matches!(&b, PodAdmission::Rejected((reason, _)) if reason == "OutOfcpu"),
+            "{b:?}"
+        );
+        assert_eq!(manager.add_pod("b", &snapshot).await, PodAdmission::Inactive);
+        assert_eq!(
+            manager.add_pod("unknown", &snapshot).await,
+            PodAdmission::Inactive
+        );
+    }
+
+    #[tokio::test]
+    async fn rejects_new_pods_during_shutdown() {
+        let fixture = Fixture::new();
+        let manager = fixture.manager();
+        fixture.put("a", "1m");
+        fixture.is_shutting_down.send_replace(true);
+        let admission = manager.add_pod("a", &PodSnapshot::default()).await;
+        assert!(
+            matches!(&admission, PodAdmission::Rejected((reason, _)) if reason == "NodeShutdown"),
+            "{admission:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn allocation_survives_a_restart_of_the_agent() {
+        let fixture = Fixture::new();
+        fixture.put("a", "500m");
+        fixture.manager().handle_pod_resources_resize("a").await;
+        assert_eq!(fixture.allocated_cpu("a").as_deref(), Some("500m"));
+        // The spec asks for more than the node has: the resize is infeasible, and the persisted allocation holds.
+        fixture.put("a", "2");
+        fixture.manager().handle_pod_resources_resize("a").await;
+        assert_eq!(fixture.allocated_cpu("a").as_deref(), Some("500m"));
+        let rejection = fixture.store.read("a", |entry| entry.resize_rejection.clone());
+        assert!(
+            matches!(rejection, Some(Some((ResizeRejection::Infeasible(_), _)))),
+            "{rejection:?}"
+        );
+    }
+}

@@ -90,3 +90,40 @@ impl PodConfig {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(uid: &str, annotations: &Value) -> Arc<Pod> {
+        let pod = json!({"metadata": {"name": "web", "namespace": "default", "uid": uid, "annotations": annotations}});
+        Arc::new(serde_json::from_value(pod).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_mirror_pod_belongs_to_its_static_pod() {
+        let store = Arc::new(PodStore::default());
+        let queue = PodQueue::new(Arc::clone(&store));
+        let mirror_pods = Arc::new(MirrorPods::default());
+        let config = PodConfig::new(
+            Arc::clone(&store),
+            queue.clone(),
+            Arc::clone(&mirror_pods),
+            AdoptedPods::default(),
+        );
+        let static_pod = PodEntry::new(pod("static", &json!({})), PodSource::File(None));
+        store.lock().insert("static".to_owned(), static_pod);
+        let mirror = pod("mirror", &json!({"kubernetes.io/config.mirror": "static"}));
+        config.handle_pod_event(&Delta::Added {
+            new: mirror,
+            initial: true,
+        });
+        assert!(!store.lock().contains_key("mirror"));
+        let api_pod = store.api_pod("static").unwrap();
+        assert_eq!(api_pod.metadata.uid.as_deref(), Some("mirror"));
+        assert_eq!(mirror_pods.list().len(), 1);
+        assert_eq!(queue.next().await.unwrap().key(), "static");
+    }
+}
