@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn blocking_work_starts_in_one_place() {
+    fn only_one_file_starts_blocking_work() {
         let code = "fn f() { spawn_blocking(g); }\n";
         assert!(complaint(NAME, code).is_some());
         assert_eq!(complaint(BLOCKING, code), None);

@@ -1,4 +1,4 @@
-//! What an agent's data directory says about the owner of its containers. Blocks on file I/O.
+//! What an agent's data directory records about the owner of its containers. Blocks on file I/O.
 
 use std::{
     fs, io,

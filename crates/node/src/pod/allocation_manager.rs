@@ -104,7 +104,9 @@ impl AllocationManager {
         };
         if resource_info.allocated.is_empty() {
             resource_info.allocate(&pod);
-            self.store_allocation(uid, resource_info).await;
+            self.store
+                .update(uid, |entry| entry.resource_info = Some(resource_info.clone()));
+            self.persist(uid, resource_info).await;
             return;
         }
         if !resource_info.differs_from(&pod) {
@@ -112,7 +114,7 @@ impl AllocationManager {
             self.report_resize_completion(uid, &pod, &resource_info);
             return;
         }
-        let _guard = self.lock.lock().await;
+        let guard = self.lock.lock().await;
         let facts = self.facts.borrow().clone();
         let others = self.active_pods(uid);
         let rejection = match admission::infeasible_request(&pod, &facts) {
@@ -123,12 +125,15 @@ impl AllocationManager {
         let generation = pod.metadata.generation;
         let Some(rejection) = rejection else {
             resource_info.allocate(&pod);
-            self.store_allocation(uid, resource_info).await;
             self.store.update(uid, |entry| {
+                entry.resource_info = Some(resource_info.clone());
                 entry.resize_rejection = None;
                 entry.resize_error.clear();
                 entry.is_resizing = true;
             });
+            // A slow disk must not delay decisions about other pods.
+            drop(guard);
+            self.persist(uid, resource_info).await;
             self.events.record_pod_event(
                 &pod,
                 EventType::Normal,
@@ -186,12 +191,6 @@ impl AllocationManager {
             .store
             .update(uid, |entry| entry.resource_info.get_or_insert(persisted).clone())?;
         Some((pod, resource_info))
-    }
-
-    async fn store_allocation(&self, uid: &str, resource_info: PodResourceInfo) {
-        self.store
-            .update(uid, |entry| entry.resource_info = Some(resource_info.clone()));
-        self.persist(uid, resource_info).await;
     }
 
     /// Records the resources that a container was started or updated with.
