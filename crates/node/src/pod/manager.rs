@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use kubecontroller::manager::Stop;
+use kubecontroller::{Clock, events::EventRecorder, manager::Stop};
 use tokio::sync::watch;
 
 use super::{
-    PodDependencies, ShutdownPriorityBand,
+    PodDependencies, PodSettings, ShutdownPriorityBand,
     active_deadline::ActiveDeadlineHandler,
     allocation_manager::AllocationManager,
     cache::PodCache,
@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     PodIdentity,
-    images::{self, ImageManager},
+    images::{ImageManager, ImagePullLimits, PulledImages},
     runtime::{ContainerId, Runtime, RuntimeError, SandboxId},
 };
 
@@ -73,9 +73,7 @@ impl PodManager {
         let is_shutting_down = watch::Sender::new(false);
         let all_pods_known = watch::Sender::new(false);
         let mirror_pods = Arc::new(MirrorPods::default());
-        let api_pods = Arc::clone(&store);
-        let status_manager =
-            StatusManager::new(deps.client.clone(), Arc::new(move |uid| api_pods.api_pod(uid)));
+        let status_manager = status_manager(deps.client.clone(), Arc::clone(&store));
         let cleaner = PodCleaner::new(Arc::clone(&store), Arc::clone(&deps.volumes), settings.clone());
         let cleaner = Arc::new(cleaner);
         let allocation_manager = Arc::new(AllocationManager::new(
@@ -85,16 +83,10 @@ impl PodManager {
             directories.clone(),
             is_shutting_down.subscribe(),
         ));
-        // A pull is part of starting a container and has the same timeout.
-        let limits = images::ImagePullLimits {
-            pull: settings.start_limit,
-            inspect: settings.start_limit,
-            ..settings.images
-        };
         let runtime_manager = RuntimeManager {
             store: Arc::clone(&store),
             allocation_manager: Arc::clone(&allocation_manager),
-            images: ImageManager::new(limits, deps.pulled, deps.recorder, deps.clock.clone()),
+            images: image_manager(&settings, deps.pulled, deps.recorder, &deps.clock),
             volumes: deps.volumes,
             sources: deps.sources,
             events: events.clone(),
@@ -279,4 +271,23 @@ impl PodManager {
     pub async fn shut_down(&self, bands: &[ShutdownPriorityBand]) {
         self.node_shutdown.kill_pods(bands).await;
     }
+}
+
+fn status_manager(client: kube::Client, store: Arc<PodStore>) -> StatusManager {
+    StatusManager::new(client, Arc::new(move |uid| store.api_pod(uid)))
+}
+
+fn image_manager(
+    settings: &PodSettings,
+    pulled: PulledImages,
+    recorder: EventRecorder,
+    clock: &Clock,
+) -> ImageManager {
+    // A pull is part of starting a container and has the same timeout.
+    let limits = ImagePullLimits {
+        pull: settings.start_limit,
+        inspect: settings.start_limit,
+        ..settings.images
+    };
+    ImageManager::new(limits, pulled, recorder, clock.clone())
 }

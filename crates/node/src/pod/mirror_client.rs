@@ -25,11 +25,14 @@ pub(super) struct MirrorClient {
     node_name: String,
 }
 
-/// The mirror pods in the API, by namespace and name.
+/// The mirror pods in the API.
 #[derive(Default)]
 pub(super) struct MirrorPods {
-    pods: Mutex<HashMap<(Option<String>, Option<String>), Arc<Pod>>>,
+    pods: Mutex<PodsByName>,
 }
+
+/// By namespace and name.
+type PodsByName = HashMap<(Option<String>, Option<String>), Arc<Pod>>;
 
 // --- MirrorClient ---
 
@@ -107,7 +110,7 @@ impl MirrorPods {
         self.lock().values().cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Option<String>, Option<String>), Arc<Pod>>> {
+    fn lock(&self) -> MutexGuard<'_, PodsByName> {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

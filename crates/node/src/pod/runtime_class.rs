@@ -51,7 +51,10 @@ mod tests {
             (json!(null), Ok("")),
             (json!(""), Ok("")),
             (json!("sandboxed"), Ok("runsc")),
-            (json!("absent"), Err("runtimeclass.node.k8s.io \"absent\" not found")),
+            (
+                json!("absent"),
+                Err("runtimeclass.node.k8s.io \"absent\" not found"),
+            ),
         ] {
             let pod = json!({"spec": {"containers": [], "runtimeClassName": class}});
             let pod: Pod = serde_json::from_value(pod).unwrap();

@@ -69,7 +69,7 @@ async fn containers_have_readable_names(runtime_under_test: RuntimeUnderTest) {
 async fn rejects_runtime_handlers_other_than_its_default(runtime_under_test: RuntimeUnderTest) {
     let node = TestNode::new(&runtime_under_test).await;
     let mut spec = node.pod_spec();
-    spec.handler = "sandboxed".to_owned();
+    "sandboxed".clone_into(&mut spec.handler);
     let error = node.runtime.run_pod_sandbox(&spec).await.unwrap_err();
     assert!(matches!(error, RuntimeError::Unsupported(_)), "{error:?}");
     let message = error.to_string();

@@ -96,7 +96,7 @@ impl NodeStatusUpdater {
 
     /// Runs until `stop` is stopped.
     pub(in crate::agent) async fn run(mut self, stop: Stop) {
-        stop.unless_stopped(self.register_and_update()).await;
+        stop.unless_stopped(Box::pin(self.register_and_update())).await;
     }
 
     async fn register_and_update(&mut self) {
