@@ -5,6 +5,7 @@
 
 mod architecture_paths;
 mod bench;
+mod blocking_io;
 mod certificate_code;
 mod check;
 mod command;

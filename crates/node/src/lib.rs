@@ -18,6 +18,7 @@
 //! - A status that did not change is not written.
 
 pub mod agent;
+mod blocking;
 pub mod environment;
 mod facts;
 mod identity;

@@ -3,7 +3,7 @@
 //! Promises: the UID is read from the API once and stored in the data directory, so that an agent recognizes its containers while
 //! the API server is unreachable. Nodes of different clusters with the same name never share containers.
 
-use std::{io, path::Path};
+use std::path::Path;
 
 use http::Request;
 use kube::Client;
@@ -12,52 +12,18 @@ use kubecontroller::{
     object::{MetadataOnly, SlimObject},
 };
 
-use crate::runtime::{AdoptedPods, ContainerOwner};
-
-/// File in the data directory of the agent.
-const UID_FILE: &str = "cluster-uid";
-/// Parent of the pod directories, in the data directory of the agent.
-const PODS_DIRECTORY: &str = "pods";
+use super::cluster_uid_file::{read_uid, uid_path, write_uid};
+use crate::blocking::run_blocking;
 
 /// Its UID identifies the cluster: it is never deleted.
 const SYSTEM_NAMESPACE: &str = "/api/v1/namespaces/kube-system";
 /// Fallback for API servers that forbid nodes to read namespaces: the Node authorizer permits reading services.
 const KUBERNETES_SERVICE: &str = "/api/v1/namespaces/default/services/kubernetes";
 
-/// The owner of the containers of an agent that does not run, from its data directory and node name.
-pub fn owner_of_directory(directory: &Path, node: &str) -> ContainerOwner {
-    ContainerOwner {
-        node: node.to_owned(),
-        cluster: read_uid(directory).unwrap_or_default(),
-        adopted: adopted_pods(directory),
-    }
-}
-
-/// The pods with a directory in the data directory. Their containers belong to the agent even without a cluster label.
-pub(super) fn adopted_pods(directory: &Path) -> AdoptedPods {
-    let adopted = AdoptedPods::default();
-    let pods = std::fs::read_dir(directory.join(PODS_DIRECTORY))
-        .into_iter()
-        .flatten()
-        .flatten();
-    for pod in pods {
-        if let Some(uid) = pod.file_name().to_str() {
-            adopted.add(uid);
-        }
-    }
-    adopted
-}
-
-/// The stored UID.
-fn read_uid(directory: &Path) -> Option<String> {
-    let uid = std::fs::read_to_string(directory.join(UID_FILE)).ok()?;
-    let uid = uid.trim();
-    (!uid.is_empty()).then(|| uid.to_owned())
-}
-
 /// The stored UID, else the UID from the API, which is stored.
 pub(super) async fn find_uid(directory: &Path, client: &Client) -> Result<String, String> {
-    if let Some(uid) = read_uid(directory) {
+    let path = directory.to_owned();
+    if let Some(uid) = run_blocking(move || read_uid(&path)).await {
         return Ok(uid);
     }
     let uid = match get_uid(client, SYSTEM_NAMESPACE).await {
@@ -71,10 +37,13 @@ pub(super) async fn find_uid(directory: &Path, client: &Client) -> Result<String
         };
         format!("failed to read the UID of the cluster: {reason}")
     })?;
-    write(directory, &uid).map_err(|error| {
+    let path = directory.to_owned();
+    let text = uid.clone();
+    let written = run_blocking(move || write_uid(&path, &text)).await;
+    written.map_err(|error| {
         format!(
             "failed to write the UID of the cluster to {}: {error}",
-            directory.join(UID_FILE).display()
+            uid_path(directory).display()
         )
     })?;
     Ok(uid)
@@ -88,13 +57,6 @@ async fn get_uid(client: &Client, path: &str) -> Result<String, kube::Error> {
     Ok(object.metadata.uid)
 }
 
-/// Writes atomically: a crash leaves no partial UID.
-fn write(directory: &Path, uid: &str) -> io::Result<()> {
-    let partial = directory.join(format!("{UID_FILE}.partial"));
-    std::fs::write(&partial, format!("{uid}\n"))?;
-    std::fs::rename(&partial, directory.join(UID_FILE))
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{Namespace, Service};
@@ -102,7 +64,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::runtime::labels;
 
     fn api() -> FakeApi {
         let api = FakeApi::new();
@@ -126,28 +87,6 @@ mod tests {
         );
         let other = tempfile::tempdir().unwrap();
         assert!(find_uid(other.path(), &empty_api.client()).await.is_err());
-    }
-
-    #[test]
-    fn adopts_pods_with_a_directory() {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(directory.path().join("pods/uid-1")).unwrap();
-        write(directory.path(), "the-cluster").unwrap();
-        let owner = owner_of_directory(directory.path(), "n");
-        assert_eq!(
-            (owner.node.as_str(), owner.cluster.as_str()),
-            ("n", "the-cluster")
-        );
-        let owns = |uid: &str| {
-            let uid = uid.to_owned();
-            let node = "n".to_owned();
-            owner.owns(|name| match name {
-                labels::NODE => Some(&node),
-                labels::POD_UID => Some(&uid),
-                _ => None,
-            })
-        };
-        assert!(owns("uid-1") && !owns("uid-2"));
     }
 
     #[tokio::test]

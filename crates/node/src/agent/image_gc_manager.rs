@@ -17,6 +17,7 @@ use super::{
     ImageGcPolicy, machine::MachineReader, node::NodeEventRecorder, runtime_monitor::RuntimeReceiver,
 };
 use crate::{
+    blocking::run_blocking,
     images::PulledImages,
     runtime::{Image, Runtime, RuntimeError},
 };
@@ -118,7 +119,10 @@ impl ImageGcManager {
     async fn garbage_collect(&self, runtime: &dyn Runtime) -> Result<(), String> {
         let image_fs = with_timeout(LIST_TIMEOUT, "file system of images", runtime.image_fs_info()).await;
         let image_fs = image_fs.map_err(|error| error.to_string())?;
-        let disk = self.machine_reader.fs_info(&image_fs.path).unwrap_or_default();
+        let reader = self.machine_reader.clone();
+        let disk = run_blocking(move || reader.fs_info(&image_fs.path))
+            .await
+            .unwrap_or_default();
         if disk.capacity == 0 {
             let problem = "invalid capacity 0 on image filesystem".to_owned();
             self.events
@@ -198,7 +202,9 @@ impl ImageGcManager {
             .into_iter()
             .flat_map(|container| [container.image_id, container.image]);
         let names: Vec<String> = own.chain(others).collect();
-        self.pulled.retain(|id| images.iter().any(|image| image.id == id));
+        self.pulled
+            .retain(|id| images.iter().any(|image| image.id == id))
+            .await;
         let mut records = self.records.lock().await;
         Ok(update_records(&mut records, &images, &names, Instant::now()))
     }
@@ -359,7 +365,9 @@ mod tests {
             .with_foreign_container("shared:latest");
         let pulled = PulledImages::open(directory.path());
         for name in ["pulled:latest", "shared:latest"] {
-            pulled.add(&runtime.image_status(name).await.unwrap().unwrap());
+            pulled
+                .add(&runtime.image_status(name).await.unwrap().unwrap())
+                .await;
         }
         let api = FakeApi::new();
         let recorder = EventBroadcaster::new(api.client()).recorder("kubelet");

@@ -12,6 +12,7 @@
 // upstream: pkg/kubelet/kubelet.go Kubelet; its syncLoop is in `pod/manager.rs`
 
 mod cluster_uid;
+mod cluster_uid_file;
 mod config;
 mod container_log_manager;
 mod eviction;
@@ -27,7 +28,7 @@ mod tasks;
 mod tls;
 
 pub use self::{
-    cluster_uid::owner_of_directory,
+    cluster_uid_file::owner_of_directory,
     config::{
         AgentConfig, EvictionConfig, ImageGcPolicy, InvalidNodeName, LogRotatePolicy, ShutdownConfig,
         default_node_name, parse_node_name,

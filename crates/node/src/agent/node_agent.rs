@@ -13,7 +13,8 @@ use kubecontroller::{
 use tokio::{net::TcpListener, task::JoinSet};
 
 use super::{
-    AgentConfig, cluster_uid,
+    AgentConfig,
+    cluster_uid_file::adopted_pods,
     eviction::{DirectoryUsage, MeasureVolumes},
     host::AgentHost,
     runtime_detection::runtime_detector,
@@ -23,6 +24,7 @@ use super::{
     tls,
 };
 use crate::{
+    blocking::run_blocking,
     pod::{self, PodManager, ShutdownPriorityBand},
     probes::ProbeManager,
     runtime::AdoptedPods,
@@ -107,12 +109,10 @@ impl NodeAgent {
             .recorder("kubelet")
             .style(EventApi::Core)
             .host(&self.config.node_name);
-        let context = AgentContext::new(
-            self.config.clone(),
-            self.client.clone(),
-            self.clock.clone(),
-            recorder,
-        );
+        let config = self.config.clone();
+        let client = self.client.clone();
+        let clock = self.clock.clone();
+        let context = run_blocking(move || AgentContext::new(config, client, clock, recorder)).await;
         let mut running = self.start(context).await?;
         let writer_stop = events_stop.clone();
         event_writer.spawn(async move {
@@ -136,15 +136,17 @@ impl NodeAgent {
         let config = Arc::clone(&context.config);
         create_data_directory(&config.data_dir).await?;
         let (listener, port) = tls::listen(&config).await?;
-        let certificates = ServingCertificateManager::new(ServingCertificateDependencies {
+        let dependencies = ServingCertificateDependencies {
             config: Arc::clone(&config),
             client: self.client.clone(),
             clock: self.clock.clone(),
             registered: context.uid.subscribe(),
-        });
+        };
+        let certificates = run_blocking(move || ServingCertificateManager::new(dependencies)).await;
         let certificates = certificates.map_err(|error| NodeAgentError::Certificate(error.to_string()))?;
         let tls = tls::server_config(&config, certificates.resolver())?;
-        let adopted = cluster_uid::adopted_pods(&config.data_dir);
+        let data_dir = config.data_dir.clone();
+        let adopted = run_blocking(move || adopted_pods(&data_dir)).await;
         let runtime_monitor = RuntimeMonitor::new(runtime_detector(
             &config,
             &self.client,
@@ -284,8 +286,7 @@ impl RunningAgent {
 /// Creates the data directory, accessible only to its owner.
 async fn create_data_directory(directory: &std::path::Path) -> Result<(), NodeAgentError> {
     let path = directory.to_owned();
-    let created = tokio::task::spawn_blocking(move || k3_files::create_directory(&path)).await;
-    let created = created.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+    let created = run_blocking(move || k3_files::create_directory(&path)).await;
     created.map_err(|error| NodeAgentError::DataDirectory(directory.to_owned(), error))
 }
 

@@ -52,6 +52,7 @@ pub(super) struct TaskDependencies {
 }
 
 impl AgentContext {
+    /// Reads the data directory and the facts about the host. Blocks on file I/O.
     pub(super) fn new(config: AgentConfig, client: Client, clock: Clock, recorder: EventRecorder) -> Self {
         let events = NodeEventRecorder::new(recorder.clone(), &config.node_name);
         let machine_reader = MachineReader::new();

@@ -195,7 +195,7 @@ impl ImageManager {
         };
         match pulled.await {
             Ok((found, took)) => {
-                self.pulled.add(&found);
+                self.pulled.add(&found).await;
                 let message = format!(
                     "Successfully pulled image \"{}\" in {} ({} including waiting). Image size: {} bytes.",
                     request.image,

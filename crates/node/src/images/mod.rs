@@ -9,6 +9,7 @@
 //!
 //! Garbage collection is in `agent/image_gc_manager.rs`.
 
+mod image_list_file;
 pub mod keyring;
 mod manager;
 mod pulled_images;

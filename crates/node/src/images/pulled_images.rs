@@ -5,12 +5,12 @@
 
 use std::{
     collections::BTreeSet,
-    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::runtime::Image;
+use super::image_list_file;
+use crate::{blocking::run_blocking, runtime::Image};
 
 /// File in the data directory of the agent: one image ID per line.
 const FILE: &str = "pulled-images";
@@ -20,18 +20,19 @@ const FILE: &str = "pulled-images";
 pub struct PulledImages {
     path: PathBuf,
     ids: Arc<Mutex<BTreeSet<String>>>,
+    /// Held while the file is written, so that the newest list is written last.
+    writing: Arc<tokio::sync::Mutex<()>>,
 }
 
 // --- PulledImages ---
 
 impl PulledImages {
-    /// Reads the list from the data directory of the agent.
+    /// Reads the list from the data directory of the agent. Blocks on file I/O.
     pub fn open(directory: &Path) -> Self {
         let path = directory.join(FILE);
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let ids = text.lines().filter(|id| !id.is_empty()).map(ToOwned::to_owned);
         PulledImages {
-            ids: Arc::new(Mutex::new(ids.collect())),
+            ids: Arc::new(Mutex::new(image_list_file::read(&path))),
+            writing: Arc::default(),
             path,
         }
     }
@@ -42,36 +43,31 @@ impl PulledImages {
     }
 
     /// Adds an image that was just pulled.
-    pub(crate) fn add(&self, image: &Image) {
-        let mut ids = self.ids();
-        if ids.insert(image.id.clone()) {
-            self.write(&ids);
+    pub(crate) async fn add(&self, image: &Image) {
+        let is_new = self.ids().insert(image.id.clone());
+        if is_new {
+            self.write().await;
         }
     }
 
     /// Drops the images that are no longer present.
-    pub fn retain(&self, is_present: impl Fn(&str) -> bool) {
-        let mut ids = self.ids();
-        let before = ids.len();
-        ids.retain(|id| is_present(id));
-        if ids.len() != before {
-            self.write(&ids);
+    pub async fn retain(&self, is_present: impl Fn(&str) -> bool) {
+        let is_shorter = {
+            let mut ids = self.ids();
+            let before = ids.len();
+            ids.retain(|id| is_present(id));
+            ids.len() != before
+        };
+        if is_shorter {
+            self.write().await;
         }
     }
 
-    fn write(&self, ids: &BTreeSet<String>) {
-        // Renamed into place: a crash leaves the old list or the new one, never half of one.
-        let write = || -> io::Result<()> {
-            let partial = self.path.with_extension("partial");
-            let mut text = String::new();
-            for id in ids {
-                text.push_str(id);
-                text.push('\n');
-            }
-            std::fs::write(&partial, text)?;
-            std::fs::rename(&partial, &self.path)
-        };
-        if let Err(error) = write() {
+    async fn write(&self) {
+        let _writing = self.writing.lock().await;
+        let ids = self.ids().clone();
+        let path = self.path.clone();
+        if let Err(error) = run_blocking(move || image_list_file::write(&path, &ids)).await {
             tracing::warn!(path = %self.path.display(), %error, "failed to write the list of pulled images");
         }
     }
@@ -85,21 +81,21 @@ impl PulledImages {
 mod tests {
     use super::*;
 
-    #[test]
-    fn pulled_images_survive_restart() {
+    #[tokio::test]
+    async fn pulled_images_survive_restart() {
         let directory = tempfile::tempdir().unwrap();
         let image = |id: &str| Image {
             id: id.to_owned(),
             ..Image::default()
         };
         let pulled = PulledImages::open(directory.path());
-        pulled.add(&image("sha256:a"));
-        pulled.add(&image("sha256:b"));
+        pulled.add(&image("sha256:a")).await;
+        pulled.add(&image("sha256:b")).await;
         let reopened = PulledImages::open(directory.path());
         assert!(
             reopened.contains("sha256:a") && reopened.contains("sha256:b") && !reopened.contains("sha256:c")
         );
-        reopened.retain(|id| id == "sha256:b");
+        reopened.retain(|id| id == "sha256:b").await;
         let last = PulledImages::open(directory.path());
         assert!(!last.contains("sha256:a") && last.contains("sha256:b"));
     }

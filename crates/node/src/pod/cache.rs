@@ -28,8 +28,10 @@ pub(super) struct RuntimeSnapshot {
 }
 
 /// Lists the runtime, one list at a time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PodCache {
+    /// Timeout of each runtime call.
+    limit: Duration,
     /// Number of calls so far.
     calls: AtomicU64,
     /// The last list, and the number of calls before it began.
@@ -56,12 +58,16 @@ impl RuntimeSnapshot {
 // --- PodCache ---
 
 impl PodCache {
+    pub(super) fn new(limit: Duration) -> Self {
+        PodCache {
+            limit,
+            calls: AtomicU64::default(),
+            last_relist: Mutex::default(),
+        }
+    }
+
     /// Lists the runtime, or shares a list that began after this call.
-    pub(super) async fn relist(
-        &self,
-        runtime: &dyn Runtime,
-        limit: Duration,
-    ) -> Result<Arc<RuntimeSnapshot>, RuntimeError> {
+    pub(super) async fn relist(&self, runtime: &dyn Runtime) -> Result<Arc<RuntimeSnapshot>, RuntimeError> {
         let calls = self.calls.fetch_add(1, Ordering::SeqCst);
         let mut last = self.last_relist.lock().await;
         if let Some((calls_before, runtime_snapshot)) = &*last
@@ -70,8 +76,8 @@ impl PodCache {
             return Ok(Arc::clone(runtime_snapshot));
         }
         let calls_before = self.calls.load(Ordering::SeqCst);
-        let sandboxes = with_timeout(limit, "ListPodSandbox", runtime.list_pod_sandboxes()).await?;
-        let containers = with_timeout(limit, "ListContainers", runtime.list_containers()).await?;
+        let sandboxes = with_timeout(self.limit, "ListPodSandbox", runtime.list_pod_sandboxes()).await?;
+        let containers = with_timeout(self.limit, "ListContainers", runtime.list_containers()).await?;
         let mut by_pod: HashMap<String, (PodIdentity, Vec<_>, Vec<_>)> = HashMap::new();
         let empty = |pod: &PodIdentity| (pod.clone(), Vec::new(), Vec::new());
         for sandbox in sandboxes {
@@ -100,8 +106,8 @@ mod tests {
     async fn concurrent_callers_share_the_next_relist() {
         let runtime = FakeRuntime::new(fake::clock());
         runtime.delay_calls("list_pod_sandboxes", 10, Duration::from_secs(1));
-        let pod_cache = PodCache::default();
-        let relist = || pod_cache.relist(&runtime, Duration::from_mins(1));
+        let pod_cache = PodCache::new(Duration::from_mins(1));
+        let relist = || pod_cache.relist(&runtime);
         let first = relist();
         let (one, others) = futures_util::future::join(first, async {
             tokio::time::sleep(Duration::from_millis(500)).await;

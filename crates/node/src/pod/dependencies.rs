@@ -85,11 +85,6 @@ impl PodSettings {
         }
     }
 
-    /// Data directory of a pod.
-    pub fn directory(&self, uid: &str) -> PathBuf {
-        self.root.join("pods").join(uid)
-    }
-
     /// Log directory of a pod.
     // upstream: pkg/kubelet/kuberuntime/helpers.go BuildPodLogsDirectory
     pub fn log_directory(&self, pod: &PodIdentity) -> PathBuf {

@@ -4,6 +4,7 @@
 use std::{io, net::IpAddr, path::Path};
 
 use k8s_openapi::api::core::v1::Pod;
+use tokio::fs;
 
 use super::spec::{SpecError, hosts_file};
 use crate::{
@@ -24,7 +25,7 @@ pub(super) enum HostsError {
 
 /// The mount of the hosts file. `None` if a container mounts its own, or the pod has no IP.
 // upstream: pkg/kubelet/kubelet_pods.go shouldMountHostsFile
-pub(super) fn make_hosts_mount(
+pub(super) async fn make_hosts_mount(
     pod: &Pod,
     directory: &Path,
     facts: &NodeFacts,
@@ -39,15 +40,15 @@ pub(super) fn make_hosts_mount(
         return Ok(None);
     }
     let node_hosts = if uses_host_network {
-        std::fs::read_to_string(TARGET)?
+        fs::read_to_string(TARGET).await?
     } else {
         String::new()
     };
     let text = hosts_file(pod, facts, addresses, &node_hosts)?;
     let path = directory.join("etc-hosts");
-    std::fs::create_dir_all(directory)?;
+    fs::create_dir_all(directory).await?;
     // Not replaced by rename: running containers have this inode mounted.
-    std::fs::write(&path, text)?;
+    fs::write(&path, text).await?;
     Ok(Some(Mount {
         source: MountSource::Host(path),
         target: TARGET.to_owned(),

@@ -14,7 +14,7 @@ use crate::{
 #[async_trait]
 impl HostInterface for PodManager {
     fn runtime(&self) -> Option<Arc<dyn Runtime>> {
-        self.workers().deps.runtime.borrow().clone()
+        self.runtime.borrow().clone()
     }
 
     fn pods(&self) -> Vec<Arc<Pod>> {
@@ -23,7 +23,7 @@ impl HostInterface for PodManager {
 
     fn runtime_uid(&self, pod: &Pod) -> String {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
-        let entries = self.workers().store.lock();
+        let entries = self.store.lock();
         // Requests name the UID of the mirror pod.
         let mirrored = entries.iter().find(|(_, entry)| match &entry.source {
             PodSource::File(Some(mirror)) => mirror.metadata.uid.as_ref() == Some(&uid),

@@ -10,30 +10,25 @@ use k8s_openapi::{
 use kubecontroller::events::EventType;
 
 use super::{
-    PodDependencies,
     actions::KillReason,
-    events::{PodEventRecorder, container_reference},
+    events::container_reference,
     hooks::{self, HookContext},
     hosts,
+    runtime_manager::RuntimeManager,
     spec::{self, ContainerConfigInput, ContainerType},
-    start_limiter::StartLimiter,
     status::{PodSnapshot, WaitingReason},
     stop::ContainerStopper,
     termination_message,
 };
 use crate::{
     NodeFacts, environment,
-    images::{self, ImageManager, keyring::DockerKeyring, with_timeout},
-    runtime::{ContainerId, ContainerState, Image, Mount, Runtime, RuntimeError, SandboxId, SandboxSpec},
+    images::{self, keyring::DockerKeyring, with_timeout},
+    runtime::{ContainerId, ContainerState, Image, Mount, Runtime, SandboxId, SandboxSpec},
 };
 
 /// Starts containers of one pod.
 pub(super) struct ContainerStarter<'a> {
-    pub deps: &'a PodDependencies,
-    pub events: &'a PodEventRecorder,
-    pub images: &'a ImageManager,
-    /// Limits concurrent starts.
-    pub limiter: &'a StartLimiter,
+    pub manager: &'a RuntimeManager,
     pub runtime: &'a dyn Runtime,
     /// The pod with its allocated resources.
     pub pod: &'a Pod,
@@ -82,7 +77,7 @@ impl ContainerStarter<'_> {
         let image = self.ensure_image(container, &request).await?;
         let attempt = self.next_attempt(&container.name).await?;
         let started = self.create_and_start(container, kind, attempt, &image);
-        let id = self.limiter.run(started).await?;
+        let id = self.manager.container_limiter.run(started).await?;
         self.post_start(container, &id, attempt).await
     }
 
@@ -99,7 +94,8 @@ impl ContainerStarter<'_> {
             created_id.map_err(|(reason, message)| self.start_failed(container, None, reason, message))?;
         self.record_normal(container, &id, "Created", "Container created");
         let starting = self.runtime.start_container(&id);
-        if let Err(error) = with_timeout(self.deps.settings.start_limit, "StartContainer", starting).await {
+        if let Err(error) = with_timeout(self.manager.settings.start_limit, "StartContainer", starting).await
+        {
             return Err(self.start_failed(container, Some(&id), "RunContainerError", error.to_string()));
         }
         self.record_normal(container, &id, "Started", "Container started");
@@ -112,7 +108,11 @@ impl ContainerStarter<'_> {
         container: &Container,
         request: &images::EnsureImageRequest<'_>,
     ) -> Result<Image, StartError> {
-        let ensured = self.images.ensure_image_exists(self.runtime, request).await;
+        let ensured = self
+            .manager
+            .images
+            .ensure_image_exists(self.runtime, request)
+            .await;
         ensured.map_err(|error| {
             self.record_warning(container, None, "Failed", &format!("Error: {}", error.reason));
             StartError {
@@ -144,7 +144,8 @@ impl ContainerStarter<'_> {
         for instance in instances {
             if instance.state == ContainerState::Created {
                 let removal = self.runtime.remove_container(&instance.id);
-                let removed = with_timeout(self.deps.settings.stop_limit, "RemoveContainer", removal).await;
+                let removed =
+                    with_timeout(self.manager.settings.stop_limit, "RemoveContainer", removal).await;
                 removed.map_err(|error| StartError {
                     waiting: waiting("CreateContainerError", error.to_string()),
                     retry_at: None,
@@ -190,24 +191,25 @@ impl ContainerStarter<'_> {
     ) -> Result<ContainerId, (&'static str, String)> {
         const CONFIG: &str = "CreateContainerConfigError";
         let config = |error: &dyn std::fmt::Display| (CONFIG, error.to_string());
-        let sources = &*self.deps.sources;
+        let sources = &*self.manager.sources;
         let environment = environment::make_environment_variables(
             self.pod,
             container,
             sources,
             self.facts,
             self.addresses,
-            &self.deps.volumes,
+            &self.manager.volumes,
         )
         .await
         .map_err(|error| config(&error))?;
-        let volumes = &*self.deps.volumes;
+        let volumes = &*self.manager.volumes;
         let mut mounts = volumes
             .make_mounts(self.pod, container, &environment)
             .await
             .map_err(|error| config(&error))?;
         mounts.extend(
             self.kubelet_mounts(container, attempt, &mounts)
+                .await
                 .map_err(|error| (CONFIG, error))?,
         );
         let target = self.target_container(container, kind);
@@ -226,19 +228,20 @@ impl ContainerStarter<'_> {
         let creation = self
             .runtime
             .create_container(self.sandbox, self.sandbox_spec, &spec);
-        let created = with_timeout(self.deps.settings.start_limit, "CreateContainer", creation).await;
+        let created = with_timeout(self.manager.settings.start_limit, "CreateContainer", creation).await;
         created.map_err(|error| ("CreateContainerError", error.to_string()))
     }
 
     /// Mounts that the kubelet adds: the hosts file and the termination message file.
-    fn kubelet_mounts(
+    async fn kubelet_mounts(
         &self,
         container: &Container,
         attempt: u32,
         mounts: &[Mount],
     ) -> Result<Vec<Mount>, String> {
-        let hosts = hosts::make_hosts_mount(self.pod, self.directory, self.facts, self.addresses, mounts);
-        let message = termination_message::make_message_mount(self.directory, container, attempt);
+        let hosts =
+            hosts::make_hosts_mount(self.pod, self.directory, self.facts, self.addresses, mounts).await;
+        let message = termination_message::make_message_mount(self.directory, container, attempt).await;
         let hosts = hosts.map_err(|error| error.to_string())?;
         let message =
             message.map_err(|error| format!("failed to create the termination message file: {error}"))?;
@@ -276,7 +279,7 @@ impl ContainerStarter<'_> {
             id,
             addresses: self.addresses,
         };
-        let Err(message) = hooks::run_hook(&context, hook, self.deps.settings.hook_limit).await else {
+        let Err(message) = hooks::run_hook(&context, hook, self.manager.settings.hook_limit).await else {
             return Ok(());
         };
         self.record_warning(container, Some(id), "FailedPostStartHook", "PostStartHook failed");
@@ -284,8 +287,8 @@ impl ContainerStarter<'_> {
             runtime: self.runtime,
             pod: Some(self.pod),
             addresses: self.addresses,
-            events: self.events,
-            limit: self.deps.settings.stop_limit,
+            events: &self.manager.events,
+            limit: self.manager.settings.stop_limit,
         };
         let instance = crate::runtime::Container {
             id: id.clone(),
@@ -295,7 +298,7 @@ impl ContainerStarter<'_> {
             attempt,
             image: String::new(),
             image_id: String::new(),
-            created: self.deps.clock.now(),
+            created: self.manager.clock.now(),
             state: ContainerState::Unknown,
             annotations: std::collections::BTreeMap::default(),
             labels: std::collections::BTreeMap::default(),
@@ -327,27 +330,26 @@ impl ContainerStarter<'_> {
     }
 
     fn record_normal(&self, container: &Container, id: &ContainerId, reason: &str, message: &str) {
-        self.events
-            .record_container_event(self.pod, container, Some(id), EventType::Normal, reason, message);
+        self.manager.events.record_container_event(
+            self.pod,
+            container,
+            Some(id),
+            EventType::Normal,
+            reason,
+            message,
+        );
     }
 
     fn record_warning(&self, container: &Container, id: Option<&ContainerId>, reason: &str, message: &str) {
-        self.events
-            .record_container_event(self.pod, container, id, EventType::Warning, reason, message);
+        self.manager.events.record_container_event(
+            self.pod,
+            container,
+            id,
+            EventType::Warning,
+            reason,
+            message,
+        );
     }
-}
-
-pub(super) async fn run_pod_sandbox(
-    deps: &PodDependencies,
-    runtime: &dyn Runtime,
-    spec: &SandboxSpec,
-) -> Result<SandboxId, RuntimeError> {
-    with_timeout(
-        deps.settings.start_limit,
-        "RunPodSandbox",
-        runtime.run_pod_sandbox(spec),
-    )
-    .await
 }
 
 pub(super) fn waiting(reason: &str, message: String) -> WaitingReason {

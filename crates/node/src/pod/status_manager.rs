@@ -25,6 +25,8 @@ use kubecontroller::{
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
+use crate::PodIdentity;
+
 /// Concurrent writes.
 const MAX_CONCURRENT_WRITES: usize = 16;
 /// Timeout of a write.
@@ -40,6 +42,15 @@ pub(super) struct StatusManager {
     find_api_pod: ApiPodLookup,
     queue: WorkQueue<String>,
     statuses: Arc<Mutex<HashMap<String, VersionedPodStatus>>>,
+}
+
+/// Why a status was not written.
+#[derive(Debug, thiserror::Error)]
+enum StatusWriteError {
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+    #[error("the API server did not respond within {} seconds", WRITE_TIMEOUT.as_secs())]
+    Timeout,
 }
 
 #[derive(Default)]
@@ -106,14 +117,13 @@ impl StatusManager {
                     let Some(job) = job else { break };
                     let this = self.clone();
                     writes.spawn(async move {
-                        let written = tokio::time::timeout(WRITE_TIMEOUT, this.sync_pod(job.key())).await;
-                        match written {
-                            Ok(Ok(())) => { job.done(); }
-                            Ok(Err(error)) => {
-                                tracing::warn!(pod = job.key(), %error, "failed to write pod status");
+                        match this.sync_pod_in_time(job.key()).await {
+                            Ok(()) => { job.done(); }
+                            Err(error) => {
+                                let pod = this.format_pod(job.key());
+                                tracing::warn!(pod, %error, "failed to write pod status; retrying");
                                 job.fail();
                             }
-                            Err(_) => { job.fail(); }
                         }
                     });
                 }
@@ -134,6 +144,19 @@ impl StatusManager {
         statuses
             .get(uid)
             .is_some_and(|status_entry| status_entry.patch(&api_pod).is_some())
+    }
+
+    async fn sync_pod_in_time(&self, uid: &str) -> Result<(), StatusWriteError> {
+        match tokio::time::timeout(WRITE_TIMEOUT, self.sync_pod(uid)).await {
+            Ok(written) => Ok(written?),
+            Err(_) => Err(StatusWriteError::Timeout),
+        }
+    }
+
+    /// The pod as log lines name it; its UID if it was removed meanwhile.
+    fn format_pod(&self, uid: &str) -> String {
+        let api_pod = (self.find_api_pod)(uid);
+        api_pod.map_or_else(|| uid.to_owned(), |pod| PodIdentity::of(&pod).to_string())
     }
 
     async fn sync_pod(&self, uid: &str) -> Result<(), kube::Error> {
@@ -284,7 +307,34 @@ fn merge_list(before: Option<&Value>, value: &Value, key: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use kubecontroller::testing::{FakeApi, Fault, RequestMatcher};
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_without_response_fails_with_its_reason_and_is_repeated() {
+        let api = FakeApi::new();
+        let pod = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1"}, "spec": {"containers": []}});
+        let pod = Arc::new(api.put(&serde_json::from_value::<Pod>(pod).unwrap()));
+        let found = Arc::clone(&pod);
+        let manager = StatusManager::new(api.client(), Arc::new(move |_| Some(Arc::clone(&found))));
+        let hanging = RequestMatcher::verb("patch").resource("pods").times(1);
+        api.faults().on(hanging, Fault::Hang);
+        let running = PodStatus {
+            phase: Some("Running".to_owned()),
+            ..PodStatus::default()
+        };
+        manager.set_pod_status("u1", running);
+        let error = manager.sync_pod_in_time("u1").await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the API server did not respond within 30 seconds"
+        );
+        assert_eq!(manager.format_pod("u1"), "shop/web(u1)");
+        manager.sync_pod_in_time("u1").await.unwrap();
+        let written: Pod = api.get("shop", "web").unwrap();
+        assert_eq!(written.status.unwrap().phase.as_deref(), Some("Running"));
+    }
 
     fn status(value: Value) -> PodStatus {
         serde_json::from_value(value).unwrap()

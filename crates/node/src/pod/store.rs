@@ -13,7 +13,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     allocation_state::{PodResourceInfo, ResizeRejection},
-    status::{PodSnapshot, PodWorkerState, TerminationCause, WaitingReason},
+    status::{PodSnapshot, PodWorkerState, ResizeInProgress, ResizePending, TerminationCause, WaitingReason},
 };
 use crate::runtime::ContainerId;
 
@@ -97,6 +97,12 @@ impl PodStore {
 
     pub(super) fn update<T>(&self, uid: &str, update: impl FnOnce(&mut PodEntry) -> T) -> Option<T> {
         self.lock().get_mut(uid).map(update)
+    }
+
+    /// Whether no container of a pod runs; true for unknown pods.
+    pub(super) fn is_stopped(&self, uid: &str) -> bool {
+        self.read(uid, |entry| entry.worker_state == PodWorkerState::Terminated)
+            .unwrap_or(true)
     }
 
     /// The pod object in the API: the pod itself, or its mirror pod.
@@ -187,4 +193,47 @@ impl PodEntry {
     pub(super) fn is_active(&self) -> bool {
         self.admission == AdmissionState::Admitted && self.worker_state != PodWorkerState::Terminated
     }
+
+    /// The pod with its allocated resources.
+    // upstream: pkg/kubelet/allocation/allocation_manager.go UpdatePodFromAllocation
+    pub(super) fn with_allocated_resources(&self) -> Pod {
+        match &self.resource_info {
+            Some(resource_info) => resource_info.apply_to(&self.pod),
+            None => Pod::clone(&self.pod),
+        }
+    }
+
+    /// The pending resize, and the resize in progress.
+    pub(super) fn resize_status(&self) -> (Option<ResizePending>, Option<ResizeInProgress>) {
+        let pending = self.resize_rejection.as_ref().map(|(rejection, generation)| {
+            let (infeasible, message) = match rejection {
+                ResizeRejection::Infeasible(message) => (true, message.clone()),
+                ResizeRejection::Deferred(message) => (false, message.clone()),
+            };
+            ResizePending {
+                infeasible,
+                message,
+                generation: *generation,
+            }
+        });
+        let progress = self
+            .resource_info
+            .as_ref()
+            .filter(|resource_info| resource_info.is_in_progress())
+            .map(|_| ResizeInProgress {
+                error: self.resize_error.clone(),
+                generation: self.pod.metadata.generation,
+            });
+        (pending, progress)
+    }
+}
+
+/// Whether the API status of the pod names any container.
+pub(super) fn had_containers(pod: &Pod) -> bool {
+    let Some(status) = &pod.status else {
+        return false;
+    };
+    let lists = [&status.container_statuses, &status.init_container_statuses];
+    let mut all = lists.into_iter().flatten().flatten();
+    all.any(|status| status.container_id.as_ref().is_some_and(|id| !id.is_empty()))
 }

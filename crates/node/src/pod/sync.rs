@@ -13,12 +13,14 @@ use tokio::time::Instant;
 use super::{
     actions::{KillReason, NewSandbox, PodActions},
     events,
+    runtime_class::lookup_runtime_handler,
+    runtime_manager::RuntimeManager,
     spec::{self, ContainerType, dns_warnings, hash_container},
-    start::{self, ContainerStarter, StartError, waiting},
+    start::{ContainerStarter, StartError, waiting},
     status::PodSnapshot,
     stop::ContainerStopper,
     time,
-    workers::{NextSync, PodWorkers},
+    workers::NextSync,
 };
 use crate::{
     NodeFacts,
@@ -35,7 +37,7 @@ const VOLUME_RETRY: Duration = Duration::from_secs(3);
 
 /// One sync of one pod.
 pub(super) struct PodSync<'a> {
-    pub workers: &'a PodWorkers,
+    pub manager: &'a RuntimeManager,
     pub runtime: Arc<dyn Runtime>,
     /// The pod with its allocated resources.
     pub pod: Arc<Pod>,
@@ -67,7 +69,8 @@ impl SyncResult {
         if self.changed {
             return Some(Duration::ZERO);
         }
-        self.retry_at.map(|retry_at| time::duration_until(now, retry_at))
+        self.retry_at
+            .map(|retry_at| time::duration_until(now, retry_at))
     }
 
     fn schedule_retry(&mut self, at: Timestamp) {
@@ -114,11 +117,11 @@ impl PodSync<'_> {
         result: &mut SyncResult,
     ) -> Result<(), RuntimeError> {
         let stopper = self.stopper();
-        let limit = self.workers.deps.settings.stop_limit;
+        let limit = self.manager.settings.stop_limit;
         if actions.kill_pod {
             if actions.sandbox.is_some_and(|sandbox| sandbox.replaces) {
                 let message = "Pod sandbox changed, it will be killed and re-created.";
-                self.workers
+                self.manager
                     .events
                     .record_pod_event(&self.pod, EventType::Normal, "SandboxChanged", message);
             }
@@ -183,17 +186,15 @@ impl PodSync<'_> {
     /// Mounts volumes, or updates their content, if due or before a start. Returns whether the sync can continue.
     async fn refresh_volumes(&self, starts: bool, result: &mut SyncResult) -> bool {
         let uid = self.uid();
-        let every = self.workers.volume_refresh_period(uid);
-        let is_due = self.workers.store.read(uid, |entry| {
+        let every = self.manager.volume_refresh_period(uid);
+        let is_due = self.manager.store.read(uid, |entry| {
             entry.volumes_refreshed.is_none_or(|at| at.elapsed() >= every)
         });
         if !starts && is_due != Some(true) {
             return true;
         }
-        self.workers.deps.sources.register_pod(&self.pod);
         let mounted = self
-            .workers
-            .deps
+            .manager
             .volumes
             .mount_pod_volumes(&self.pod, &self.facts)
             .await;
@@ -201,7 +202,7 @@ impl PodSync<'_> {
             // One event per volume, so that repeated failures of a volume are aggregated whatever the other volumes do.
             // upstream: pkg/volume/util/operationexecutor/operation_generator.go GenerateMountVolumeFunc
             for message in error.event_messages() {
-                self.workers
+                self.manager
                     .events
                     .record_pod_event(&self.pod, EventType::Warning, "FailedMount", message);
             }
@@ -209,7 +210,7 @@ impl PodSync<'_> {
             // Running containers keep their volumes.
             return !starts;
         }
-        self.workers
+        self.manager
             .store
             .update(uid, |entry| entry.volumes_refreshed = Some(Instant::now()));
         true
@@ -217,7 +218,7 @@ impl PodSync<'_> {
 
     /// The existing sandbox, or a new one.
     async fn ensure_sandbox(&self, actions: &PodActions, result: &mut SyncResult) -> Option<ActiveSandbox> {
-        let settings = &self.workers.deps.settings;
+        let settings = &self.manager.settings;
         let attempt = match (actions.sandbox, self.snapshot.sandboxes.first()) {
             (Some(NewSandbox { attempt, .. }), _) => attempt,
             (None, Some(instance)) => instance.attempt,
@@ -233,7 +234,7 @@ impl PodSync<'_> {
             return Some(ActiveSandbox { id, spec, addresses });
         }
         for warning in dns_warnings(&self.pod, &self.facts) {
-            self.workers.events.record_pod_event(
+            self.manager.events.record_pod_event(
                 &self.pod,
                 EventType::Warning,
                 warning.reason,
@@ -241,16 +242,25 @@ impl PodSync<'_> {
             );
         }
         // The directory records that the runtime may have a sandbox of the pod, even if its creation is interrupted.
-        if let Err(error) = std::fs::create_dir_all(self.directory()) {
+        if let Err(error) = tokio::fs::create_dir_all(self.directory()).await {
             let message = format!("error making pod data directories: {error}");
-            self.workers
+            self.manager
                 .events
                 .record_pod_event(&self.pod, EventType::Warning, "Failed", message);
             result.schedule_retry(self.later_by(RETRY));
             return None;
         }
-        let creation = start::run_pod_sandbox(&self.workers.deps, &*self.runtime, &spec);
-        let id = match self.workers.sandbox_limiter.run(creation).await {
+        let mut spec = spec;
+        spec.handler = match lookup_runtime_handler(&*self.manager.sources, &self.pod).await {
+            Ok(handler) => handler,
+            Err(error) => return self.sandbox_failed(&error, result),
+        };
+        let creation = with_timeout(
+            self.manager.settings.start_limit,
+            "RunPodSandbox",
+            self.runtime.run_pod_sandbox(&spec),
+        );
+        let id = match self.manager.sandbox_limiter.run(creation).await {
             Ok(id) => id,
             Err(error) => return self.sandbox_failed(&error, result),
         };
@@ -259,7 +269,7 @@ impl PodSync<'_> {
             Ok(addresses) => addresses,
             Err(error) => {
                 let message = format!("Unable to get pod sandbox status: {error}");
-                self.workers.events.record_pod_event(
+                self.manager.events.record_pod_event(
                     &self.pod,
                     EventType::Warning,
                     "FailedPodSandBoxStatus",
@@ -277,7 +287,7 @@ impl PodSync<'_> {
         result: &mut SyncResult,
     ) -> Option<ActiveSandbox> {
         let message = format!("Failed to create pod sandbox: {error}");
-        self.workers.events.record_pod_event(
+        self.manager.events.record_pod_event(
             &self.pod,
             EventType::Warning,
             "FailedCreatePodSandBox",
@@ -294,14 +304,14 @@ impl PodSync<'_> {
             return Ok(self.facts.addresses.clone());
         }
         // A relist would wait for other pods that are being started.
-        let limit = self.workers.deps.settings.start_limit;
+        let limit = self.manager.settings.start_limit;
         with_timeout(limit, "PodSandboxStatus", self.runtime.pod_sandbox_ips(id)).await
     }
 
     /// Updates resources of running containers in place.
     // upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go updatePodContainerResources
     async fn update_resources(&self, actions: &PodActions, result: &mut SyncResult) {
-        let limit = self.workers.deps.settings.start_limit;
+        let limit = self.manager.settings.start_limit;
         for (id, name) in &actions.update {
             let Some(container) = super::stop::find_container(&self.pod, name) else {
                 continue;
@@ -310,7 +320,10 @@ impl PodSync<'_> {
             let update = self.runtime.update_container_resources(id, &resources);
             let error = match with_timeout(limit, "UpdateContainerResources", update).await {
                 Ok(()) => {
-                    self.persist_actuated(&container);
+                    self.manager
+                        .allocation_manager
+                        .set_actuated_resources(self.uid(), &container)
+                        .await;
                     result.changed = true;
                     String::new()
                 }
@@ -319,23 +332,9 @@ impl PodSync<'_> {
                     error.to_string()
                 }
             };
-            self.workers
+            self.manager
                 .store
                 .update(self.uid(), |entry| entry.resize_error = error);
-        }
-    }
-
-    /// Persists the resources a container was started or updated with.
-    fn persist_actuated(&self, container: &Container) {
-        let resources = container.resources.clone().unwrap_or_default();
-        let resource_info = self.workers.store.update(self.uid(), |entry| {
-            entry.set_actuated(&container.name, resources);
-            entry.resource_info.clone()
-        });
-        if let Some(Some(resource_info)) = resource_info
-            && let Err(error) = resource_info.write(&self.directory())
-        {
-            tracing::warn!(pod = events::format_pod(&self.pod), %error, "failed to persist actuated resources");
         }
     }
 
@@ -344,10 +343,7 @@ impl PodSync<'_> {
         let (keyring, missing) = self.image_pull_secrets().await;
         let directory = self.directory();
         let starter = ContainerStarter {
-            deps: &self.workers.deps,
-            events: &self.workers.events,
-            images: &self.workers.images,
-            limiter: &self.workers.container_limiter,
+            manager: self.manager,
             runtime: &*self.runtime,
             pod: &self.pod,
             snapshot: &self.snapshot,
@@ -393,7 +389,7 @@ impl PodSync<'_> {
                 missing.join(", ")
             );
             let reason = "FailedToRetrieveImagePullSecret";
-            self.workers
+            self.manager
                 .events
                 .record_pod_event(&self.pod, EventType::Warning, reason, message);
         }
@@ -409,9 +405,9 @@ impl PodSync<'_> {
     ) -> StartOutcome {
         let uid = self.uid();
         let name = &container.name;
-        let now = self.workers.deps.clock.now();
+        let now = self.manager.clock.now();
         if let Some(until) = self
-            .workers
+            .manager
             .store
             .read(uid, |entry| entry.retry_after.get(name).copied())
             .flatten()
@@ -427,8 +423,11 @@ impl PodSync<'_> {
         match started {
             Ok(()) => {
                 result.changed = true;
-                self.persist_actuated(container);
-                self.workers.store.update(uid, |entry| {
+                self.manager
+                    .allocation_manager
+                    .set_actuated_resources(self.uid(), container)
+                    .await;
+                self.manager.store.update(uid, |entry| {
                     entry.waiting.remove(name);
                     entry.retry_after.remove(name);
                 });
@@ -445,7 +444,7 @@ impl PodSync<'_> {
                     None => self.later_by(RETRY),
                 };
                 result.schedule_retry(until);
-                self.workers.store.update(uid, |entry| {
+                self.manager.store.update(uid, |entry| {
                     entry.waiting.insert(name.clone(), waiting);
                     if !is_backoff {
                         entry.retry_after.insert(name.clone(), until);
@@ -474,15 +473,15 @@ impl PodSync<'_> {
             container.name.clone(),
             hash_container(container),
         );
-        let until = self.workers.restart_backoff().until(&key, finished, now);
+        let until = self.manager.restart_backoff.lock().until(&key, finished, now);
         let Some((until, time)) = until else {
-            self.workers.restart_backoff().increase(key, finished, now);
+            self.manager.restart_backoff.lock().increase(key, finished, now);
             return None;
         };
         let name = &container.name;
         let pod = events::format_pod(&self.pod);
         let message = format!("Back-off restarting failed container {name} in pod {pod}");
-        self.workers.events.record_container_event(
+        self.manager.events.record_container_event(
             &self.pod,
             container,
             None,
@@ -512,7 +511,7 @@ impl PodSync<'_> {
             if reference.name.is_empty() {
                 continue;
             }
-            match self.workers.deps.sources.secret(namespace, &reference.name).await {
+            match self.manager.sources.secret(namespace, &reference.name).await {
                 Ok(Some(secret)) => found.push(secret),
                 Ok(None) | Err(_) => missing.push(reference.name.clone()),
             }
@@ -530,7 +529,7 @@ impl PodSync<'_> {
             // The next sync prunes, with a newer snapshot.
             return;
         }
-        let limit = self.workers.deps.settings.stop_limit;
+        let limit = self.manager.settings.stop_limit;
         let prunable = find_prunable_containers(&self.snapshot);
         for id in prunable.containers {
             let removed = with_timeout(limit, "RemoveContainer", self.runtime.remove_container(&id)).await;
@@ -551,8 +550,8 @@ impl PodSync<'_> {
             runtime: &*self.runtime,
             pod: Some(&self.pod),
             addresses: self.snapshot.addresses(),
-            events: &self.workers.events,
-            limit: self.workers.deps.settings.stop_limit,
+            events: &self.manager.events,
+            limit: self.manager.settings.stop_limit,
         }
     }
 
@@ -576,11 +575,11 @@ impl PodSync<'_> {
     }
 
     fn directory(&self) -> PathBuf {
-        self.workers.deps.settings.directory(self.uid())
+        self.manager.directories().pod(self.uid())
     }
 
     fn later_by(&self, by: Duration) -> Timestamp {
-        time::add_duration(self.workers.deps.clock.now(), by)
+        time::add_duration(self.manager.clock.now(), by)
     }
 }
 

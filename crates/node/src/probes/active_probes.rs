@@ -5,7 +5,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-use super::{ProbeKind, ProbeOutcome, ProbeResults};
+use super::{ProbeOutcome, ProbeResults, ProbeType};
 use crate::{
     pod::status::{PodSnapshot, is_terminal, restart::is_restartable_init_container},
     runtime::{ContainerId, ContainerState},
@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct ActiveProbe<'a> {
     pub(super) container: &'a Container,
     pub(super) container_id: ContainerId,
-    pub(super) kind: ProbeKind,
+    pub(super) kind: ProbeType,
     pub(super) probe: &'a Probe,
     /// Start time of the container.
     pub(super) started: Timestamp,
@@ -49,10 +49,10 @@ pub(super) fn active_probes<'a>(
         };
         let is_started = is_container_started(pod, container, &newest.id, results);
         let kinds: &[_] = match (is_started, is_terminating) {
-            (false, false) => &[ProbeKind::Startup],
-            (true, false) => &[ProbeKind::Liveness, ProbeKind::Readiness],
+            (false, false) => &[ProbeType::Startup],
+            (true, false) => &[ProbeType::Liveness, ProbeType::Readiness],
             // A terminating container is not restarted, but readiness still removes it from load balancing.
-            (true, true) => &[ProbeKind::Readiness],
+            (true, true) => &[ProbeType::Readiness],
             (false, true) => &[],
         };
         let probes = kinds
@@ -89,10 +89,10 @@ fn is_container_started(pod: &Pod, container: &Container, id: &ContainerId, resu
     api_status.is_some_and(|status| status.started == Some(true)) || container.startup_probe.is_none()
 }
 
-fn probe_of_kind(container: &Container, kind: ProbeKind) -> Option<&Probe> {
+fn probe_of_kind(container: &Container, kind: ProbeType) -> Option<&Probe> {
     match kind {
-        ProbeKind::Startup => container.startup_probe.as_ref(),
-        ProbeKind::Liveness => container.liveness_probe.as_ref(),
-        ProbeKind::Readiness => container.readiness_probe.as_ref(),
+        ProbeType::Startup => container.startup_probe.as_ref(),
+        ProbeType::Liveness => container.liveness_probe.as_ref(),
+        ProbeType::Readiness => container.readiness_probe.as_ref(),
     }
 }

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::{
-    ProbeKind, ProbeOutcome, ProbeResults,
+    ProbeOutcome, ProbeResults, ProbeType,
     active_probes::{ActiveProbe, active_probes},
     prober::{ProbeTarget, Prober},
     schedule::{ProbeSchedule, period_fraction},
@@ -42,7 +42,7 @@ pub struct ProbeManager {
 
 /// The probe workers of one pod. Dropping a `JoinSet` aborts the worker. A worker that is finished keeps its entry until the
 /// container terminates, so that it is not started again.
-type PodProbeWorkers = BTreeMap<(ContainerId, ProbeKind), JoinSet<()>>;
+type PodProbeWorkers = BTreeMap<(ContainerId, ProbeType), JoinSet<()>>;
 
 /// Results of all pods.
 // upstream: pkg/kubelet/prober/results/results_manager.go manager
@@ -182,7 +182,7 @@ impl ProbeManager {
     }
 
     #[cfg(test)]
-    pub(super) fn worker_kinds(&self) -> Vec<ProbeKind> {
+    pub(super) fn worker_kinds(&self) -> Vec<ProbeType> {
         let workers = lock(&self.workers);
         workers
             .values()

@@ -6,7 +6,9 @@
 //! worker          runs one probe of one container periodically
 //! schedule        when a probe runs, and when its results cross a threshold
 //! prober          runs a probe once, with retries, and records events
-//! exec http tcp grpc    the probe handlers
+//! probe_kind      the trait ProbeKind, which a kind of probe implements
+//! kinds/          one file per kind of probe, and their registry
+//! http            requests of HTTP probes and lifecycle hooks
 //! results         outcomes of the probes of a pod
 //! ```
 //!
@@ -17,15 +19,15 @@
 //! - For a container that started before the agent, `started` and `ready` of the API status hold until the first result.
 
 mod active_probes;
-mod exec;
-mod grpc;
+mod dial;
 pub mod http;
+mod kinds;
 mod manager;
 mod port;
+mod probe_kind;
 mod prober;
 mod results;
 mod schedule;
-mod tcp;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -33,5 +35,5 @@ mod worker;
 pub use self::{
     manager::ProbeManager,
     prober::ProbeAttempt,
-    results::{ProbeKind, ProbeOutcome, ProbeResults},
+    results::{ProbeOutcome, ProbeResults, ProbeType},
 };

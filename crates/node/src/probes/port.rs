@@ -17,11 +17,3 @@ pub(super) fn resolve_container_port(port: &IntOrString, container: &Container) 
     let valid = u16::try_from(number).ok().filter(|number| *number > 0);
     valid.ok_or_else(|| format!("invalid port number: {number}"))
 }
-
-/// Joins a host and a port, with brackets around an IPv6 address.
-pub(super) fn join_host_port(host: &str, port: u16) -> String {
-    if host.contains(':') {
-        return format!("[{host}]:{port}");
-    }
-    format!("{host}:{port}")
-}

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod, Probe};
 use kubecontroller::events::{EventRecorder, EventType};
 use tokio::sync::watch;
 
-use super::{ProbeKind, exec, grpc, http, port, tcp};
+use super::{ProbeType, kinds::PROBE_KINDS, probe_kind::ProbeContext};
 use crate::runtime::{ContainerId, Runtime};
 
 /// Attempts to run a probe that ends in an error, as opposed to a failure.
@@ -33,7 +33,7 @@ pub(super) struct ProbeTarget {
     pub(super) id: ContainerId,
     /// Address of the pod.
     pub(super) address: String,
-    pub(super) kind: ProbeKind,
+    pub(super) kind: ProbeType,
     pub(super) probe: Probe,
 }
 
@@ -87,33 +87,14 @@ impl Prober {
 
     // upstream: pkg/kubelet/prober/prober.go runProbe
     async fn run_probe(&self, target: &ProbeTarget) -> Result<ProbeAttempt, String> {
-        let limit = positive_seconds(target.probe.timeout_seconds, 1);
-        let container = &target.container;
-        if let Some(action) = &target.probe.exec {
-            let runtime = self.runtime.borrow().clone();
-            let runtime = runtime.ok_or("no container runtime is reachable")?;
-            return exec::probe(&*runtime, &target.id, container, action, limit).await;
-        }
-        if let Some(action) = &target.probe.http_get {
-            return http::get(
-                action,
-                container,
-                &target.address,
-                http::RequestPurpose::Probe,
-                limit,
-            )
-            .await;
-        }
-        if let Some(action) = &target.probe.tcp_socket {
-            let port = port::resolve_container_port(&action.port, container)?;
-            let host = action.host.as_deref().filter(|host| !host.is_empty());
-            return Ok(tcp::probe(host.unwrap_or(&target.address), port, limit).await);
-        }
-        if let Some(action) = &target.probe.grpc {
-            let port =
-                u16::try_from(action.port).map_err(|_| format!("invalid port number: {}", action.port))?;
-            let service = action.service.as_deref().unwrap_or_default();
-            return Ok(grpc::probe(&target.address, port, service, limit).await);
+        let runtime = self.runtime.borrow().clone();
+        let context = ProbeContext {
+            target,
+            runtime: runtime.as_deref(),
+            limit: positive_seconds(target.probe.timeout_seconds, 1),
+        };
+        if let Some(attempt) = PROBE_KINDS.iter().find_map(|kind| kind.probe(context)) {
+            return attempt.await;
         }
         let meta = &target.pod.metadata;
         let string = |field: &Option<String>| field.clone().unwrap_or_default();
@@ -122,7 +103,7 @@ impl Prober {
         let uid = string(&meta.uid);
         Err(format!(
             "missing probe handler for {name}_{namespace}({uid}):{}",
-            container.name
+            target.container.name
         ))
     }
 }

@@ -9,7 +9,7 @@ use crate::runtime::{Container, ContainerId, ContainerState};
 /// The purpose of a probe.
 // upstream: pkg/kubelet/prober/prober_manager.go probeType
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ProbeKind {
+pub enum ProbeType {
     /// Whether the container has started. The other probes wait for it.
     Startup,
     /// Whether the container works. If it fails, the container is restarted.
@@ -33,7 +33,7 @@ pub enum ProbeOutcome {
 /// Outcomes of the probes of one pod, by container ID: a restarted container has none at first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProbeResults {
-    outcomes: BTreeMap<(ContainerId, ProbeKind), ProbeOutcome>,
+    outcomes: BTreeMap<(ContainerId, ProbeType), ProbeOutcome>,
     agent_started: Option<Timestamp>,
 }
 
@@ -50,26 +50,26 @@ impl ProbeResults {
 
     /// Adds an outcome.
     #[must_use]
-    pub fn with(mut self, id: &ContainerId, kind: ProbeKind, outcome: ProbeOutcome) -> Self {
+    pub fn with(mut self, id: &ContainerId, kind: ProbeType, outcome: ProbeOutcome) -> Self {
         self.set(id, kind, outcome);
         self
     }
 
     /// Outcome of the startup probe of a container.
     pub fn startup(&self, id: &ContainerId) -> Option<ProbeOutcome> {
-        self.get(id, ProbeKind::Startup)
+        self.get(id, ProbeType::Startup)
     }
 
     /// Outcome of the liveness probe of a container. It is restarted on [`ProbeOutcome::Failure`]. The kubelet has one results
     /// manager per probe (`livenessManager`, `readinessManager`, `startupManager`).
     // upstream: pkg/kubelet/prober/results/results_manager.go Manager, Get
     pub fn liveness(&self, id: &ContainerId) -> Option<ProbeOutcome> {
-        self.get(id, ProbeKind::Liveness)
+        self.get(id, ProbeType::Liveness)
     }
 
     /// Outcome of the readiness probe of a container.
     pub fn readiness(&self, id: &ContainerId) -> Option<ProbeOutcome> {
-        self.get(id, ProbeKind::Readiness)
+        self.get(id, ProbeType::Readiness)
     }
 
     /// Whether a container started before the agent. Then `started` and `ready` of its API status hold until the first outcome.
@@ -82,12 +82,12 @@ impl ProbeResults {
             .is_some_and(|agent_started| *started < agent_started)
     }
 
-    fn get(&self, id: &ContainerId, kind: ProbeKind) -> Option<ProbeOutcome> {
+    fn get(&self, id: &ContainerId, kind: ProbeType) -> Option<ProbeOutcome> {
         self.outcomes.get(&(id.clone(), kind)).copied()
     }
 
     /// Returns whether the outcome changed.
-    pub(super) fn set(&mut self, id: &ContainerId, kind: ProbeKind, outcome: ProbeOutcome) -> bool {
+    pub(super) fn set(&mut self, id: &ContainerId, kind: ProbeType, outcome: ProbeOutcome) -> bool {
         self.outcomes.insert((id.clone(), kind), outcome) != Some(outcome)
     }
 
@@ -97,15 +97,15 @@ impl ProbeResults {
     }
 }
 
-// --- ProbeKind ---
+// --- ProbeType ---
 
-impl std::fmt::Display for ProbeKind {
+impl std::fmt::Display for ProbeType {
     /// The name in event messages.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            ProbeKind::Startup => "Startup",
-            ProbeKind::Liveness => "Liveness",
-            ProbeKind::Readiness => "Readiness",
+            ProbeType::Startup => "Startup",
+            ProbeType::Liveness => "Liveness",
+            ProbeType::Readiness => "Readiness",
         })
     }
 }

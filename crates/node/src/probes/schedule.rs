@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Probe;
 
-use super::{ProbeKind, ProbeOutcome, prober::positive_seconds};
+use super::{ProbeOutcome, ProbeType, prober::positive_seconds};
 
 /// Delay and period of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProbeSchedule {
-    kind: ProbeKind,
+    kind: ProbeType,
     initial_delay: Duration,
     pub(super) period: Duration,
 }
@@ -17,7 +17,7 @@ pub(super) struct ProbeSchedule {
 /// Counts consecutive equal results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ThresholdCounter {
-    kind: ProbeKind,
+    kind: ProbeType,
     success_threshold: u32,
     failure_threshold: u32,
     last_result: Option<bool>,
@@ -37,7 +37,7 @@ pub(super) struct ProbeDecision {
 // --- ProbeSchedule ---
 
 impl ProbeSchedule {
-    pub(super) fn new(kind: ProbeKind, probe: &Probe) -> Self {
+    pub(super) fn new(kind: ProbeType, probe: &Probe) -> Self {
         let delay = probe
             .initial_delay_seconds
             .and_then(|delay| u64::try_from(delay).ok());
@@ -66,7 +66,7 @@ impl ProbeSchedule {
         if container_age > agent_uptime && agent_uptime < self.period {
             return remaining_delay.max(self.period.mul_f64(fraction));
         }
-        if self.kind == ProbeKind::Readiness {
+        if self.kind == ProbeType::Readiness {
             return remaining_delay;
         }
         let earliest = self.initial_delay.max(container_age).max(Duration::from_secs(1));
@@ -79,7 +79,7 @@ impl ProbeSchedule {
 // --- ThresholdCounter ---
 
 impl ThresholdCounter {
-    pub(super) fn new(kind: ProbeKind, probe: &Probe) -> Self {
+    pub(super) fn new(kind: ProbeType, probe: &Probe) -> Self {
         let threshold = |field: Option<i32>, default| {
             let threshold = field.and_then(|count| u32::try_from(count).ok());
             threshold.filter(|count| *count > 0).unwrap_or(default)
@@ -114,9 +114,9 @@ impl ThresholdCounter {
         // A failed container will be stopped, and exec in a stopping container confuses some runtimes. A started container stays
         // started.
         let is_last = match self.kind {
-            ProbeKind::Startup => true,
-            ProbeKind::Liveness => !is_success,
-            ProbeKind::Readiness => false,
+            ProbeType::Startup => true,
+            ProbeType::Liveness => !is_success,
+            ProbeType::Readiness => false,
         };
         ProbeDecision {
             outcome: Some(outcome),

@@ -5,6 +5,8 @@
 //!
 //! Promises: a file is written only if no other CNI configuration exists; only the file of this node is changed or removed.
 
+mod configuration_files;
+
 use std::{
     fmt::Write,
     io,
@@ -12,16 +14,12 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio::{fs, task::spawn_blocking};
+use tokio::fs;
+
+use crate::blocking::run_blocking;
 
 /// Default CNI configuration directory, if the runtime reports none.
 const DEFAULT_CONFIGURATION: &str = "/etc/cni/net.d";
-
-/// Default CNI plugin directories, if the runtime reports none.
-const DEFAULT_PLUGINS: [&str; 2] = ["/opt/cni/bin", "/usr/lib/cni"];
-
-/// Required plugins.
-const REQUIRED_PLUGINS: [&str; 4] = ["bridge", "host-local", "loopback", "portmap"];
 
 /// Optional plugin: accepts traffic that the host's firewall drops (Docker sets the FORWARD policy to DROP).
 const FIREWALL_PLUGIN: &str = "firewall";
@@ -99,14 +97,7 @@ impl CniBridge {
     pub async fn write_configuration(&self, directories: &CniDirectories) -> Result<(), NetworkError> {
         let network = self.clone();
         let directories = directories.clone();
-        spawn_blocking(move || network.write_blocking(&directories))
-            .await
-            .unwrap_or_else(|error| {
-                Err(NetworkError::Io {
-                    path: PathBuf::from(DEFAULT_CONFIGURATION),
-                    reason: io::Error::other(error),
-                })
-            })
+        run_blocking(move || network.write_blocking(&directories)).await
     }
 
     /// Removes the CNI configuration. Running pods keep their network.
@@ -123,31 +114,27 @@ impl CniBridge {
 
     fn write_blocking(&self, directories: &CniDirectories) -> Result<(), NetworkError> {
         let directory = configuration_directory(directories);
-        let plugins = find_plugins(&directories.plugins)?;
+        let plugins = configuration_files::find_plugins(&directories.plugins)?;
         let path = self.path(&directory);
         let failed = |reason| NetworkError::Io {
             path: path.clone(),
             reason,
         };
-        if let Some(foreign) = foreign_configuration(&directory, &path).map_err(failed)? {
+        if let Some(foreign) = configuration_files::find_foreign(&directory, &path).map_err(failed)? {
             return Err(NetworkError::ForeignConfiguration(foreign));
         }
         if self.pod_cidrs.is_empty() {
             return Err(NetworkError::NoPodCidr);
         }
         let text = format!("{:#}\n", self.configuration(plugins.has_firewall));
-        match std::fs::read_to_string(&path) {
-            Ok(existing) if existing == text => return Ok(()),
-            Ok(existing) if !self.is_own_configuration(&existing) => {
+        match configuration_files::read(&path) {
+            Some(existing) if existing == text => return Ok(()),
+            Some(existing) if !self.is_own_configuration(&existing) => {
                 return Err(NetworkError::ForeignConfiguration(path));
             }
             _ => {}
         }
-        std::fs::create_dir_all(&directory).map_err(failed)?;
-        // Runtimes read every file with a known extension at any time, so the file must appear complete.
-        let partial = path.with_extension("partial");
-        std::fs::write(&partial, text).map_err(failed)?;
-        std::fs::rename(&partial, &path).map_err(failed)
+        configuration_files::replace(&path, &text).map_err(failed)
     }
 
     /// Prefix `10-`: runtimes use the first configuration in lexical order.
@@ -219,10 +206,6 @@ impl CniBridge {
     }
 }
 
-struct FoundPlugins {
-    has_firewall: bool,
-}
-
 fn configuration_directory(directories: &CniDirectories) -> PathBuf {
     directories
         .configuration
@@ -230,63 +213,9 @@ fn configuration_directory(directories: &CniDirectories) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(DEFAULT_CONFIGURATION))
 }
 
-/// Checks that the runtime will find the required plugins.
-fn find_plugins(reported: &[PathBuf]) -> Result<FoundPlugins, NetworkError> {
-    let defaults: Vec<PathBuf> = DEFAULT_PLUGINS.iter().map(PathBuf::from).collect();
-    let searched = if reported.is_empty() { &defaults } else { reported };
-    let is_in = |directories: &[PathBuf], plugin: &str| {
-        directories
-            .iter()
-            .any(|directory| directory.join(plugin).is_file())
-    };
-    let missing: Vec<String> = REQUIRED_PLUGINS
-        .iter()
-        .filter(|plugin| !is_in(searched, plugin))
-        .map(|plugin| (*plugin).to_owned())
-        .collect();
-    if missing.is_empty() {
-        return Ok(FoundPlugins {
-            has_firewall: is_in(searched, FIREWALL_PLUGIN),
-        });
-    }
-    let elsewhere = defaults
-        .iter()
-        .find(|directory| missing.iter().all(|plugin| directory.join(plugin).is_file()))
-        .map(|directory| format!(", or configure the runtime to use {}", directory.display()));
-    Err(NetworkError::MissingPlugins {
-        missing,
-        searched: searched
-            .iter()
-            .map(|directory| directory.display().to_string())
-            .collect(),
-        elsewhere: elsewhere.unwrap_or_default(),
-    })
-}
-
-/// Returns a CNI configuration that is not the one at `own_path`.
-fn foreign_configuration(directory: &Path, own_path: &Path) -> io::Result<Option<PathBuf>> {
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        let is_configuration = path
-            .extension()
-            .is_some_and(|end| end == "conf" || end == "conflist" || end == "json");
-        if is_configuration && path != own_path {
-            found.push(path);
-        }
-    }
-    // Runtimes use the first in lexical order.
-    Ok(found.into_iter().min())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{configuration_files::REQUIRED_PLUGINS, *};
 
     struct TestHost {
         root: tempfile::TempDir,

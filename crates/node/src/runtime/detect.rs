@@ -17,6 +17,8 @@ use std::{
 
 use tokio::time::timeout;
 
+use crate::blocking::run_blocking;
+
 use self::endpoints::{HostEnvironment, RuntimeEndpoint, endpoints};
 use super::{ContainerOwner, Runtime, RuntimeError, cni::CniBridge, cri::CriRuntime, docker::DockerRuntime};
 
@@ -158,7 +160,7 @@ where
     F: Future<Output = Result<T, RuntimeError>>,
 {
     let socket = endpoint.socket.as_deref().ok_or("not a unix socket")?;
-    if !socket.exists() {
+    if !tokio::fs::try_exists(socket).await.unwrap_or(false) {
         return Err("not found".to_owned());
     }
     timeout(CONNECT_TIMEOUT, connect(socket))
@@ -181,7 +183,9 @@ async fn connect(
         Ok(Arc::new(engine) as Arc<dyn Runtime>)
     };
     let cri = || async {
-        let cri = CriRuntime::connect(socket, owner.clone())?;
+        let path = socket.to_owned();
+        let owner = owner.clone();
+        let cri = run_blocking(move || CriRuntime::connect(&path, owner)).await?;
         // `connect` sends nothing: the version call checks that a CRI server answers.
         cri.version().await?;
         let cri = match network().await {

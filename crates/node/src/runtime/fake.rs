@@ -78,6 +78,8 @@ pub struct FakeRuntime {
 #[derive(Default)]
 struct FakeState {
     sandboxes: Vec<Sandbox>,
+    /// Runtime handlers of sandboxes, by pod name.
+    handlers: HashMap<String, String>,
     containers: Vec<FakeContainer>,
     images: BTreeMap<String, Image>,
     registry: BTreeMap<String, Image>,
@@ -295,6 +297,11 @@ impl FakeRuntime {
             .count()
     }
 
+    /// Runtime handler of the newest sandbox of a pod.
+    pub fn handler(&self, pod: &str) -> Option<String> {
+        self.state().handlers.get(pod).cloned()
+    }
+
     /// Spec of the newest container with this name.
     pub fn container_spec(&self, pod: &str, container: &str) -> Option<ContainerSpec> {
         let state = self.state();
@@ -482,6 +489,7 @@ impl Runtime for FakeRuntime {
         let id = {
             let mut state = self.state();
             state.next += 1;
+            state.handlers.insert(spec.pod.name.clone(), spec.handler.clone());
             let id = SandboxId(format!("s{}", state.next));
             let address = IpAddr::V4(Ipv4Addr::from(0x0a01_0000 + state.next));
             let has_host_network = spec.network == NamespaceMode::Node;

@@ -13,6 +13,7 @@ use k8s_openapi::api::{
         ConfigMap, Container, EnvFromSource, EnvVar, EphemeralContainer, PersistentVolume,
         PersistentVolumeClaim, Pod, Secret, Service, Volume,
     },
+    node::v1::RuntimeClass,
 };
 use kube::Api;
 use kubecontroller::{
@@ -128,6 +129,10 @@ impl ObjectSources for ApiObjectSources {
         name: &str,
     ) -> Result<Option<Arc<PersistentVolume>>, ObjectSourceError> {
         get("persistentvolume", Api::all(self.client.clone()), name).await
+    }
+
+    async fn runtime_class(&self, name: &str) -> Result<Option<Arc<RuntimeClass>>, ObjectSourceError> {
+        get("runtimeclass", Api::all(self.client.clone()), name).await
     }
 
     async fn services(&self, namespace: &str) -> Result<Vec<Arc<Service>>, ObjectSourceError> {

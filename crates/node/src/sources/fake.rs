@@ -10,6 +10,7 @@ use k8s_openapi::{
     api::{
         certificates::v1::ClusterTrustBundle,
         core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service},
+        node::v1::RuntimeClass,
     },
     jiff::{SignedDuration, Timestamp},
 };
@@ -30,6 +31,7 @@ struct FakeObjects {
     secrets: BTreeMap<Key, Arc<Secret>>,
     persistent_volume_claims: BTreeMap<Key, Arc<PersistentVolumeClaim>>,
     persistent_volumes: BTreeMap<String, Arc<PersistentVolume>>,
+    runtime_classes: BTreeMap<String, Arc<RuntimeClass>>,
     services: Vec<Arc<Service>>,
     cluster_trust_bundles: Vec<Arc<ClusterTrustBundle>>,
     /// Suffix of tokens. Incremented by `refresh_tokens`.
@@ -62,6 +64,11 @@ impl FakeObjectSources {
     pub(crate) fn put_persistent_volume(&self, object: PersistentVolume) {
         let name = object.metadata.name.clone().unwrap_or_default();
         self.objects().persistent_volumes.insert(name, Arc::new(object));
+    }
+
+    pub(crate) fn put_runtime_class(&self, object: RuntimeClass) {
+        let name = object.metadata.name.clone().unwrap_or_default();
+        self.objects().runtime_classes.insert(name, Arc::new(object));
     }
 
     pub(crate) fn put_service(&self, object: Service) {
@@ -139,6 +146,10 @@ impl ObjectSources for FakeObjectSources {
         name: &str,
     ) -> Result<Option<Arc<PersistentVolume>>, ObjectSourceError> {
         Ok(self.objects().persistent_volumes.get(name).cloned())
+    }
+
+    async fn runtime_class(&self, name: &str) -> Result<Option<Arc<RuntimeClass>>, ObjectSourceError> {
+        Ok(self.objects().runtime_classes.get(name).cloned())
     }
 
     async fn services(&self, namespace: &str) -> Result<Vec<Arc<Service>>, ObjectSourceError> {

@@ -32,6 +32,7 @@ use k8s_openapi::{
     api::{
         certificates::v1::ClusterTrustBundle,
         core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service},
+        node::v1::RuntimeClass,
     },
     jiff::Timestamp,
 };
@@ -72,6 +73,9 @@ pub trait ObjectSources: Send + Sync + 'static {
     /// Reads a PersistentVolume, uncached.
     async fn persistent_volume(&self, name: &str)
     -> Result<Option<Arc<PersistentVolume>>, ObjectSourceError>;
+
+    /// Reads a RuntimeClass, uncached.
+    async fn runtime_class(&self, name: &str) -> Result<Option<Arc<RuntimeClass>>, ObjectSourceError>;
 
     /// The services of a namespace, and `default/kubernetes`.
     async fn services(&self, namespace: &str) -> Result<Vec<Arc<Service>>, ObjectSourceError>;

@@ -11,8 +11,9 @@ use k8s_openapi::api::core::v1::{Container, VolumeMount};
 use rustix::fs::{FileType, fstat};
 
 use super::{
-    host_path, mount_table,
-    mounter::{MountedVolume, VolumeLocation, create_private_directory},
+    create_directory::{create_host_directory, create_private_directory},
+    mount_table,
+    plugin::{MountedVolume, VolumeLocation},
     pod_directories::{PodDirectories, has_parent_component},
     safe_open::{self, MissingDirectories},
 };
@@ -186,7 +187,7 @@ fn prepare_host_path(
 ) -> Result<PathBuf, String> {
     if mount.mounted.create_when_mounted && !volume_path.exists() {
         // Not every runtime creates the directory; upstream relies on runtimes that do.
-        let created = host_path::create_directory(volume_path, 0o755);
+        let created = create_host_directory(volume_path, 0o755);
         created.map_err(|error| format!("mkdir {}: {error}", volume_path.display()))?;
     }
     if mount.sub_path.is_empty() {

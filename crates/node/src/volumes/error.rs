@@ -66,14 +66,6 @@ impl VolumeManagerError {
             source: source.into(),
         }
     }
-
-    /// The error of a cancelled or panicked blocking task.
-    pub(super) fn from_join_error(error: tokio::task::JoinError) -> Self {
-        VolumeManagerError::Io {
-            operation: "volumes".to_owned(),
-            source: io::Error::other(error),
-        }
-    }
 }
 
 /// Upstream's messages: one for each failed volume, and one for all unprocessed volumes together.

@@ -8,21 +8,25 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
 };
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{Container, Pod, Volume};
 use kubecontroller::Clock;
-use tokio::{sync::OwnedMutexGuard, task::spawn_blocking};
+use tokio::sync::OwnedMutexGuard;
 
 use super::{
     container_mounts,
+    create_directory::create_private_directory,
     error::{MountFailure, VolumeFailure, VolumeManagerError},
-    mount_plan::{NamedMountPlan, VolumeContext},
-    mounter::{MountedVolume, VolumeLocation, VolumeMounter, create_private_directory},
     ownership::FsGroup,
+    persistent_volume_claim,
+    plugin::{MountedVolume, Mounter, MounterArgs, VolumeContext, VolumeLocation, VolumePluginManager},
+    plugins::probe_volume_plugins,
     pod_directories::PodDirectories,
-    safe_open, tear_down,
+    safe_open,
+    spec::VolumeSpec,
+    tear_down,
     usage::{self, VolumeUsage},
 };
-use crate::{NodeFacts, PodIdentity, runtime::Mount, sources::ObjectSources};
+use crate::{NodeFacts, PodIdentity, blocking::run_blocking, runtime::Mount, sources::ObjectSources};
 
 /// Size limit of a file read for `fileKeyRef`.
 const MAX_ENV_FILE_BYTES: u64 = 1 << 20;
@@ -35,6 +39,7 @@ pub struct VolumeManager {
 
 struct VolumeManagerState {
     directories: PodDirectories,
+    plugins: VolumePluginManager,
     sources: Arc<dyn ObjectSources>,
     clock: Clock,
     /// By pod UID. A pod's lock is held while its directories are changed.
@@ -56,6 +61,16 @@ struct PodVolumes {
     no_remount: BTreeSet<String>,
 }
 
+/// A volume that is ready to be set up.
+struct VolumeToMount {
+    /// Name of the volume in the pod.
+    name: String,
+    /// Name of its [`VolumeSpec`], for messages.
+    spec_name: String,
+    requires_remount: bool,
+    mounter: Box<dyn Mounter>,
+}
+
 // --- VolumeManager ---
 
 impl VolumeManager {
@@ -63,6 +78,7 @@ impl VolumeManager {
     pub fn new(root: PathBuf, sources: Arc<dyn ObjectSources>, clock: Clock) -> Self {
         let shared = VolumeManagerState {
             directories: PodDirectories::new(root),
+            plugins: VolumePluginManager::new(probe_volume_plugins()),
             sources,
             clock,
             pods: Mutex::default(),
@@ -86,7 +102,7 @@ impl VolumeManager {
         let identity = PodIdentity::of(pod);
         self.shared.sources.register_pod(pod);
         let mut volumes = self.lock(&identity.uid).await;
-        let (plans, mut failures) = self.plan_mounts(pod, facts, &mut volumes).await;
+        let (to_mount, mut failures) = self.volumes_to_mount(pod, facts, &volumes).await;
         let fs_group = FsGroup::of(pod);
         let shared = Arc::clone(&self.shared);
         // The closure owns the lock: dropping the future of this function does not stop a blocking thread.
@@ -94,23 +110,23 @@ impl VolumeManager {
             let directory = shared.directories.pod(&identity.uid);
             create_private_directory(&directory)
                 .map_err(|error| VolumeManagerError::io("failed to create", &directory, error))?;
-            let mounter = VolumeMounter {
+            let args = MounterArgs {
                 now: shared.clock.now(),
                 fs_group,
                 warned_secrets_on_disk: &shared.warned_secrets_on_disk,
             };
-            for (volume, NamedMountPlan { spec_name, plan, .. }) in plans {
-                match mounter.set_up(&plan) {
+            for volume in to_mount {
+                match volume.mounter.set_up(&args) {
                     Ok(mounted) => {
-                        if !plan.requires_remount() {
-                            volumes.no_remount.insert(volume.clone());
+                        if !volume.requires_remount {
+                            volumes.no_remount.insert(volume.name.clone());
                         }
-                        volumes.mounted.insert(volume, mounted);
+                        volumes.mounted.insert(volume.name, mounted);
                     }
-                    Err(reason) => {
-                        let cause = MountFailure::step_failed("SetUp", &spec_name, &reason);
-                        failures.push(VolumeFailure { volume, cause });
-                    }
+                    Err(reason) => failures.push(VolumeFailure {
+                        cause: MountFailure::step_failed("SetUp", &volume.spec_name, &reason),
+                        volume: volume.name,
+                    }),
                 }
             }
             failures.sort_by(|one, other| one.volume.cmp(&other.volume));
@@ -120,9 +136,7 @@ impl VolumeManager {
                 Err(VolumeManagerError::SetUp(failures))
             }
         };
-        spawn_blocking(set_up_all)
-            .await
-            .map_err(VolumeManagerError::from_join_error)?
+        run_blocking(set_up_all).await
     }
 
     /// The mounts of a container, after [`VolumeManager::mount_pod_volumes`]. Creates sub paths and bind-mounts them.
@@ -151,9 +165,7 @@ impl VolumeManager {
                 .collect::<Result<Vec<_>, _>>()
                 .map_err(VolumeManagerError::Mount)
         };
-        spawn_blocking(make_all)
-            .await
-            .map_err(VolumeManagerError::from_join_error)?
+        run_blocking(make_all).await
     }
 
     /// Unmounts and removes the volumes of a pod whose containers all terminated. Termination messages and `/etc/hosts` stay until
@@ -173,9 +185,7 @@ impl VolumeManager {
     // upstream: pkg/kubelet/kubelet_pods.go listPodsFromDisk
     pub async fn list_pods_from_disk(&self) -> Result<Vec<String>, VolumeManagerError> {
         let shared = Arc::clone(&self.shared);
-        spawn_blocking(move || tear_down::list_pods_from_disk(&shared.directories))
-            .await
-            .map_err(VolumeManagerError::from_join_error)?
+        run_blocking(move || tear_down::list_pods_from_disk(&shared.directories)).await
     }
 
     /// Disk usage of a pod's ephemeral volumes. Omits a volume that is removed concurrently.
@@ -209,9 +219,7 @@ impl VolumeManager {
             }
             Ok(usages)
         };
-        spawn_blocking(measure_all)
-            .await
-            .map_err(VolumeManagerError::from_join_error)?
+        run_blocking(measure_all).await
     }
 
     /// Reads a file of a mounted volume; `None` if it does not exist.
@@ -245,18 +253,17 @@ impl VolumeManager {
                 Err(error) => Err(VolumeManagerError::io("failed to read", Path::new(&path), error)),
             }
         };
-        spawn_blocking(read)
-            .await
-            .map_err(VolumeManagerError::from_join_error)?
+        run_blocking(read).await
     }
 
-    /// Mount plans of the volumes that containers of the pod use, and the volumes that cannot be planned.
-    async fn plan_mounts(
+    /// The volumes that containers of the pod use and that must be set up, and the volumes that cannot be set up.
+    // upstream: pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go processPodVolumes
+    async fn volumes_to_mount(
         &self,
         pod: &Pod,
         facts: &NodeFacts,
-        volumes: &mut PodVolumes,
-    ) -> (Vec<(String, NamedMountPlan)>, Vec<VolumeFailure>) {
+        volumes: &PodVolumes,
+    ) -> (Vec<VolumeToMount>, Vec<VolumeFailure>) {
         let context = VolumeContext {
             pod,
             uid: pod.metadata.uid.as_deref().unwrap_or_default(),
@@ -268,41 +275,61 @@ impl VolumeManager {
         let expected = expected_volumes(pod);
         let spec = pod.spec.as_ref();
         let spec_volumes = spec.and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
-        let mut plans = Vec::new();
+        let mut to_mount = Vec::new();
         let mut failures = Vec::new();
         // A loop, not iterator adapters: a closure that lives across the `await` makes this future not `Send`.
         for volume in spec_volumes {
             if !expected.contains(volume.name.as_str()) || volumes.no_remount.contains(&volume.name) {
                 continue;
             }
-            let name = volume.name.clone();
-            let plan = context.mount_plan(volume).await;
-            match plan.and_then(|plan| self.claim_exclusive_volume(context.uid, plan)) {
-                Ok(plan) => plans.push((name, plan)),
-                Err(cause) => failures.push(VolumeFailure { volume: name, cause }),
+            match self.volume_to_mount(&context, volume).await {
+                Ok(ready) => to_mount.push(ready),
+                Err(cause) => failures.push(VolumeFailure {
+                    volume: volume.name.clone(),
+                    cause,
+                }),
             }
         }
-        (plans, failures)
+        (to_mount, failures)
+    }
+
+    async fn volume_to_mount(
+        &self,
+        context: &VolumeContext<'_>,
+        volume: &Volume,
+    ) -> Result<VolumeToMount, MountFailure> {
+        let spec = if volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some() {
+            persistent_volume_claim::create_volume_spec(context, volume).await?
+        } else {
+            VolumeSpec::from_volume(volume)
+        };
+        let plugin = self.shared.plugins.find_plugin_by_spec(&spec)?;
+        let mounter = plugin
+            .new_mounter(&spec, context)
+            .await
+            .map_err(|reason| MountFailure::step_failed("SetUp", spec.name(), &reason))?;
+        if spec.is_read_write_once_pod() {
+            self.claim_exclusive_volume(context.uid, spec.name())?;
+        }
+        Ok(VolumeToMount {
+            name: volume.name.clone(),
+            spec_name: spec.name().to_owned(),
+            requires_remount: plugin.requires_remount(),
+            mounter,
+        })
     }
 
     /// Reserves a `ReadWriteOncePod` volume for a pod.
-    fn claim_exclusive_volume(
-        &self,
-        uid: &str,
-        plan: NamedMountPlan,
-    ) -> Result<NamedMountPlan, MountFailure> {
-        if !plan.is_read_write_once_pod {
-            return Ok(plan);
-        }
+    fn claim_exclusive_volume(&self, uid: &str, spec_name: &str) -> Result<(), MountFailure> {
         let mut exclusive_volumes = self.exclusive_volumes();
         let user = exclusive_volumes
-            .entry(plan.spec_name.clone())
+            .entry(spec_name.to_owned())
             .or_insert_with(|| uid.to_owned());
         if user == uid {
-            return Ok(plan);
+            return Ok(());
         }
         let reason = "volume uses the ReadWriteOncePod access mode and is already in use by another pod";
-        Err(MountFailure::step_failed("SetUp", &plan.spec_name, reason))
+        Err(MountFailure::step_failed("SetUp", spec_name, reason))
     }
 
     fn exclusive_volumes(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
@@ -329,9 +356,7 @@ impl VolumeManager {
             drop(volumes);
             Ok(())
         };
-        spawn_blocking(run_step)
-            .await
-            .map_err(VolumeManagerError::from_join_error)??;
+        run_blocking(run_step).await?;
         self.shared.sources.unregister_pod(pod);
         self.exclusive_volumes().retain(|_, uid| *uid != pod.uid);
         Ok(())

@@ -3,15 +3,16 @@
 //! ```text
 //! manager                 VolumeManager: the volumes of all pods of the node
 //!
-//! mount_plan              what to set up for one volume, read from the API (VolumeContext, MountPlan)
-//! mounter                 sets up a volume on disk as planned (SetUp)
+//! spec                    VolumeSpec: a volume of a pod, or the PersistentVolume of its claim
+//! persistent_volume_claim finds the PersistentVolume of a claim
+//! plugin                  the traits VolumePlugin and Mounter, which a volume type implements
+//! plugins/                one file per volume type, and their registry
 //! container_mounts        the mounts of one container, with sub paths
 //! tear_down               unmounts and removes the volumes of a pod (TearDown)
 //!
-//! empty_dir host_path config_map secret projected downward_api      one module per volume plugin
-//! persistent_volume_claim cluster_trust_bundle
-//! payload atomic_writer                                             files of API objects, replaced atomically
+//! files_mounter payload atomic_writer                               files of API objects, replaced atomically
 //! safe_open directory_walk                                          paths and trees that containers may change concurrently
+//! create_directory memory_size                                      modes of directories, size limits of volumes in memory
 //! pod_directories mount_table nested_mounts ownership usage         paths, mount(2), fsGroup, disk usage
 //! ```
 //!
@@ -23,26 +24,23 @@
 //! - File I/O runs on blocking threads, never on a thread of the async runtime.
 
 mod atomic_writer;
-mod cluster_trust_bundle;
-mod config_map;
 mod container_mounts;
+mod create_directory;
 mod directory_walk;
-mod downward_api;
-mod empty_dir;
 mod error;
-mod host_path;
+mod files_mounter;
 mod manager;
-mod mount_plan;
+mod memory_size;
 mod mount_table;
-mod mounter;
 mod nested_mounts;
 mod ownership;
 mod payload;
 mod persistent_volume_claim;
+mod plugin;
+mod plugins;
 mod pod_directories;
-mod projected;
 mod safe_open;
-mod secret;
+mod spec;
 mod tear_down;
 #[cfg(test)]
 mod tests;

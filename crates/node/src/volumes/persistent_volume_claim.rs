@@ -1,32 +1,21 @@
 //! Volumes with a PersistentVolumeClaim: `persistentVolumeClaim` and generic `ephemeral` volumes.
 
-use std::path::PathBuf;
-
 use k8s_openapi::api::core::v1::{
     NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
 };
 
-use super::{
-    error::MountFailure,
-    host_path::HostPathType,
-    mount_plan::{MountPlan, NamedMountPlan, VolumeContext, no_plugin_matched},
-    pod_directories::{VolumePlugin, has_parent_component},
-};
+use super::{error::MountFailure, plugin::VolumeContext, spec::VolumeSpec};
 use crate::NodeFacts;
 
 /// Finalizer of claims that are kept while a pod uses them.
 const PROTECTION_FINALIZER: &str = "kubernetes.io/pvc-protection";
-/// Annotation with the provisioner of a PersistentVolume.
-const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-/// Provisioner of the StorageClass `local-path`. The node creates the directories of its volumes.
-const LOCAL_PATH_PROVISIONER: &str = "k3.io/local-path";
 
-/// Plans a volume with a claim: fetches the claim and the PersistentVolume that it is bound to.
+/// The spec of a volume with a claim: fetches the claim and the PersistentVolume that it is bound to.
 // upstream: pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go createVolumeSpec
-pub(super) async fn mount_plan(
+pub(super) async fn create_volume_spec(
     context: &VolumeContext<'_>,
     volume: &Volume,
-) -> Result<NamedMountPlan, MountFailure> {
+) -> Result<VolumeSpec<'static>, MountFailure> {
     let pod_name = context.pod.metadata.name.as_deref().unwrap_or_default();
     let (name, read_only, is_ephemeral) = match &volume.persistent_volume_claim {
         Some(source) => (source.claim_name.clone(), source.read_only == Some(true), false),
@@ -81,7 +70,9 @@ pub(super) async fn mount_plan(
         }
     };
     check_claim_ref(&persistent, &claim).map_err(processing_error)?;
-    plan_persistent_volume(context, volume, &persistent, read_only)
+    check_volume_mode(volume, &persistent)?;
+    check_node_affinity(&persistent, context.facts)?;
+    Ok(VolumeSpec::from_persistent_volume(persistent, read_only))
 }
 
 /// Name of the PersistentVolume that a claim is bound to.
@@ -135,96 +126,40 @@ fn check_claim_ref(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> 
     ))
 }
 
-fn plan_persistent_volume(
-    context: &VolumeContext<'_>,
-    volume: &Volume,
-    persistent: &PersistentVolume,
-    read_only: bool,
-) -> Result<NamedMountPlan, MountFailure> {
-    let name = persistent.metadata.name.clone().unwrap_or_default();
-    let Some(spec) = &persistent.spec else {
-        return Err(no_plugin_matched(&name, "a volume without a type"));
-    };
-    let mode = spec.volume_mode.as_deref().unwrap_or("Filesystem");
-    if mode != "Filesystem" {
-        return Err(MountFailure::Unprocessed(format!(
-            "volume {} has volumeMode {mode}, but is specified in volumeMounts",
-            volume.name
-        )));
+fn check_volume_mode(volume: &Volume, persistent: &PersistentVolume) -> Result<(), MountFailure> {
+    let spec = persistent.spec.as_ref();
+    let mode = spec.and_then(|spec| spec.volume_mode.as_deref());
+    let mode = mode.unwrap_or("Filesystem");
+    if mode == "Filesystem" {
+        return Ok(());
     }
-    let terms = spec
-        .node_affinity
-        .as_ref()
-        .and_then(|affinity| affinity.required.as_ref());
-    if let Some(required) = terms
-        && !required
-            .node_selector_terms
-            .iter()
-            .any(|term| node_matches_term(term, context.facts))
-    {
-        return Err(MountFailure::step_failed(
-            "NodeAffinity check",
-            &name,
-            "no matching NodeSelectorTerms",
-        ));
-    }
-    let set_up_failed = |reason: String| MountFailure::step_failed("SetUp", &name, &reason);
-    let plan = if let Some(source) = &spec.host_path {
-        let provisioner = persistent
-            .metadata
-            .annotations
-            .as_ref()
-            .and_then(|all| all.get(PROVISIONED_BY));
-        let is_local_path = provisioner.is_some_and(|provisioner| provisioner == LOCAL_PATH_PROVISIONER);
-        let path_type = match HostPathType::parse(source.type_.as_deref()).map_err(set_up_failed)? {
-            // The provisioner creates no directories, so the node does: for containers that run as any user.
-            HostPathType::DirectoryOrCreate if is_local_path => HostPathType::WorldWritableDirectoryOrCreate,
-            path_type => path_type,
-        };
-        MountPlan::HostPath {
-            path: PathBuf::from(&source.path),
-            path_type,
-            read_only,
-        }
-    } else if let Some(source) = &spec.local {
-        if source.path.is_empty() {
-            return Err(set_up_failed(format!(
-                "LocalVolume volume {name:?} path is empty"
-            )));
-        }
-        if has_parent_component(&source.path) {
-            return Err(set_up_failed(format!(
-                "invalid path: {} must not contain '..'",
-                source.path
-            )));
-        }
-        MountPlan::Local {
-            source: PathBuf::from(&source.path),
-            path: context.volume_path(VolumePlugin::Local, &name),
-            read_only,
-        }
-    } else if spec.csi.is_some() {
-        return Err(no_plugin_matched(&name, "csi"));
-    } else if spec.nfs.is_some() {
-        return Err(no_plugin_matched(&name, "nfs"));
-    } else {
-        return Err(no_plugin_matched(
-            &name,
-            "volumes that are neither hostPath nor local",
-        ));
-    };
-    let is_read_write_once_pod = spec.access_modes.as_deref() == Some(&["ReadWriteOncePod".to_owned()]);
-    Ok(NamedMountPlan {
-        spec_name: name,
-        plan,
-        is_read_write_once_pod,
-    })
+    Err(MountFailure::Unprocessed(format!(
+        "volume {} has volumeMode {mode}, but is specified in volumeMounts",
+        volume.name
+    )))
 }
 
 // --- Node affinity ---
 
-/// Whether this node matches a term. An empty term matches no node.
 // upstream: staging/src/k8s.io/component-helpers/storage/volume/helpers.go CheckNodeAffinity
+fn check_node_affinity(persistent: &PersistentVolume, facts: &NodeFacts) -> Result<(), MountFailure> {
+    let affinity = persistent
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.node_affinity.as_ref());
+    let Some(required) = affinity.and_then(|affinity| affinity.required.as_ref()) else {
+        return Ok(());
+    };
+    let mut terms = required.node_selector_terms.iter();
+    if terms.any(|term| node_matches_term(term, facts)) {
+        return Ok(());
+    }
+    let name = persistent.metadata.name.as_deref().unwrap_or_default();
+    let reason = "no matching NodeSelectorTerms";
+    Err(MountFailure::step_failed("NodeAffinity check", name, reason))
+}
+
+/// Whether this node matches a term. An empty term matches no node.
 fn node_matches_term(term: &NodeSelectorTerm, facts: &NodeFacts) -> bool {
     let labels = term.match_expressions.as_deref().unwrap_or_default();
     let fields = term.match_fields.as_deref().unwrap_or_default();

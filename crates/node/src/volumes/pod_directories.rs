@@ -9,17 +9,6 @@ pub struct PodDirectories {
     root: PathBuf,
 }
 
-/// Volume plugins that have a directory in the directory of the pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VolumePlugin {
-    EmptyDir,
-    ConfigMap,
-    Secret,
-    Projected,
-    DownwardApi,
-    Local,
-}
-
 // --- PodDirectories ---
 
 impl PodDirectories {
@@ -60,20 +49,19 @@ impl PodDirectories {
 
     /// Directory of a volume of a pod.
     // upstream: pkg/kubelet/kubelet_getters.go getPodVolumeDir
-    pub(super) fn volume(&self, uid: &str, plugin: VolumePlugin, volume: &str) -> PathBuf {
+    pub(super) fn volume(&self, uid: &str, plugin_name: &str, volume: &str) -> PathBuf {
         self.volumes(uid)
-            .join(plugin.directory_name())
+            .join(path_component(plugin_name))
             .join(path_component(volume))
     }
 
-    /// File that exists once an emptyDir was set up: its content then belongs to the containers, and it is not set up again.
-    // upstream: pkg/volume/emptydir/empty_dir.go getMetaDir
-    pub(super) fn ready_file(&self, uid: &str, plugin: VolumePlugin, volume: &str) -> PathBuf {
-        let plugins = self.pod(uid).join("plugins");
-        plugins
-            .join(plugin.directory_name())
+    /// Directory for what a plugin has to remember of a volume.
+    // upstream: pkg/kubelet/kubelet_getters.go getPodPluginDir
+    pub(super) fn plugin_metadata(&self, uid: &str, plugin_name: &str, volume: &str) -> PathBuf {
+        self.pod(uid)
+            .join("plugins")
+            .join(path_component(plugin_name))
             .join(path_component(volume))
-            .join("ready")
     }
 
     /// Directory of all sub path mounts of a pod.
@@ -95,22 +83,6 @@ impl PodDirectories {
             .join(path_component(volume))
             .join(path_component(container))
             .join(mount_index.to_string())
-    }
-}
-
-// --- VolumePlugin ---
-
-impl VolumePlugin {
-    /// The plugin name `kubernetes.io/...`, escaped as a path component.
-    fn directory_name(self) -> &'static str {
-        match self {
-            VolumePlugin::EmptyDir => "kubernetes.io~empty-dir",
-            VolumePlugin::ConfigMap => "kubernetes.io~configmap",
-            VolumePlugin::Secret => "kubernetes.io~secret",
-            VolumePlugin::Projected => "kubernetes.io~projected",
-            VolumePlugin::DownwardApi => "kubernetes.io~downward-api",
-            VolumePlugin::Local => "kubernetes.io~local-volume",
-        }
     }
 }
 
@@ -138,7 +110,7 @@ mod tests {
     fn uses_paths_of_upstream() {
         let directories = PodDirectories::new("/var/lib/k3/node".into());
         assert_eq!(
-            directories.volume("u", VolumePlugin::EmptyDir, "cache"),
+            directories.volume("u", "kubernetes.io/empty-dir", "cache"),
             Path::new("/var/lib/k3/node/pods/u/volumes/kubernetes.io~empty-dir/cache")
         );
         assert_eq!(

@@ -28,6 +28,7 @@ engines!(
     adopts_containers_without_cluster_label,
     writes_hosts_file,
     replaces_container_that_never_started,
+    rejects_runtime_handlers_other_than_its_default,
 );
 
 async fn containers_have_readable_names(runtime_under_test: RuntimeUnderTest) {
@@ -62,6 +63,20 @@ async fn containers_have_readable_names(runtime_under_test: RuntimeUnderTest) {
         next.sandbox.0
     );
     assert!(node.container(&second).await.unwrap().is_running());
+    node.remove_all().await;
+}
+
+async fn rejects_runtime_handlers_other_than_its_default(runtime_under_test: RuntimeUnderTest) {
+    let node = TestNode::new(&runtime_under_test).await;
+    let mut spec = node.pod_spec();
+    "sandboxed".clone_into(&mut spec.handler);
+    let error = node.runtime.run_pod_sandbox(&spec).await.unwrap_err();
+    assert!(matches!(error, RuntimeError::Unsupported(_)), "{error:?}");
+    let message = error.to_string();
+    assert!(
+        message.starts_with("runtime handler \"sandboxed\" is not supported by "),
+        "{message}"
+    );
     node.remove_all().await;
 }
 

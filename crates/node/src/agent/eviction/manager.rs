@@ -31,6 +31,7 @@ use crate::{
         node::{NodeEventRecorder, NodePressures},
         runtime_monitor::RuntimeReceiver,
     },
+    blocking::run_blocking,
 };
 
 /// Grace period of an eviction for a hard threshold.
@@ -127,10 +128,17 @@ impl EvictionManager {
 
     // upstream: pkg/kubelet/eviction/helpers.go makeSignalObservations
     async fn make_signal_observations(&mut self) -> SignalObservations {
-        let deps = &self.deps;
-        let memory = deps.machine_reader.memory();
-        let processes = deps.machine_reader.rlimit_stats();
-        let node = deps.machine_reader.fs_info(&deps.config.data_dir);
+        let image_fs = self.image_fs_path().await;
+        let reader = self.deps.machine_reader.clone();
+        let config = Arc::clone(&self.deps.config);
+        let read_all = move || {
+            let memory = reader.memory();
+            let processes = reader.rlimit_stats();
+            let node = reader.fs_info(&config.data_dir);
+            let images = image_fs.and_then(|directory| reader.fs_info(&directory));
+            (memory, processes, node, images)
+        };
+        let (memory, processes, node, images) = run_blocking(read_all).await;
         let mut observations = SignalObservations::from([
             (
                 EvictionSignal::MemoryAvailable,
@@ -170,8 +178,6 @@ impl EvictionManager {
             EvictionSignal::NodeFsAvailable,
             EvictionSignal::NodeFsInodesFree,
         );
-        let images = self.image_fs_path().await;
-        let images = images.and_then(|directory| self.deps.machine_reader.fs_info(&directory));
         add(
             images,
             EvictionSignal::ImageFsAvailable,
@@ -197,14 +203,16 @@ impl EvictionManager {
     }
 
     /// Whether the writable layers of containers are on another file system than the data directory.
-    fn has_dedicated_image_fs(&self) -> bool {
-        let machine_reader = &self.deps.machine_reader;
-        let node = machine_reader.fs_info(&self.deps.config.data_dir);
-        let images = self
-            .image_fs
-            .as_ref()
-            .and_then(|(directory, _)| machine_reader.fs_info(directory));
-        matches!((node, images), (Some(node), Some(images)) if node.device != images.device)
+    async fn has_dedicated_image_fs(&self) -> bool {
+        let reader = self.deps.machine_reader.clone();
+        let config = Arc::clone(&self.deps.config);
+        let image_fs = self.image_fs.as_ref().map(|(directory, _)| directory.clone());
+        let compare = move || {
+            let node = reader.fs_info(&config.data_dir);
+            let images = image_fs.and_then(|directory| reader.fs_info(&directory));
+            matches!((node, images), (Some(node), Some(images)) if node.device != images.device)
+        };
+        run_blocking(compare).await
     }
 
     /// Removes unused images. Returns whether no threshold is met any more.
@@ -237,7 +245,7 @@ impl EvictionManager {
         if limited.is_empty() {
             return false;
         }
-        let dedicated_image_fs = self.has_dedicated_image_fs();
+        let dedicated_image_fs = self.has_dedicated_image_fs().await;
         let mut evicted = Vec::new();
         for candidate in self.candidates(limited, true).await {
             let exceeded = candidate
@@ -262,7 +270,7 @@ impl EvictionManager {
         observations: &SignalObservations,
     ) -> bool {
         let mut candidates = self.candidates(self.deps.pods.pods(), signal.is_disk()).await;
-        rank::rank(&mut candidates, signal, self.has_dedicated_image_fs());
+        rank::rank(&mut candidates, signal, self.has_dedicated_image_fs().await);
         for candidate in candidates {
             let message = message::eviction_message(signal.resource(), &candidate, thresholds, observations);
             if self.evict_pod(&candidate.pod, message) {

@@ -31,6 +31,7 @@ use crate::{
         machine::{MachineInfo, MachineReader, architecture},
         runtime_monitor::RuntimeState,
     },
+    blocking::run_blocking,
     runtime::Image,
 };
 
@@ -73,6 +74,7 @@ pub(in crate::agent) struct NodeStatusDependencies {
 pub(in crate::agent) struct NodeStatusUpdater {
     deps: NodeStatusDependencies,
     nodes: Api<Node>,
+    /// Read before the first report.
     machine: MachineInfo,
     kubelet_version: String,
     /// When the status was last written.
@@ -84,10 +86,9 @@ pub(in crate::agent) struct NodeStatusUpdater {
 
 impl NodeStatusUpdater {
     pub(in crate::agent) fn new(deps: NodeStatusDependencies) -> Self {
-        let machine = deps.machine_reader.machine();
         NodeStatusUpdater {
             nodes: Api::all(deps.client.clone()),
-            machine,
+            machine: MachineInfo::default(),
             deps,
             kubelet_version: String::new(),
             last_report: None,
@@ -98,10 +99,12 @@ impl NodeStatusUpdater {
 
     /// Runs until `stop` is stopped.
     pub(in crate::agent) async fn run(mut self, stop: Stop) {
-        stop.unless_stopped(self.register_and_update()).await;
+        stop.unless_stopped(Box::pin(self.register_and_update())).await;
     }
 
     async fn register_and_update(&mut self) {
+        let reader = self.deps.machine_reader.clone();
+        self.machine = run_blocking(move || reader.machine()).await;
         // Otherwise the first status would always report a missing runtime, and be replaced at once.
         let mut runtime = self.deps.runtime.clone();
         let _ = timeout(
@@ -159,11 +162,11 @@ impl NodeStatusUpdater {
     async fn try_register_with_api_server(&mut self) -> kube::Result<()> {
         self.kubelet_version = self.deps.client.apiserver_version().await?.git_version;
         let mut node = self.initial_node();
-        let changes =
-            status::set_node_status(node.status.get_or_insert_default(), &self.observe(), self.now());
+        let observation = self.observe().await;
+        let changes = status::set_node_status(node.status.get_or_insert_default(), &observation, self.now());
         match self.nodes.create(&PostParams::default(), &node).await {
             Ok(created) => {
-                self.publish_node(&created);
+                self.publish_node(&created).await;
                 for event in changes.condition_events {
                     self.deps.events.record_node_status_event(event);
                 }
@@ -195,7 +198,7 @@ impl NodeStatusUpdater {
         let is_annotated =
             annotations.is_some_and(|annotations| annotations.contains_key(CONTROLLER_MANAGED_ATTACH));
         if changed.is_empty() && is_annotated {
-            self.publish_node(existing);
+            self.publish_node(existing).await;
             return Ok(());
         }
         let patch =
@@ -205,7 +208,7 @@ impl NodeStatusUpdater {
             .nodes
             .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
             .await?;
-        self.publish_node(&patched);
+        self.publish_node(&patched).await;
         Ok(())
     }
 
@@ -271,10 +274,10 @@ impl NodeStatusUpdater {
     async fn try_update_node_status(&mut self) -> kube::Result<()> {
         let name = self.deps.config.node_name.clone();
         let node = self.nodes.get(&name).await?;
-        self.publish_node(&node);
+        self.publish_node(&node).await;
         let old = node.status.unwrap_or_default();
         let mut new = old.clone();
-        let changes = status::set_node_status(&mut new, &self.observe(), self.now());
+        let changes = status::set_node_status(&mut new, &self.observe().await, self.now());
         let is_due = self
             .last_report
             .is_none_or(|at| at.elapsed() >= self.deps.config.status_report_frequency);
@@ -299,7 +302,7 @@ impl NodeStatusUpdater {
     }
 
     /// Publishes UID, pod CIDRs, labels and schedulability of the Node.
-    fn publish_node(&mut self, node: &Node) {
+    async fn publish_node(&mut self, node: &Node) {
         let spec = node.spec.as_ref();
         let is_unschedulable = spec.and_then(|spec| spec.unschedulable).unwrap_or_default();
         if let Some(uid) = &node.metadata.uid {
@@ -325,11 +328,14 @@ impl NodeStatusUpdater {
             *current = networks;
             is_new
         });
-        self.publish_facts(node.metadata.labels.clone().unwrap_or_default());
+        self.publish_facts(node.metadata.labels.clone().unwrap_or_default())
+            .await;
     }
 
-    fn publish_facts(&self, labels: BTreeMap<String, String>) {
-        let new_facts = node_facts(&self.deps.config, &self.deps.machine_reader, labels);
+    async fn publish_facts(&self, labels: BTreeMap<String, String>) {
+        let config = Arc::clone(&self.deps.config);
+        let reader = self.deps.machine_reader.clone();
+        let new_facts = run_blocking(move || node_facts(&config, &reader, labels)).await;
         self.deps.facts.send_if_modified(|current| {
             let is_new = **current != new_facts;
             if is_new {
@@ -339,21 +345,25 @@ impl NodeStatusUpdater {
         });
     }
 
-    fn observe(&self) -> NodeObservation {
+    async fn observe(&self) -> NodeObservation {
         let deps = &self.deps;
         let config = &deps.config;
+        let reader = deps.machine_reader.clone();
+        let node_config = Arc::clone(config);
+        let read = move || {
+            let disk = reader.fs_info(&node_config.data_dir);
+            (disk.map(|disk| disk.capacity), node_addresses(&node_config))
+        };
+        let (disk, addresses) = run_blocking(read).await;
         let runtime = deps.runtime.borrow().clone();
         let shutdown_reason = deps.shutdown_reason.borrow().clone();
         NodeObservation {
             name: config.node_name.clone(),
             machine: self.machine.clone(),
-            disk: deps
-                .machine_reader
-                .fs_info(&config.data_dir)
-                .map(|disk| disk.capacity),
+            disk,
             max_pods: config.max_pods,
             thresholds: config.eviction.thresholds.clone(),
-            addresses: node_addresses(config),
+            addresses,
             port: deps.port,
             runtime: runtime.version.as_ref().map(ToString::to_string),
             kubelet_version: self.kubelet_version.clone(),
@@ -368,7 +378,7 @@ impl NodeStatusUpdater {
     }
 }
 
-/// Facts about the node for pods.
+/// Facts about the node for pods. Blocks on file I/O.
 pub(in crate::agent) fn node_facts(
     config: &AgentConfig,
     machine_reader: &MachineReader,
@@ -389,7 +399,7 @@ pub(in crate::agent) fn node_facts(
     }
 }
 
-/// The configured addresses, else the default address.
+/// The configured addresses, else the default address. Blocks on file I/O.
 pub(in crate::agent) fn node_addresses(config: &AgentConfig) -> Vec<IpAddr> {
     if config.addresses.is_empty() {
         vec![default_address()]

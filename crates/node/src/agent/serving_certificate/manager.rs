@@ -2,27 +2,23 @@
 // upstream: pkg/kubelet/certificate/kubelet.go NewKubeletServerCertificateManager
 // upstream: staging/src/k8s.io/client-go/util/certificate/certificate_manager.go manager
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use k3_pki::{Certificate, KeyPair};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kubecontroller::{Backoff, Clock, manager::Stop};
 use ring::rand::{SecureRandom, SystemRandom};
-use serde::{Deserialize, Serialize};
 use tokio::{sync::watch, time::sleep};
 
 use super::{
     key_pair::{CertificateNames, KeyPairError, ServingCertResolver, certified_key},
     rotation::{CertificateValidity, is_current},
+    stored_certificate::{StoredCertificate, read_stored, write_stored},
 };
 use crate::{
     agent::{AgentConfig, node::node_addresses},
+    blocking::run_blocking,
     signing::{self, SigningError},
 };
 
@@ -31,7 +27,6 @@ const CHECK_PERIOD: Duration = Duration::from_mins(1);
 const ROTATION_BACKOFF: Backoff = Backoff::exponential(Duration::from_secs(1), CHECK_PERIOD);
 const SIGNER: &str = "kubernetes.io/kubelet-serving";
 const USAGES: [&str; 2] = ["digital signature", "server auth"];
-const FILE: &str = "serving.json";
 
 /// Dependencies of [`ServingCertificateManager`].
 pub(in crate::agent) struct ServingCertificateDependencies {
@@ -52,19 +47,6 @@ pub(in crate::agent) struct ServingCertificateManager {
     jitter: u8,
 }
 
-/// Content of the certificate file.
-#[derive(Serialize, Deserialize)]
-struct StoredCertificate {
-    /// CA certificates of the cluster when the certificate was signed. After a change of CA a new certificate is requested.
-    #[serde(default)]
-    authority: String,
-    names: Vec<String>,
-    from: Timestamp,
-    to: Timestamp,
-    certificate: String,
-    key: String,
-}
-
 /// A rotation failed.
 #[derive(Debug, thiserror::Error)]
 enum RotationError {
@@ -79,14 +61,14 @@ enum RotationError {
 }
 
 impl ServingCertificateManager {
-    /// Starts with the stored certificate, or with a self-signed one.
+    /// Starts with the stored certificate, or with a self-signed one. Blocks on file I/O.
     pub(in crate::agent) fn new(deps: ServingCertificateDependencies) -> Result<Self, KeyPairError> {
         let names = names(&deps.config);
         let directory = deps.config.data_dir.join("pki");
         let mut random = [0; 16];
         // Failure is harmless: the bytes only spread rotations, and are the serial number of a self-signed certificate.
         let _ = SystemRandom::new().fill(&mut random);
-        let stored = read_stored(&directory.join(FILE), &deps.config);
+        let stored = read_stored(&directory, &deps.config);
         let (pair, validity) = match stored {
             Some((pair, validity)) => (pair, validity),
             None => (names.self_signed(random)?, None),
@@ -116,7 +98,8 @@ impl ServingCertificateManager {
             if self.deps.registered.wait_for(Option::is_some).await.is_err() {
                 return;
             }
-            let names = names(&self.deps.config);
+            let config = Arc::clone(&self.deps.config);
+            let names = run_blocking(move || names(&config)).await;
             let now = self.deps.clock.now();
             let is_current = self
                 .validity
@@ -155,7 +138,9 @@ impl ServingCertificateManager {
             certificate,
             key,
         };
-        write_stored(&self.directory, &stored)
+        let directory = self.directory.clone();
+        run_blocking(move || write_stored(&directory, &stored))
+            .await
             .map_err(|error| RotationError::Store(self.directory.clone(), error))?;
         self.validity = Some(CertificateValidity {
             names: names.clone(),
@@ -185,48 +170,9 @@ fn validity(certificate: &str, now: Timestamp) -> Option<(Timestamp, Timestamp)>
     Some((now, Timestamp::from_second(not_after).ok()?))
 }
 
-/// Reads the stored certificate. Its validity is `None` if the CA has changed since: it is served until a new one is signed.
-fn read_stored(
-    path: &Path,
-    config: &AgentConfig,
-) -> Option<(rustls::sign::CertifiedKey, Option<CertificateValidity>)> {
-    let file = std::fs::File::open(path).ok()?;
-    k3_files::protect_file(path, &file).ok()?;
-    let stored: StoredCertificate = serde_json::from_reader(io::BufReader::new(file)).ok()?;
-    let pair = certified_key(stored.certificate.as_bytes(), stored.key.as_bytes()).ok()?;
-    let names = CertificateNames {
-        node: config.node_name.clone(),
-        names: stored.names,
-    };
-    let from = stored.from;
-    let to = stored.to;
-    let is_same_authority = stored.authority == config.authority;
-    Some((
-        pair,
-        is_same_authority.then_some(CertificateValidity { names, from, to }),
-    ))
-}
-
-/// Writes the file atomically, readable only by its owner.
-fn write_stored(directory: &Path, stored: &StoredCertificate) -> io::Result<()> {
-    use std::{fs::OpenOptions, io::Write};
-
-    k3_files::create_directory(directory)?;
-    let temporary = directory.join(format!("{FILE}.new"));
-    // A file that a crash left behind may have other permissions.
-    match std::fs::remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = k3_files::open(&temporary, OpenOptions::new().write(true).create_new(true))?;
-    file.write_all(&serde_json::to_vec(stored)?)?;
-    file.sync_all()?;
-    std::fs::rename(temporary, directory.join(FILE))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::{os::unix::fs::PermissionsExt, path::Path};
 
     use k3_pki::{AlternativeName, Authority, CertificateRequest, Subject, Template};
     use k8s_openapi::{ByteString, api::certificates::v1::CertificateSigningRequest};
@@ -300,7 +246,7 @@ mod tests {
             eventually(async || Some(resolver.current()).filter(|now| now.cert != self_signed.cert)).await;
         stop.stop(Duration::ZERO);
         tasks.join_next().await;
-        let file = directory.path().join("pki").join(FILE);
+        let file = directory.path().join("pki/serving.json");
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let reloaded = super::tests::manager(&api, directory.path());
         assert_eq!(reloaded.resolver().current().cert, signed.cert);

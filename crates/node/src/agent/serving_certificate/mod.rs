@@ -3,6 +3,7 @@
 //! ```text
 //! manager   requests, stores and rotates the certificate
 //! rotation  when a certificate is rotated
+//! stored_certificate  its file
 //! key_pair  certificates with their keys, and the one in use
 //! ```
 //!
@@ -13,6 +14,7 @@
 mod key_pair;
 mod manager;
 mod rotation;
+mod stored_certificate;
 
 pub use self::key_pair::ServingCertResolver;
 pub(super) use self::manager::{ServingCertificateDependencies, ServingCertificateManager};

@@ -46,7 +46,7 @@ pub fn generate_pod_sandbox_config(
         sysctls: sysctls(&spec),
         cgroup_parent: None,
         log_directory,
-        // The agent does not resolve `runtimeClassName`: every sandbox uses the default handler.
+        // Resolved when the sandbox is created: an existing one keeps its handler.
         handler: String::new(),
         labels: pod.metadata.labels.clone().unwrap_or_default(),
         annotations: pod.metadata.annotations.clone().unwrap_or_default(),

@@ -14,7 +14,7 @@ use crate::{
         status::PodSnapshot,
         stop::find_container,
     },
-    probes::{ProbeKind, ProbeOutcome, ProbeResults},
+    probes::{ProbeOutcome, ProbeResults, ProbeType},
     runtime::{Container, ContainerExit, ContainerId, ContainerState, Sandbox, SandboxId, SandboxState},
 };
 
@@ -137,10 +137,10 @@ fn failed_probes_kill_containers() {
     let id = ContainerId("a-0".to_owned());
     let states = [("a", "run"), ("b", "run")];
     for (kind, policy, expected) in [
-        (ProbeKind::Liveness, "Always", "kill a, regular 0"),
-        (ProbeKind::Startup, "OnFailure", "kill a, regular 0"),
-        (ProbeKind::Liveness, "Never", "kill a"),
-        (ProbeKind::Readiness, "Always", ""),
+        (ProbeType::Liveness, "Always", "kill a, regular 0"),
+        (ProbeType::Startup, "OnFailure", "kill a, regular 0"),
+        (ProbeType::Liveness, "Never", "kill a"),
+        (ProbeType::Readiness, "Always", ""),
     ] {
         let probes = ProbeResults::default().with(&id, kind, ProbeOutcome::Failure);
         assert_eq!(
@@ -149,7 +149,7 @@ fn failed_probes_kill_containers() {
             "{kind} {policy}"
         );
     }
-    let probes = ProbeResults::default().with(&id, ProbeKind::Liveness, ProbeOutcome::Failure);
+    let probes = ProbeResults::default().with(&id, ProbeType::Liveness, ProbeOutcome::Failure);
     let snapshot = PodSnapshot::new(
         vec![sandbox(0, SandboxState::Ready)],
         vec![
@@ -222,7 +222,7 @@ fn next_init_container_waits_for_sidecar_startup_probe() {
         json!({"initContainers": [slow, container("j")], "containers": [container("a")]}),
     );
     let id = ContainerId("s-0".to_owned());
-    let startup_result = |outcome| ProbeResults::default().with(&id, ProbeKind::Startup, outcome);
+    let startup_result = |outcome| ProbeResults::default().with(&id, ProbeType::Startup, outcome);
     let states = [("s", "run")];
     assert_eq!(describe(&pod, &states), "");
     assert_eq!(

@@ -1,6 +1,6 @@
 //! A pod manager with an in-memory runtime and API that can be killed and restarted.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kubecontroller::{
@@ -23,7 +23,7 @@ use crate::{
         fake::{self, FakeRuntime},
     },
     sources::fake::FakeObjectSources,
-    volumes::VolumeManager,
+    volumes::{PodDirectories, VolumeManager},
 };
 
 pub(super) const IMAGE: &str = "busybox:latest";
@@ -110,6 +110,10 @@ impl Harness {
             let _ = events.run(Stop::new()).await;
         });
         Agent { pods, _tasks: tasks }
+    }
+
+    pub(super) fn pod_directory(&self, uid: &str) -> PathBuf {
+        PodDirectories::new(self.settings.root.clone()).pod(uid)
     }
 
     /// Creates a pod on this node with the UID `u-<name>`.

@@ -35,7 +35,7 @@ async fn restarted_agent_keeps_running_containers() {
         .until_true(|| harness.runtime.running() == ["web/main#0", "web/more#0"])
         .await;
     harness
-        .until_true(|| !harness.settings.directory("u-deleted").exists())
+        .until_true(|| !harness.pod_directory("u-deleted").exists())
         .await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(harness.runtime.count("create_container"), created);

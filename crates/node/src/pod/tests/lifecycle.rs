@@ -31,6 +31,25 @@ async fn pod_runs_and_reports_its_status() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn runtime_class_selects_the_handler_of_the_sandbox() {
+    let harness = Harness::new();
+    let _agent = harness.start_agent();
+    let spec = json!({"runtimeClassName": "sandboxed", "containers": [container("main")]});
+    harness.pod("web", spec);
+    let missing = "FailedCreatePodSandBox: Failed to create pod sandbox: runtimeclass.node.k8s.io \"sandboxed\" not found";
+    harness.until_event(missing).await;
+    let class = json!({"metadata": {"name": "sandboxed"}, "handler": "runsc"});
+    harness
+        .sources
+        .put_runtime_class(serde_json::from_value(class).unwrap());
+    harness.until_phase("web", "Running").await;
+    assert_eq!(harness.runtime.handler("web").as_deref(), Some("runsc"));
+    harness.pod("plain", json!({"containers": [container("main")]}));
+    harness.until_phase("plain", "Running").await;
+    assert_eq!(harness.runtime.handler("plain").as_deref(), Some(""));
+}
+
+#[tokio::test(start_paused = true)]
 async fn idle_pod_causes_no_runtime_calls_or_status_writes() {
     let harness = Harness::new();
     let _agent = harness.start_agent();

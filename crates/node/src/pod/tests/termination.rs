@@ -32,7 +32,7 @@ async fn deleted_pod_gets_its_grace_period_and_is_removed() {
     let took = begun.elapsed();
     assert!(took >= 20 * SECOND && took < 25 * SECOND, "{took:?}");
     assert!(is_cleaned_up(&harness));
-    assert!(!harness.settings.directory("u-web").exists());
+    assert!(!harness.pod_directory("u-web").exists());
     harness.until_event("Killing: Stopping container main").await;
 }
 

@@ -25,7 +25,7 @@ use rustls::{
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::probes::tcp::dial_error_message;
+use crate::probes::dial::dial_error_message;
 
 /// Limit of the body; the rest is not read.
 // upstream: pkg/probe/http/http.go DoHTTPProbe

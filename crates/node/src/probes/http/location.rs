@@ -5,7 +5,7 @@ use std::fmt::Write;
 use http::Uri;
 use k8s_openapi::api::core::v1::HTTPGetAction;
 
-use crate::probes::port::join_host_port;
+use crate::probes::dial::join_host_port;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RedirectTarget {

@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{net::TcpListener, task::JoinSet};
 
 use super::LIMIT;
-use crate::probes::{ProbeAttempt, grpc::probe};
+use crate::probes::{ProbeAttempt, kinds::grpc::probe};
 
 /// A gRPC server that runs until it is dropped.
 struct HealthServer {

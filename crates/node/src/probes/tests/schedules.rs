@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Probe;
 use serde_json::{Value, json};
 
 use crate::probes::{
-    ProbeKind, ProbeOutcome,
+    ProbeOutcome, ProbeType,
     prober::format_go_duration,
     schedule::{ProbeSchedule, ThresholdCounter, period_fraction},
 };
@@ -17,7 +17,7 @@ fn probe(spec: Value) -> Probe {
 
 #[test]
 fn readiness_runs_immediately_and_others_after_a_period() {
-    use ProbeKind::{Liveness, Readiness, Startup};
+    use ProbeType::{Liveness, Readiness, Startup};
     // Kind, initial delay, period, age of the container, expected delay.
     let cases = [
         (Readiness, 0, 10, 0.0, 0.0),
@@ -46,7 +46,7 @@ fn readiness_runs_immediately_and_others_after_a_period() {
 #[test]
 fn spreads_probes_of_running_containers_after_agent_start() {
     let schedule = ProbeSchedule::new(
-        ProbeKind::Liveness,
+        ProbeType::Liveness,
         &probe(json!({"periodSeconds": 10, "initialDelaySeconds": 30})),
     );
     let old_container = Duration::from_hours(1);
@@ -73,7 +73,7 @@ fn spreads_probes_of_running_containers_after_agent_start() {
 #[test]
 fn consecutive_results_reach_thresholds() {
     let spec = probe(json!({"successThreshold": 2, "failureThreshold": 3}));
-    let mut counter = ThresholdCounter::new(ProbeKind::Readiness, &spec);
+    let mut counter = ThresholdCounter::new(ProbeType::Readiness, &spec);
     let outcomes: Vec<_> = "++-+--+---+++"
         .chars()
         .map(|result| match counter.count(result == '+').outcome {
@@ -90,18 +90,18 @@ fn stops_after_failed_liveness_and_after_startup() {
     let threshold_one = probe(json!({"failureThreshold": 1}));
     // Kind, result, whether it is the last probe.
     let cases = [
-        (ProbeKind::Startup, true, true),
-        (ProbeKind::Startup, false, true),
-        (ProbeKind::Liveness, true, false),
-        (ProbeKind::Liveness, false, true),
-        (ProbeKind::Readiness, false, false),
+        (ProbeType::Startup, true, true),
+        (ProbeType::Startup, false, true),
+        (ProbeType::Liveness, true, false),
+        (ProbeType::Liveness, false, true),
+        (ProbeType::Readiness, false, false),
     ];
     for (kind, is_success, is_last) in cases {
         let decision = ThresholdCounter::new(kind, &threshold_one).count(is_success);
         assert_eq!(decision.is_last, is_last, "{kind} {is_success}");
     }
     // By default three failures, and one success.
-    let mut counter = ThresholdCounter::new(ProbeKind::Liveness, &probe(json!({})));
+    let mut counter = ThresholdCounter::new(ProbeType::Liveness, &probe(json!({})));
     let failures = [false, false, false].map(|is_success| counter.count(is_success).outcome);
     assert_eq!(failures, [None, None, Some(ProbeOutcome::Failure)]);
 }

@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::LIMIT;
-use crate::probes::{ProbeAttempt, tcp::probe};
+use crate::probes::{ProbeAttempt, kinds::tcp_socket::probe};
 
 #[tokio::test]
 async fn succeeds_if_port_listens() {

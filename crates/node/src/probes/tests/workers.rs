@@ -18,7 +18,7 @@ use tokio::{sync::watch, task::JoinSet, time::sleep};
 use crate::{
     NodeFacts, PodIdentity,
     pod::status::PodSnapshot,
-    probes::{ProbeKind, ProbeManager, ProbeOutcome},
+    probes::{ProbeManager, ProbeOutcome, ProbeType},
     runtime::{
         ContainerId, ContainerSpec, ExecOutput, Runtime, SandboxSpec,
         fake::{FakeRuntime, clock},
@@ -364,5 +364,5 @@ async fn skips_startup_probe_of_containers_that_the_api_reports_started() {
     pod.status = Some(serde_json::from_value(status).unwrap());
     fixture.update_pod(&pod).await;
     let kinds: Vec<_> = fixture.probe_manager.worker_kinds().into_iter().collect();
-    assert_eq!(kinds, [ProbeKind::Readiness]);
+    assert_eq!(kinds, [ProbeType::Readiness]);
 }

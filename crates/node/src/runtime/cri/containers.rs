@@ -8,9 +8,12 @@ use std::{
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream, stream::BoxStream};
 
-use crate::runtime::{
-    Container, ContainerId, ContainerResources, ContainerSpec, LogLine, LogOptions, MountSource,
-    RuntimeError, SandboxId, SandboxSpec,
+use crate::{
+    blocking::run_blocking,
+    runtime::{
+        Container, ContainerId, ContainerResources, ContainerSpec, LogLine, LogOptions, MountSource,
+        RuntimeError, SandboxId, SandboxSpec,
+    },
 };
 
 use super::{
@@ -19,7 +22,7 @@ use super::{
     ignore_not_found, logs,
     messages::{self, method},
     sandbox_config,
-    sandboxes::{cannot_remove, create_directory},
+    sandboxes::{create_directory, remove_log},
 };
 
 /// Maximum number of concurrent status calls.
@@ -120,7 +123,7 @@ impl CriRuntime {
             .map_err(|error| self.runtime_error(error, &format!("removal of container {id}"), limit))?;
         self.status_cache.remove(&id.0);
         match log_path(&status) {
-            Some(log) => logs::remove(&log).map_err(|error| cannot_remove(&log, &error)),
+            Some(log) => remove_log(log).await,
             None => Ok(()),
         }
     }
@@ -207,7 +210,8 @@ impl CriRuntime {
             let Some(log) = self.log_of(&container).await? else {
                 continue;
             };
-            if logs::exceeds_size(&log, max)
+            let path = log.clone();
+            if run_blocking(move || logs::exceeds_size(&path, max)).await
                 && let Err(error) = self.rotate_one(&container.id, &log, keep).await
             {
                 tracing::warn!(container = container.id, %error, "failed to rotate a log");
@@ -221,7 +225,10 @@ impl CriRuntime {
         let failed = |error: std::io::Error| {
             RuntimeError::OperationFailed(format!("cannot rotate the log {}: {error}", log.display()))
         };
-        let rotated = logs::rotate_file(log).map_err(failed)?;
+        let path = log.to_owned();
+        let rotated = run_blocking(move || logs::rotate_file(&path))
+            .await
+            .map_err(failed)?;
         let request = messages::ContainerIdMessage {
             container_id: id.to_owned(),
         };
@@ -231,13 +238,15 @@ impl CriRuntime {
             .call(method::REOPEN_CONTAINER_LOG, request, limit)
             .await;
         if let Err(error) = result {
-            // Do not overwrite a new file that the runtime has created despite the error.
-            if !log.exists() {
-                logs::undo_rotation(log, &rotated).map_err(failed)?;
-            }
+            let path = log.to_owned();
+            let undone = run_blocking(move || logs::undo_rotation(&path, &rotated)).await;
+            undone.map_err(failed)?;
             return Err(self.runtime_error(error, &format!("reopening of the log of container {id}"), limit));
         }
-        logs::prune(log, keep).map_err(failed)
+        let path = log.to_owned();
+        run_blocking(move || logs::prune(&path, keep))
+            .await
+            .map_err(failed)
     }
 
     /// Returns the log path of a listed container.

@@ -28,6 +28,7 @@ mod runtime_status;
 mod sandbox_config;
 mod sandboxes;
 mod signal;
+mod socket;
 mod stats;
 mod status_cache;
 mod streaming;
@@ -37,7 +38,6 @@ mod tests;
 use std::{
     collections::BTreeMap,
     net::IpAddr,
-    os::unix::fs::FileTypeExt,
     path::Path,
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
@@ -110,10 +110,7 @@ impl CriRuntime {
             runtime: format!("the container runtime at {}", socket.display()),
             reason,
         };
-        let file = std::fs::metadata(socket).map_err(|error| unreachable(error.to_string()))?;
-        if !file.file_type().is_socket() {
-            return Err(unreachable("not a socket".to_owned()));
-        }
+        socket::check(socket).map_err(unreachable)?;
         Ok(CriRuntime {
             connection: CriConnection::new(socket),
             owner,

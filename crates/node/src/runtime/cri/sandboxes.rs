@@ -9,7 +9,10 @@ use std::{
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::fs;
 
-use crate::runtime::{RuntimeError, Sandbox, SandboxId, SandboxSpec, SandboxState};
+use crate::{
+    blocking::run_blocking,
+    runtime::{RuntimeError, Sandbox, SandboxId, SandboxSpec, SandboxState},
+};
 
 use super::{
     CriRuntime, convert,
@@ -99,8 +102,8 @@ impl CriRuntime {
         for container in &containers {
             self.status_cache.remove(&container.id);
         }
-        for log in &written {
-            logs::remove(log).map_err(|error| cannot_remove(log, &error))?;
+        for log in written {
+            remove_log(log).await?;
         }
         self.remove_directories(sandbox).await
     }
@@ -227,9 +230,12 @@ pub(super) async fn create_directory(directory: &Path) -> Result<(), RuntimeErro
     })
 }
 
-/// Error of removing a log.
-pub(super) fn cannot_remove(log: &Path, error: &std::io::Error) -> RuntimeError {
-    RuntimeError::OperationFailed(format!("cannot remove the log {}: {error}", log.display()))
+/// Removes a log and its rotated files.
+pub(super) async fn remove_log(log: PathBuf) -> Result<(), RuntimeError> {
+    let path = log.clone();
+    run_blocking(move || logs::remove(&path)).await.map_err(|error| {
+        RuntimeError::OperationFailed(format!("cannot remove the log {}: {error}", log.display()))
+    })
 }
 
 /// Parses name and holder from `name "x" is reserved for "id"`.

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
-use tokio::task::spawn_blocking;
-
-use crate::runtime::{ContainerStats, RuntimeError, SandboxId, SandboxState, labels};
+use crate::{
+    blocking::run_blocking,
+    runtime::{ContainerStats, RuntimeError, SandboxId, SandboxState, labels},
+};
 
 use super::{
     CriRuntime, cgroup, convert,
@@ -88,7 +89,7 @@ impl CriRuntime {
             let Some(process) = self.container_process(container).await? else {
                 continue;
             };
-            let Ok(Ok(stats)) = spawn_blocking(move || cgroup::cgroup_stats(process, cgroups)).await else {
+            let Ok(stats) = run_blocking(move || cgroup::cgroup_stats(process, cgroups)).await else {
                 continue;
             };
             usages.push(ContainerStats {
@@ -132,7 +133,7 @@ impl CriRuntime {
             let Some(process) = self.container_process(container).await? else {
                 continue;
             };
-            let Ok(Ok(traffic)) = spawn_blocking(move || cgroup::traffic(process)).await else {
+            let Ok(traffic) = run_blocking(move || cgroup::traffic(process)).await else {
                 continue;
             };
             usages.push(ContainerStats {

@@ -85,7 +85,6 @@ impl ContainerConfigGenerator {
             }
             .to_owned(),
             cgroup_parent: spec.cgroup_parent.clone(),
-            runtime: spec.handler.clone(),
             log_config: LogConfig {
                 driver: "none",
                 config: BTreeMap::new(),
@@ -163,7 +162,6 @@ impl ContainerConfigGenerator {
                 (EngineFlavor::Docker, _) => String::new(),
             },
             cgroup_parent: pod.cgroup_parent.clone(),
-            runtime: pod.handler.clone(),
             log_config: self.log_config(),
             mounts: self.mounts(spec)?,
             devices: spec

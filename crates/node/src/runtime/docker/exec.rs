@@ -181,7 +181,8 @@ impl DockerRuntime {
         else {
             return;
         };
-        let is_in_container = std::fs::read_to_string(format!("/proc/{}/cgroup", inspected.pid))
+        let is_in_container = tokio::fs::read_to_string(format!("/proc/{}/cgroup", inspected.pid))
+            .await
             .is_ok_and(|cgroups| cgroups.contains(&id.0));
         if let Some(pid) = Pid::from_raw(inspected.pid).filter(|_| inspected.running && is_in_container) {
             // It may have exited meanwhile.

@@ -35,11 +35,11 @@ mod responses;
 mod service_containers;
 mod stats;
 
-use std::{collections::BTreeMap, fs, net::IpAddr, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::{future::try_join_all, stream::BoxStream};
-use tokio::{net::UnixStream, sync::OnceCell};
+use tokio::{fs, net::UnixStream, sync::OnceCell};
 
 pub use self::service_containers::{
     NamedVolume, ServiceContainer, ServiceContainerPort, ServiceContainerSpec, ServiceContainerState,
@@ -124,6 +124,18 @@ impl DockerRuntime {
         error.into_runtime_error(&self.endpoint, what)
     }
 
+    /// Rejects handlers other than the default: the engine would isolate each container on its own, and the containers of a pod could not
+    /// share network and processes.
+    async fn check_runtime_handler(&self, handler: &str) -> Result<(), RuntimeError> {
+        if handler.is_empty() || handler == self.info().await?.default_runtime {
+            return Ok(());
+        }
+        Err(RuntimeError::Unsupported(format!(
+            "runtime handler {handler:?} is not supported by {}, which runs pods with its default runtime only; use containerd or CRI-O",
+            self.endpoint
+        )))
+    }
+
     async fn info(&self) -> Result<EngineInfo, RuntimeError> {
         let info = self
             .info
@@ -150,11 +162,12 @@ async fn oom_floor(socket: &Path) -> i64 {
     let Some(pid) = stream.peer_cred().ok().and_then(|peer| peer.pid()) else {
         return lowest;
     };
-    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-    if has_cap_sys_resource(&read("status")) {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).await;
+    if has_cap_sys_resource(&status.unwrap_or_default()) {
         return lowest;
     }
-    read("oom_score_adj").trim().parse().unwrap_or(lowest)
+    let score = fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).await;
+    score.unwrap_or_default().trim().parse().unwrap_or(lowest)
 }
 
 /// Returns whether a process has `CAP_SYS_RESOURCE`, from its `/proc/PID/status`; true if unreadable.
@@ -169,7 +182,7 @@ async fn profile(security: &ContainerSecurity) -> Result<Option<String>, Runtime
     let SecurityProfile::Localhost(file) = &security.seccomp else {
         return Ok(None);
     };
-    let content = tokio::fs::read_to_string(file).await;
+    let content = fs::read_to_string(file).await;
     content.map(Some).map_err(|error| {
         RuntimeError::OperationFailed(format!("cannot load seccomp profile \"{file}\": {error}"))
     })
@@ -195,6 +208,7 @@ impl Runtime for DockerRuntime {
     }
 
     async fn run_pod_sandbox(&self, spec: &SandboxSpec) -> Result<SandboxId, RuntimeError> {
+        self.check_runtime_handler(&spec.handler).await?;
         let body = self
             .config_generator
             .sandbox_config(spec, profile(&spec.security).await?.as_deref())?;

@@ -59,8 +59,6 @@ pub(super) struct HostConfig {
     pub(super) uts_mode: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cgroup_parent: Option<String>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(super) runtime: String,
     pub(super) log_config: LogConfig,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) restart_policy: Option<RestartPolicy>,

@@ -221,4 +221,7 @@ pub(super) struct EngineInfo {
     pub(super) cgroup_driver: String,
     #[serde(deserialize_with = "or_default")]
     pub(super) docker_root_dir: String,
+    /// Name of the OCI runtime that containers have by default.
+    #[serde(deserialize_with = "or_default")]
+    pub(super) default_runtime: String,
 }

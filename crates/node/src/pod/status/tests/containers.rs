@@ -1,7 +1,7 @@
 //! One status for each container.
 
 use super::*;
-use crate::probes::{ProbeKind, ProbeOutcome};
+use crate::probes::{ProbeOutcome, ProbeType};
 
 #[test]
 fn missing_containers_are_waiting() {
@@ -248,7 +248,7 @@ fn probe_results_set_started_and_ready() {
         let mut fixture = fixture(json!({"containers": [probed]}))
             .sandbox()
             .with("a", 0, running());
-        for (kind, outcome) in [(ProbeKind::Startup, startup), (ProbeKind::Readiness, readiness)] {
+        for (kind, outcome) in [(ProbeType::Startup, startup), (ProbeType::Readiness, readiness)] {
             if let Some(outcome) = outcome {
                 fixture.probes = fixture.probes.with(&id, kind, outcome);
             }
@@ -298,7 +298,7 @@ fn container_stays_ready_after_agent_restart_until_probed() {
         .with("a", 0, running());
     fixture.probes = ProbeResults::new(at(100)).with(
         &ContainerId("a-0".to_owned()),
-        ProbeKind::Readiness,
+        ProbeType::Readiness,
         ProbeOutcome::Failure,
     );
     assert!(!one(&fixture.status().container_statuses, "a").ready);

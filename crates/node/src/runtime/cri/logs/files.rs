@@ -1,8 +1,10 @@
-//! Log files of a container.
+//! Log files of a container. Blocks on file I/O.
 // upstream: pkg/kubelet/logs/container_log_manager.go rotateLog
 
 use std::{
+    collections::VecDeque,
     fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -13,6 +15,16 @@ pub(in super::super) fn all(log: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = rotated(log)?;
     if log.exists() {
         files.push(log.to_path_buf());
+    }
+    Ok(files)
+}
+
+/// Returns the files newer than one that was read. If that one was pruned, all remaining files are newer.
+pub(super) fn newer(log: &Path, inode: u64) -> io::Result<VecDeque<PathBuf>> {
+    let mut files: VecDeque<_> = all(log)?.into();
+    let is_read = |path: &PathBuf| fs::metadata(path).is_ok_and(|file| file.ino() == inode);
+    if let Some(index) = files.iter().position(is_read) {
+        files.drain(..=index);
     }
     Ok(files)
 }
@@ -33,8 +45,11 @@ pub(in super::super) fn rotate_file(log: &Path) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// Undoes [`rotate_file`], if the runtime did not reopen the log.
+/// Undoes [`rotate_file`], if the runtime did not reopen the log. A new file, which the runtime created despite an error, stays.
 pub(in super::super) fn undo_rotation(log: &Path, aside: &Path) -> io::Result<()> {
+    if log.exists() {
+        return Ok(());
+    }
     fs::rename(aside, log)
 }
 

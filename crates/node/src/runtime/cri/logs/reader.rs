@@ -16,11 +16,13 @@ use futures_util::{
 use tokio::{
     fs::File,
     io::{AsyncBufReadExt, AsyncSeekExt, BufReader},
-    task::spawn_blocking,
     time::sleep,
 };
 
-use crate::runtime::{LogLine, LogOptions, RuntimeError};
+use crate::{
+    blocking::run_blocking,
+    runtime::{LogLine, LogOptions, RuntimeError},
+};
 
 use super::{entry::LogEntry, files, tail};
 
@@ -45,10 +47,8 @@ pub(in super::super) async fn read(
     let path = log.clone();
     let tail = options.tail;
     let stream_filter = options.stream;
-    let (files, offset) = spawn_blocking(move || begin(&path, tail, stream_filter))
+    let (files, offset) = run_blocking(move || begin(&path, tail, stream_filter))
         .await
-        .map_err(io::Error::other)
-        .and_then(|result| result)
         .map_err(|error| failed(&log, &error))?;
     let reader = LogReader {
         log,
@@ -82,16 +82,6 @@ fn begin(
     let position = tail::tail_position(&files, stream_filter, stream)?;
     files.drain(..position.file);
     Ok((files.into(), position.offset))
-}
-
-/// Returns the files newer than one that was read. If that one was pruned, all remaining files are newer.
-fn newer(log: &Path, inode: u64) -> io::Result<VecDeque<PathBuf>> {
-    let mut files: VecDeque<_> = files::all(log)?.into();
-    let is_read = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|file| file.ino() == inode);
-    if let Some(index) = files.iter().position(is_read) {
-        files.drain(..=index);
-    }
-    Ok(files)
 }
 
 fn failed(log: &Path, error: &io::Error) -> RuntimeError {
@@ -191,9 +181,7 @@ impl LogReader {
             self.open = None;
             if self.waiting.is_empty() {
                 let log = self.log.clone();
-                self.waiting = spawn_blocking(move || newer(&log, inode))
-                    .await
-                    .map_err(io::Error::other)??;
+                self.waiting = run_blocking(move || files::newer(&log, inode)).await?;
             }
             return Ok(true);
         }

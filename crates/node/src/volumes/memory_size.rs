@@ -1,51 +1,9 @@
-//! `emptyDir` volumes.
+//! Sizes of volumes in memory.
 
 use k3_quantity::Quantity;
-use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, Pod};
+use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::{
-    mount_plan::{MountPlan, VolumeContext},
-    pod_directories::VolumePlugin,
-};
 use crate::NodeFacts;
-
-/// Default mode. World-writable, because the containers of the pod may run as any user.
-// upstream: pkg/volume/emptydir/empty_dir.go setupDir
-const DEFAULT_MODE: u32 = 0o777;
-
-pub(super) fn mount_plan(
-    context: &VolumeContext<'_>,
-    name: &str,
-    source: &EmptyDirVolumeSource,
-) -> Result<MountPlan, String> {
-    let path = context.volume_path(VolumePlugin::EmptyDir, name);
-    let ready_file = context
-        .directories
-        .ready_file(context.uid, VolumePlugin::EmptyDir, name);
-    let mode = source.mode.and_then(|mode| u32::try_from(mode).ok());
-    let mode = mode.map_or(DEFAULT_MODE, |mode| mode & 0o7777);
-    match source.medium.as_deref().unwrap_or_default() {
-        "" => Ok(MountPlan::EmptyDir {
-            path,
-            ready_file,
-            mode,
-        }),
-        "Memory" => {
-            let limit = source.size_limit.as_ref().and_then(|limit| limit.0.parse().ok());
-            let size = calculate_memory_size(context.pod, context.facts, limit.as_ref());
-            Ok(MountPlan::MemoryEmptyDir {
-                path,
-                ready_file,
-                mode,
-                size,
-            })
-        }
-        huge if huge == "HugePages" || huge.starts_with("HugePages-") => Err(format!(
-            "medium {huge}: this node does not support emptyDir volumes with huge pages"
-        )),
-        other => Err(format!("unknown storage medium {other:?}")),
-    }
-}
 
 /// Size limit of a volume in memory: the minimum of its `sizeLimit`, the memory limit of the pod and the allocatable memory of
 /// the node. `None` if none of them is known.

@@ -1,24 +1,61 @@
 //! `projected` volumes: ConfigMaps, Secrets, downward API, service account tokens and cluster trust bundles in one volume.
 
+use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{
     ClusterTrustBundleProjection, Pod, PodSecurityContext, ProjectedVolumeSource, SecurityContext,
     ServiceAccountTokenProjection, VolumeProjection,
 };
 
-use super::{
-    cluster_trust_bundle, config_map, downward_api,
-    mount_plan::VolumeContext,
-    payload::{DEFAULT_FILE_MODE, FileProjection, VolumePayload, aggregate_errors},
-    secret,
+use super::{cluster_trust_bundle, config_map, downward_api, secret};
+use crate::{
+    PodIdentity,
+    volumes::{
+        files_mounter::{FileMedium, FilesMounter},
+        payload::{DEFAULT_FILE_MODE, FileProjection, VolumePayload, aggregate_errors},
+        plugin::{Mounter, VolumeContext, VolumePlugin},
+        spec::VolumeSpec,
+    },
 };
-use crate::PodIdentity;
 
 /// Default of `expirationSeconds` of a token.
 const DEFAULT_TOKEN_SECONDS: i64 = 3600;
 
+pub(super) struct ProjectedPlugin;
+
+// --- ProjectedPlugin ---
+
+#[async_trait]
+impl VolumePlugin for ProjectedPlugin {
+    fn plugin_name(&self) -> &'static str {
+        "kubernetes.io/projected"
+    }
+
+    fn can_support(&self, spec: &VolumeSpec<'_>) -> bool {
+        spec.volume().is_some_and(|volume| volume.projected.is_some())
+    }
+
+    // upstream: pkg/volume/projected/projected.go RequiresRemount
+    fn requires_remount(&self) -> bool {
+        true
+    }
+
+    async fn new_mounter(
+        &self,
+        spec: &VolumeSpec<'_>,
+        context: &VolumeContext<'_>,
+    ) -> Result<Box<dyn Mounter>, String> {
+        let source = spec.volume().and_then(|volume| volume.projected.clone());
+        let source = source.unwrap_or_default();
+        let payload = collect_data(context, &source).await?;
+        let medium = FileMedium::memory(context);
+        let mounter = FilesMounter::new(context, self.plugin_name(), spec.name(), payload, medium);
+        Ok(Box::new(mounter))
+    }
+}
+
 /// Files of a projected volume. Reports the errors of all sources together.
 // upstream: pkg/volume/projected/projected.go collectData
-pub(super) async fn collect_data(
+async fn collect_data(
     context: &VolumeContext<'_>,
     source: &ProjectedVolumeSource,
 ) -> Result<VolumePayload, String> {

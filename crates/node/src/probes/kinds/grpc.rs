@@ -12,10 +12,31 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-use super::{ProbeAttempt, http::PROBE_USER_AGENT, port::join_host_port, prober::format_go_duration};
+use crate::probes::{
+    ProbeAttempt,
+    dial::join_host_port,
+    http::PROBE_USER_AGENT,
+    probe_kind::{ProbeContext, ProbeFuture, ProbeKind},
+    prober::format_go_duration,
+};
 
 /// Delay between attempts to connect.
 const CONNECT_RETRY_DELAY: Duration = Duration::from_secs(1);
+
+pub(super) struct GrpcProbe;
+
+impl ProbeKind for GrpcProbe {
+    fn probe<'a>(&self, context: ProbeContext<'a>) -> Option<ProbeFuture<'a>> {
+        let target = context.target;
+        let action = target.probe.grpc.as_ref()?;
+        Some(Box::pin(async move {
+            let port =
+                u16::try_from(action.port).map_err(|_| format!("invalid port number: {}", action.port))?;
+            let service = action.service.as_deref().unwrap_or_default();
+            Ok(probe(&target.address, port, service, context.limit).await)
+        }))
+    }
+}
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct HealthCheckRequest {
@@ -40,7 +61,7 @@ enum ServingStatus {
 }
 
 /// Connects and checks the health. The limit covers both.
-pub(super) async fn probe(host: &str, port: u16, service: &str, limit: Duration) -> ProbeAttempt {
+pub(in crate::probes) async fn probe(host: &str, port: u16, service: &str, limit: Duration) -> ProbeAttempt {
     let address = join_host_port(host, port);
     let deadline = Instant::now() + limit;
     let connect_timeout = || {

@@ -2,15 +2,36 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt},
-    path::Path,
+    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    path::{Path, PathBuf},
 };
 
-use super::pod_directories::has_parent_component;
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::HostPathVolumeSource;
+
+use crate::volumes::{
+    create_directory::create_host_directory,
+    plugin::{MountedVolume, Mounter, MounterArgs, VolumeContext, VolumePlugin},
+    pod_directories::has_parent_component,
+    spec::VolumeSpec,
+};
+
+/// Annotation with the provisioner of a PersistentVolume.
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+/// Provisioner of the StorageClass `local-path`. The node creates the directories of its volumes.
+const LOCAL_PATH_PROVISIONER: &str = "k3.io/local-path";
+
+pub(super) struct HostPathPlugin;
+
+struct HostPathMounter {
+    path: PathBuf,
+    path_type: HostPathType,
+    read_only: bool,
+}
 
 /// What the path must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HostPathType {
+enum HostPathType {
     /// Not checked.
     Unset,
     Directory,
@@ -24,11 +45,73 @@ pub(super) enum HostPathType {
     WorldWritableDirectoryOrCreate,
 }
 
+// --- HostPathPlugin ---
+
+#[async_trait]
+impl VolumePlugin for HostPathPlugin {
+    fn plugin_name(&self) -> &'static str {
+        "kubernetes.io/host-path"
+    }
+
+    fn can_support(&self, spec: &VolumeSpec<'_>) -> bool {
+        source(spec).is_some()
+    }
+
+    async fn new_mounter(
+        &self,
+        spec: &VolumeSpec<'_>,
+        _context: &VolumeContext<'_>,
+    ) -> Result<Box<dyn Mounter>, String> {
+        let source = source(spec).cloned().unwrap_or_default();
+        let path_type = match HostPathType::parse(source.type_.as_deref())? {
+            // The provisioner creates no directories, so the node does: for containers that run as any user.
+            HostPathType::DirectoryOrCreate if is_local_path(spec) => {
+                HostPathType::WorldWritableDirectoryOrCreate
+            }
+            path_type => path_type,
+        };
+        Ok(Box::new(HostPathMounter {
+            path: PathBuf::from(source.path),
+            path_type,
+            read_only: spec.read_only,
+        }))
+    }
+}
+
+// upstream: pkg/volume/hostpath/host_path.go getVolumeSource
+fn source<'a>(spec: &'a VolumeSpec<'_>) -> Option<&'a HostPathVolumeSource> {
+    match spec.volume() {
+        Some(volume) => volume.host_path.as_ref(),
+        None => spec.persistent_volume_spec()?.host_path.as_ref(),
+    }
+}
+
+fn is_local_path(spec: &VolumeSpec<'_>) -> bool {
+    let provisioner = spec
+        .persistent_volume()
+        .and_then(|volume| volume.metadata.annotations.as_ref()?.get(PROVISIONED_BY));
+    provisioner.is_some_and(|provisioner| provisioner == LOCAL_PATH_PROVISIONER)
+}
+
+// --- HostPathMounter ---
+
+impl Mounter for HostPathMounter {
+    // upstream: pkg/volume/hostpath/host_path.go SetUp
+    fn set_up(&self, _args: &MounterArgs<'_>) -> Result<MountedVolume, String> {
+        check_type(&self.path, self.path_type)?;
+        Ok(MountedVolume {
+            read_only: self.read_only,
+            create_when_mounted: self.path_type == HostPathType::Unset,
+            ..MountedVolume::at(&self.path)
+        })
+    }
+}
+
 // --- HostPathType ---
 
 impl HostPathType {
     /// Parses `hostPath.type`.
-    pub(super) fn parse(text: Option<&str>) -> Result<Self, String> {
+    fn parse(text: Option<&str>) -> Result<Self, String> {
         Ok(match text.unwrap_or_default() {
             "" => HostPathType::Unset,
             "Directory" => HostPathType::Directory,
@@ -72,7 +155,7 @@ impl HostPathType {
 
 /// Checks the type of a path, and creates the path if the type ends in `OrCreate`.
 // upstream: pkg/volume/hostpath/host_path.go checkType, checkTypeInternal
-pub(super) fn check_type(path: &Path, path_type: HostPathType) -> Result<(), String> {
+fn check_type(path: &Path, path_type: HostPathType) -> Result<(), String> {
     if path.to_str().is_none_or(has_parent_component) {
         return Err(format!(
             "invalid HostPath `{}`: must not contain '..'",
@@ -86,8 +169,8 @@ pub(super) fn check_type(path: &Path, path_type: HostPathType) -> Result<(), Str
         Ok(metadata) => metadata.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let created = match path_type {
-                HostPathType::DirectoryOrCreate => create_directory(path, 0o755),
-                HostPathType::WorldWritableDirectoryOrCreate => create_directory(path, 0o777),
+                HostPathType::DirectoryOrCreate => create_host_directory(path, 0o755),
+                HostPathType::WorldWritableDirectoryOrCreate => create_host_directory(path, 0o777),
                 HostPathType::FileOrCreate => create_file(path),
                 _ => {
                     let reason = format!("path \"{}\" does not exist", path.display());
@@ -135,15 +218,6 @@ fn file_type_name(file_type: fs::FileType) -> &'static str {
     }
 }
 
-/// Creates a directory and those above it. The directory itself gets its mode independent of the umask.
-pub(super) fn create_directory(path: &Path, mode: u32) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
-    if mode != 0o755 {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-    }
-    Ok(())
-}
-
 fn create_file(path: &Path) -> io::Result<()> {
     let created = fs::OpenOptions::new()
         .write(true)
@@ -158,7 +232,7 @@ fn create_file(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixListener;
+    use std::os::unix::{fs::PermissionsExt, net::UnixListener};
 
     use super::*;
 

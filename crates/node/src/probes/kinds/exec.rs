@@ -5,10 +5,14 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, ExecAction};
 use tokio::time::timeout;
 
-use super::{ProbeAttempt, prober::format_go_duration};
 use crate::{
     environment::expand,
-    runtime::{ContainerId, Runtime, RuntimeError},
+    probes::{
+        ProbeAttempt,
+        probe_kind::{ProbeContext, ProbeFuture, ProbeKind},
+        prober::format_go_duration,
+    },
+    runtime::RuntimeError,
 };
 
 /// Time beyond the timeout of the command in which the runtime has to report the timeout.
@@ -17,14 +21,21 @@ const RUNTIME_SLACK: Duration = Duration::from_secs(10);
 // upstream: pkg/probe/exec/exec.go Probe
 const MAX_OUTPUT_BYTES: usize = 10 * 1024;
 
+pub(super) struct ExecProbe;
+
+impl ProbeKind for ExecProbe {
+    fn probe<'a>(&self, context: ProbeContext<'a>) -> Option<ProbeFuture<'a>> {
+        let action = context.target.probe.exec.as_ref()?;
+        Some(Box::pin(probe(context, action)))
+    }
+}
+
 /// Runs the command. An error means that it could not be run, which is neither success nor failure.
-pub(super) async fn probe(
-    runtime: &dyn Runtime,
-    id: &ContainerId,
-    container: &Container,
-    action: &ExecAction,
-    limit: Duration,
-) -> Result<ProbeAttempt, String> {
+async fn probe(context: ProbeContext<'_>, action: &ExecAction) -> Result<ProbeAttempt, String> {
+    let runtime = context.runtime.ok_or("no container runtime is reachable")?;
+    let limit = context.limit;
+    let id = &context.target.id;
+    let container = &context.target.container;
     let command = expand_command(container, action);
     let runtime_timeout = || RuntimeError::Timeout {
         what: "exec".to_owned(),

@@ -2,18 +2,50 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ConfigMap, ConfigMapVolumeSource, KeyToPath};
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::{ConfigMap, KeyToPath};
 
-use super::{mount_plan::VolumeContext, payload::VolumePayload};
+use crate::volumes::{
+    files_mounter::{FileMedium, FilesMounter},
+    payload::VolumePayload,
+    plugin::{Mounter, VolumeContext, VolumePlugin},
+    spec::VolumeSpec,
+};
 
-/// Files of a `configMap` volume.
-pub(super) async fn volume_payload(
-    context: &VolumeContext<'_>,
-    source: &ConfigMapVolumeSource,
-) -> Result<VolumePayload, String> {
-    let items = source.items.as_deref().unwrap_or_default();
-    let is_optional = source.optional == Some(true);
-    projection_payload(context, &source.name, items, source.default_mode, is_optional).await
+pub(super) struct ConfigMapPlugin;
+
+// --- ConfigMapPlugin ---
+
+#[async_trait]
+impl VolumePlugin for ConfigMapPlugin {
+    fn plugin_name(&self) -> &'static str {
+        "kubernetes.io/configmap"
+    }
+
+    fn can_support(&self, spec: &VolumeSpec<'_>) -> bool {
+        spec.volume().is_some_and(|volume| volume.config_map.is_some())
+    }
+
+    // upstream: pkg/volume/configmap/configmap.go RequiresRemount
+    fn requires_remount(&self) -> bool {
+        true
+    }
+
+    async fn new_mounter(
+        &self,
+        spec: &VolumeSpec<'_>,
+        context: &VolumeContext<'_>,
+    ) -> Result<Box<dyn Mounter>, String> {
+        let source = spec.volume().and_then(|volume| volume.config_map.clone());
+        let source = source.unwrap_or_default();
+        let items = source.items.as_deref().unwrap_or_default();
+        let is_optional = source.optional == Some(true);
+        let payload =
+            projection_payload(context, &source.name, items, source.default_mode, is_optional).await?;
+        let medium = FileMedium::Disk;
+        let mounter = FilesMounter::new(context, self.plugin_name(), spec.name(), payload, medium);
+        Ok(Box::new(mounter))
+    }
 }
 
 /// Files of a ConfigMap, for `configMap` volumes and projections.
