@@ -29,9 +29,26 @@ pub(crate) fn parse(text: &str) -> Result<Duration, &'static str> {
     Ok(Duration::from_secs(sum))
 }
 
+/// Parses a duration above zero as Go writes it.
+pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
+    let parsed = k3_apiserver::parse_duration(text)?;
+    if parsed.is_zero() {
+        return Err("must be greater than zero, such as 60s".to_owned());
+    }
+    Ok(parsed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parses_go_durations() {
+        assert_eq!(parse_positive("1m30s"), Ok(Duration::from_secs(90)));
+        for wrong in ["60", "soon", "0s", "-1s", ""] {
+            assert!(parse_positive(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn adds_units_and_rejects_invalid_durations() {

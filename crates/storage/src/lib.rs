@@ -10,7 +10,6 @@
 mod clock;
 mod compaction_schedule;
 mod compactor;
-mod config;
 mod delegating_store;
 mod entry;
 mod error;
@@ -28,6 +27,7 @@ mod revision;
 mod store;
 mod write;
 
+pub mod backend;
 pub mod etcd;
 pub mod file;
 pub mod memory;
@@ -38,7 +38,6 @@ pub use self::{
     clock::{Clock, SystemClock},
     compaction_schedule::CompactionSchedule,
     compactor::Compactor,
-    config::{StorageConfig, open},
     delegating_store::DelegatingStore,
     entry::{Entry, Expiry},
     error::{CommitError, ImportError, OpenError, ReadError, StoreError, WatchError},

@@ -20,6 +20,7 @@
 //! transactions (`session`), the operations (`commit`, `read`, `import`), and the watches (`watcher`,
 //! `event_publisher`, `replay`).
 
+mod backend;
 mod backoff;
 mod commit;
 mod connection;
@@ -42,6 +43,7 @@ mod store;
 mod watcher;
 
 pub use self::{
+    backend::EtcdBackend,
     options::{ClientCertificate, EtcdOptions, Login, Pem, Tls},
     store::EtcdStore,
 };
