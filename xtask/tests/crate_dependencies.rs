@@ -33,12 +33,18 @@ const CRATE_RULES: &[CrateRule] = &[
     // Encrypts values between the API server and any store.
     CrateRule {
         directory: "crates/encryption",
-        knows: &["crates/api", "crates/storage"],
+        knows: &["crates/api", "crates/duration", "crates/storage"],
         bans: &["kube", "redb", "sqlx"],
     },
     // Modes of files and directories.
     CrateRule {
         directory: "crates/files",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube"],
+    },
+    // Durations, and how they are written.
+    CrateRule {
+        directory: "crates/duration",
         knows: &[],
         bans: &["tokio", "hyper", "kube"],
     },
@@ -57,7 +63,7 @@ const CRATE_RULES: &[CrateRule] = &[
     // A language over JSON: what objects are, and where they come from, it does not know.
     CrateRule {
         directory: "crates/cel",
-        knows: &["crates/quantity"],
+        knows: &["crates/duration", "crates/quantity"],
         bans: &["tokio", "hyper", "hyper-util", "kube", "redb", "sqlx", "tonic"],
     },
     // Bytes to values and back: no I/O, and nothing of Kubernetes but what subjects mean to it.
@@ -69,7 +75,13 @@ const CRATE_RULES: &[CrateRule] = &[
     // Pure code: no I/O, no runtime, no HTTP, no storage engine.
     CrateRule {
         directory: "crates/api",
-        knows: &["crates/cel", "crates/jsonpath", "crates/pki", "crates/quantity"],
+        knows: &[
+            "crates/cel",
+            "crates/duration",
+            "crates/jsonpath",
+            "crates/pki",
+            "crates/quantity",
+        ],
         bans: &[
             "tokio",
             "hyper",
@@ -94,6 +106,7 @@ const CRATE_RULES: &[CrateRule] = &[
             "crates/api",
             "crates/cel",
             "crates/descriptions",
+            "crates/duration",
             "crates/encryption",
             "crates/files",
             "crates/pki",
@@ -110,12 +123,17 @@ const CRATE_RULES: &[CrateRule] = &[
     // Knows any cluster through `kube::Client`, and k3 not at all.
     CrateRule {
         directory: "crates/kubecontroller",
-        knows: &["crates/decode"],
+        knows: &["crates/decode", "crates/duration"],
         bans: &["redb", "sqlx", "tonic"],
     },
     CrateRule {
         directory: "crates/controllers",
-        knows: &["crates/api", "crates/kubecontroller", "crates/pki"],
+        knows: &[
+            "crates/api",
+            "crates/duration",
+            "crates/kubecontroller",
+            "crates/pki",
+        ],
         bans: CLIENTS_BAN,
     },
     CrateRule {
@@ -127,6 +145,7 @@ const CRATE_RULES: &[CrateRule] = &[
         directory: "crates/node",
         knows: &[
             "crates/api",
+            "crates/duration",
             "crates/files",
             "crates/kubecontroller",
             "crates/pki",
@@ -144,6 +163,7 @@ const CRATE_RULES: &[CrateRule] = &[
         directory: "crates/client",
         knows: &[
             "crates/decode",
+            "crates/duration",
             "crates/files",
             "crates/jsonpath",
             "crates/quantity",
@@ -163,6 +183,7 @@ const CRATE_RULES: &[CrateRule] = &[
             "crates/client",
             "crates/console",
             "crates/controllers",
+            "crates/duration",
             "crates/encryption",
             "crates/files",
             "crates/kubecontroller",
@@ -257,7 +278,7 @@ const READERS_OF_CERTIFICATES: &[&str] = &[
 ];
 
 /// What runs beside the API server uses it as any client does.
-const CLIENTS_KNOW: &[&str] = &["crates/api", "crates/kubecontroller"];
+const CLIENTS_KNOW: &[&str] = &["crates/api", "crates/duration", "crates/kubecontroller"];
 const CLIENTS_BAN: &[&str] = &["redb", "sqlx", "tonic", "hyper"];
 
 /// A dependency of a crate's code or build script.

@@ -50,7 +50,10 @@ impl<B: LogBackups> RotatingFile<B> {
             .parent()
             .filter(|directory| !directory.as_os_str().is_empty())
         {
-            create_directory(directory)?;
+            create_directory(directory).map_err(|error| {
+                let what = format!("cannot create the directory {}: {error}", directory.display());
+                io::Error::new(error.kind(), what)
+            })?;
         }
         let (file, length) = open_for_append(path)?;
         Ok(Self {

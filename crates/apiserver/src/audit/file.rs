@@ -107,7 +107,7 @@ impl LogBackups for DatedBackups {
 impl DatedBackups {
     /// A name with the time in it, as upstream has it: `audit-2026-11-16T05-31-25.123.log`.
     fn free_name(&mut self) -> PathBuf {
-        let milli = k3_api::time::Duration::from_nanos(1_000_000);
+        let milli = k3_duration::Duration::from_nanos(1_000_000);
         let mut time = clock::time(&*self.clock);
         if let Some(last) = self.named {
             time = time.max(last.plus(milli));

@@ -490,7 +490,7 @@ impl PodSync<'_> {
             "BackOff",
             &message,
         );
-        let time = backoff::format_duration(time);
+        let time = k3_duration::format(time);
         let message = format!("back-off {time} restarting failed container={name} pod={pod}");
         Some(StartError {
             waiting: waiting("CrashLoopBackOff", message),

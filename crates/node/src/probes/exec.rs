@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, ExecAction};
 use tokio::time::timeout;
 
-use super::{ProbeAttempt, prober::format_go_duration};
+use super::ProbeAttempt;
 use crate::{
     environment::expand,
     runtime::{ContainerId, Runtime, RuntimeError},
@@ -46,7 +46,7 @@ pub(super) async fn probe(
             let command = command.join(" ");
             Ok(ProbeAttempt::Failure(format!(
                 "command timed out: \"{command}\" timed out after {}",
-                format_go_duration(limit)
+                k3_duration::format(limit)
             )))
         }
         Err(error) => Err(error.to_string()),

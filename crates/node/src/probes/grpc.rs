@@ -12,7 +12,7 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-use super::{ProbeAttempt, http::PROBE_USER_AGENT, port::join_host_port, prober::format_go_duration};
+use super::{ProbeAttempt, http::PROBE_USER_AGENT, port::join_host_port};
 
 /// Delay between attempts to connect.
 const CONNECT_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ pub(super) async fn probe(host: &str, port: u16, service: &str, limit: Duration)
     let address = join_host_port(host, port);
     let deadline = Instant::now() + limit;
     let connect_timeout = || {
-        let limit = format_go_duration(limit);
+        let limit = k3_duration::format(limit);
         format!("timeout: failed to connect service \"{address}\" within {limit}: context deadline exceeded")
     };
     let channel = match timeout_at(deadline, connect(&address)).await {
@@ -101,7 +101,7 @@ fn evaluate_response(response: Result<HealthCheckResponse, Status>, limit: Durat
                 Code::DeadlineExceeded => {
                     format!(
                         "timeout: health rpc did not complete within {}",
-                        format_go_duration(limit)
+                        k3_duration::format(limit)
                     )
                 }
                 code => {

@@ -66,7 +66,7 @@ impl Args for StorageFlags {
         let wait = Arg::new("storage_wait")
             .long("storage-wait")
             .value_name("DURATION")
-            .value_parser(k3_apiserver::parse_duration)
+            .value_parser(crate::duration::parse)
             .default_value("0s")
             .help(format!(
                 "With {shared}: how long a start waits for an unavailable store; 0s tries once"
