@@ -42,6 +42,12 @@ const CRATE_RULES: &[CrateRule] = &[
         knows: &[],
         bans: &["tokio", "hyper", "kube"],
     },
+    // Trees as YAML.
+    CrateRule {
+        directory: "crates/yaml",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube"],
+    },
     // Durations, and how they are written.
     CrateRule {
         directory: "crates/duration",
@@ -111,6 +117,7 @@ const CRATE_RULES: &[CrateRule] = &[
             "crates/files",
             "crates/pki",
             "crates/storage",
+            "crates/yaml",
         ],
         bans: &["kube", "redb", "sqlx"],
     },
@@ -167,6 +174,7 @@ const CRATE_RULES: &[CrateRule] = &[
             "crates/files",
             "crates/jsonpath",
             "crates/quantity",
+            "crates/yaml",
         ],
         bans: &["redb", "sqlx", "tonic"],
     },
