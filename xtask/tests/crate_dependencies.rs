@@ -33,7 +33,7 @@ const CRATE_RULES: &[CrateRule] = &[
     // Encrypts values between the API server and any store.
     CrateRule {
         directory: "crates/encryption",
-        knows: &["crates/api", "crates/storage"],
+        knows: &["crates/api", "crates/duration", "crates/storage"],
         bans: &["kube", "redb", "sqlx"],
     },
     // Modes of files and directories.
@@ -54,6 +54,18 @@ const CRATE_RULES: &[CrateRule] = &[
         knows: &[],
         bans: &["tokio", "hyper", "kube", "serde_json"],
     },
+    // Trees as YAML.
+    CrateRule {
+        directory: "crates/yaml",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube"],
+    },
+    // Durations, and how they are written.
+    CrateRule {
+        directory: "crates/duration",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube"],
+    },
     // A number, and how it is written.
     CrateRule {
         directory: "crates/quantity",
@@ -69,7 +81,7 @@ const CRATE_RULES: &[CrateRule] = &[
     // A language over JSON: what objects are, and where they come from, it does not know.
     CrateRule {
         directory: "crates/cel",
-        knows: &["crates/quantity"],
+        knows: &["crates/duration", "crates/quantity"],
         bans: &["tokio", "hyper", "hyper-util", "kube", "redb", "sqlx", "tonic"],
     },
     // Bytes to values and back: no I/O, and nothing of Kubernetes but what subjects mean to it.
@@ -81,7 +93,13 @@ const CRATE_RULES: &[CrateRule] = &[
     // Pure code: no I/O, no runtime, no HTTP, no storage engine.
     CrateRule {
         directory: "crates/api",
-        knows: &["crates/cel", "crates/jsonpath", "crates/pki", "crates/quantity"],
+        knows: &[
+            "crates/cel",
+            "crates/duration",
+            "crates/jsonpath",
+            "crates/pki",
+            "crates/quantity",
+        ],
         bans: &[
             "tokio",
             "hyper",
@@ -106,12 +124,14 @@ const CRATE_RULES: &[CrateRule] = &[
             "crates/api",
             "crates/cel",
             "crates/descriptions",
+            "crates/duration",
             "crates/encryption",
             "crates/files",
             "crates/metrics",
             "crates/pki",
             "crates/storage",
             "crates/task",
+            "crates/yaml",
         ],
         bans: &["kube", "redb", "sqlx"],
     },
@@ -124,7 +144,12 @@ const CRATE_RULES: &[CrateRule] = &[
     // Knows any cluster through `kube::Client`, and k3 not at all.
     CrateRule {
         directory: "crates/kubecontroller",
-        knows: &["crates/decode", "crates/metrics", "crates/task"],
+        knows: &[
+            "crates/decode",
+            "crates/duration",
+            "crates/metrics",
+            "crates/task",
+        ],
         bans: &["redb", "sqlx", "tonic"],
     },
     // What the readers of pods and nodes share; who they are, it does not know.
@@ -137,6 +162,7 @@ const CRATE_RULES: &[CrateRule] = &[
         directory: "crates/controllers",
         knows: &[
             "crates/api",
+            "crates/duration",
             "crates/kubecontroller",
             "crates/pki",
             "crates/workloads",
@@ -152,6 +178,7 @@ const CRATE_RULES: &[CrateRule] = &[
         directory: "crates/node",
         knows: &[
             "crates/api",
+            "crates/duration",
             "crates/files",
             "crates/kubecontroller",
             "crates/pki",
@@ -161,7 +188,12 @@ const CRATE_RULES: &[CrateRule] = &[
     },
     CrateRule {
         directory: "crates/simulator",
-        knows: &["crates/api", "crates/kubecontroller", "crates/workloads"],
+        knows: &[
+            "crates/api",
+            "crates/duration",
+            "crates/kubecontroller",
+            "crates/workloads",
+        ],
         bans: CLIENTS_BAN,
     },
     // A client of any cluster, and of nothing else; `hyper` it has to take over a connection for `exec`.
@@ -169,9 +201,11 @@ const CRATE_RULES: &[CrateRule] = &[
         directory: "crates/client",
         knows: &[
             "crates/decode",
+            "crates/duration",
             "crates/files",
             "crates/jsonpath",
             "crates/quantity",
+            "crates/yaml",
         ],
         bans: &["redb", "sqlx", "tonic"],
     },
@@ -188,6 +222,7 @@ const CRATE_RULES: &[CrateRule] = &[
             "crates/client",
             "crates/console",
             "crates/controllers",
+            "crates/duration",
             "crates/encryption",
             "crates/files",
             "crates/kubecontroller",

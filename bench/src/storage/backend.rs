@@ -2,21 +2,24 @@
 
 use std::{path::Path, sync::Arc};
 
-use k3_storage::{StorageConfig, Store, etcd::EtcdOptions, file::FileOptions, mysql::MysqlOptions};
+use k3_storage::{
+    Store, backend::StorageConfig, etcd::EtcdOptions, file::FileOptions, memory::MemoryOptions,
+    mysql::MysqlOptions,
+};
 use k3_test_services::{self as services, Etcd, MariaDb};
 
 use crate::{BenchError, choices::Backend};
 
 /// A store, with whatever must live as long as it.
 pub(crate) struct Service {
-    config: StorageConfig,
+    config: Box<dyn StorageConfig>,
     server: Server,
 }
 
 enum Server {
     None,
     Etcd(Etcd),
-    MariaDb(MariaDb),
+    MariaDb(MariaDb, MysqlOptions),
 }
 
 // --- Service ---
@@ -26,16 +29,16 @@ impl Service {
     pub(crate) fn start(backend: Backend, directory: &Path) -> Result<Self, BenchError> {
         std::fs::create_dir_all(directory)?;
         let parent = Some(directory.to_owned());
-        let (config, server) = match backend {
-            Backend::Memory => (StorageConfig::Memory, Server::None),
-            Backend::File => (StorageConfig::File(FileOptions::new(directory)), Server::None),
+        let (config, server): (Box<dyn StorageConfig>, _) = match backend {
+            Backend::Memory => (Box::new(MemoryOptions), Server::None),
+            Backend::File => (Box::new(FileOptions::new(directory)), Server::None),
             Backend::Etcd => {
                 let etcd = Etcd::start_with(&services::EtcdOptions {
                     parent,
                     ..services::EtcdOptions::default()
                 })?;
                 let options = EtcdOptions::at([etcd.endpoint()]);
-                (StorageConfig::Etcd(options), Server::Etcd(etcd))
+                (Box::new(options), Server::Etcd(etcd))
             }
             Backend::Mysql => {
                 let database = MariaDb::start_with(&services::MariaDbOptions {
@@ -44,7 +47,7 @@ impl Service {
                 })?;
                 let options =
                     mysql_options(&database.url()).ok_or("the URL of the database has another form")?;
-                (StorageConfig::Mysql(options), Server::MariaDb(database))
+                (Box::new(options.clone()), Server::MariaDb(database, options))
             }
         };
         Ok(Self { config, server })
@@ -52,21 +55,21 @@ impl Service {
 
     /// Opens the store. More than once means several clients of one server.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, BenchError> {
-        Ok(k3_storage::open(self.config.clone()).await?)
+        Ok(self.config.open().await?)
     }
 
     /// Where etcd listens, if this is one.
     pub(crate) fn etcd_endpoint(&self) -> Option<String> {
         match &self.server {
             Server::Etcd(etcd) => Some(etcd.endpoint()),
-            Server::None | Server::MariaDb(_) => None,
+            Server::None | Server::MariaDb(..) => None,
         }
     }
 
     /// The URL of a database for `k3 migrate`; its password is written into a file in the directory.
     pub(crate) fn address(&self, directory: &Path) -> Result<Option<String>, BenchError> {
-        Ok(match &self.config {
-            StorageConfig::Mysql(options) => {
+        Ok(match &self.server {
+            Server::MariaDb(_, options) => {
                 let file = directory.canonicalize()?.join("password");
                 std::fs::write(&file, &options.password)?;
                 let MysqlOptions { host, port, user, .. } = options;
@@ -84,7 +87,7 @@ impl Service {
         match &self.server {
             Server::None => None,
             Server::Etcd(etcd) => etcd.pid(),
-            Server::MariaDb(database) => database.pid(),
+            Server::MariaDb(database, _) => database.pid(),
         }
     }
 }

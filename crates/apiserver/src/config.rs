@@ -2,7 +2,7 @@
 
 use std::{fmt, net::IpAddr, time::Duration};
 
-use k3_api::{name::Subnet, time};
+use k3_api::name::Subnet;
 
 use crate::{audit::AuditConfig, authn::Authentication, endpoint_reconciler::EndpointReconcilerType};
 
@@ -98,14 +98,4 @@ impl Default for Limits {
             request_time: Duration::from_mins(1),
         }
     }
-}
-
-/// A span of time as upstream's flags have it, such as `1m30s`.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let parsed: time::Duration = text
-        .parse()
-        .map_err(|error: time::ParseDurationError| error.to_string())?;
-    u64::try_from(parsed.nanos())
-        .map(Duration::from_nanos)
-        .map_err(|_| "it is less than nothing".to_owned())
 }

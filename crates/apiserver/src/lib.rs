@@ -31,7 +31,7 @@ pub use self::{
         Anonymous, Authentication, BadEphemeralToken, BadPublicKey, BadSigningKey, EphemeralToken,
         KubectlRule, PublicKey, TokenFile, TokenFileError, TokenFileProblem,
     },
-    config::{Config, Limits, NODE_CLIENT_USER, NodeClient, PodAccounts, parse_duration},
+    config::{Config, Limits, NODE_CLIENT_USER, NodeClient, PodAccounts},
     discovery::version,
     endpoint_reconciler::EndpointReconcilerType,
     http::BodyError,

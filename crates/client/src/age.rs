@@ -3,16 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::{Timestamp, civil::DateTime, fmt::temporal::Pieces};
+use k3_duration::human_duration;
 use serde_json::Value;
 
-use crate::error::ClientError;
-
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
-
-const MINUTE: i64 = 60;
-const HOUR: i64 = 60 * MINUTE;
-const DAY: i64 = 24 * HOUR;
-const YEAR: i64 = 365 * DAY;
 
 /// Seconds since 1970.
 #[expect(
@@ -42,70 +36,18 @@ pub(crate) fn timestamp(at: i64) -> String {
 pub(crate) fn since(time: &Value) -> String {
     time.as_str()
         .and_then(seconds)
-        .map_or_else(|| "<unknown>".to_owned(), |at| human(now() - at))
+        .map_or_else(|| "<unknown>".to_owned(), age)
 }
 
-// upstream: staging/src/k8s.io/apimachinery/pkg/util/duration/duration.go HumanDuration
-/// Formats a duration with at most two units. The finer unit is left out where the coarse one is precise enough.
-pub(crate) fn human(seconds: i64) -> String {
-    let two = |whole: i64, unit: &str, rest: i64, finer: &str| {
-        if rest == 0 {
-            format!("{whole}{unit}")
-        } else {
-            format!("{whole}{unit}{rest}{finer}")
-        }
-    };
-    match seconds {
-        ..-1 => "<invalid>".to_owned(),
-        -1..0 => "0s".to_owned(),
-        0..120 => format!("{seconds}s"),
-        120..600 => two(seconds / MINUTE, "m", seconds % MINUTE, "s"),
-        600..10_800 => format!("{}m", seconds / MINUTE),
-        10_800..28_800 => two(seconds / HOUR, "h", seconds % HOUR / MINUTE, "m"),
-        28_800..172_800 => format!("{}h", seconds / HOUR),
-        172_800..691_200 => two(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
-        691_200..63_072_000 => format!("{}d", seconds / DAY),
-        63_072_000..252_288_000 => two(seconds / YEAR, "y", seconds % YEAR / DAY, "d"),
-        _ => format!("{}y", seconds / YEAR),
-    }
+/// Returns the age of a time in seconds since 1970.
+pub(crate) fn age(at: i64) -> String {
+    human_duration(k3_duration::Duration::from_seconds(now().saturating_sub(at)))
 }
 
-/// Parses a duration: `90s`, `1h30m`, `0`.
-pub(crate) fn duration(text: &str) -> Result<Duration, ClientError> {
-    let bad = || {
-        ClientError::usage(format!(
-            "invalid duration {text:?}: expected a form such as 90s, 5m or 1h30m"
-        ))
-    };
-    let mut rest = text;
-    let mut total = 0.0;
-    while !rest.is_empty() {
-        let digits = rest.find(|letter: char| letter != '.' && !letter.is_ascii_digit());
-        let (number, after) = rest.split_at(digits.unwrap_or(rest.len()));
-        let unit_end = after
-            .find(|letter: char| letter.is_ascii_digit())
-            .unwrap_or(after.len());
-        let (unit, next) = after.split_at(unit_end);
-        let scale = match unit {
-            "ms" => 0.001,
-            "" | "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3_600.0,
-            "d" => 86_400.0,
-            _ => return Err(bad()),
-        };
-        total += number.parse::<f64>().map_err(|_| bad())? * scale;
-        rest = next;
-    }
-    if text.is_empty() {
-        return Err(bad());
-    }
-    Duration::try_from_secs_f64(total).map_err(|_| bad())
-}
-
-/// Parses a duration flag; clap adds its own `error:` prefix.
+/// Parses a duration flag: `90s`, `1h30m`, `2d`, or seconds. clap adds its own `error:` prefix.
 pub(crate) fn duration_argument(text: &str) -> Result<Duration, String> {
-    duration(text).map_err(|failed| failed.to_string().trim_start_matches("error: ").to_owned())
+    k3_duration::parse_with_days_and_seconds(text)
+        .map_err(|_| format!("invalid duration {text:?}: expected a form such as 90s, 5m or 1h30m"))
 }
 
 #[cfg(test)]
@@ -113,30 +55,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_have_at_most_two_units() {
-        for (seconds, text) in [
-            (-5, "<invalid>"),
-            (0, "0s"),
-            (119, "119s"),
-            (120, "2m"),
-            (125, "2m5s"),
-            (600, "10m"),
-            (10_799, "179m"),
-            (3 * HOUR, "3h"),
-            (3 * HOUR + 60, "3h1m"),
-            (9 * HOUR, "9h"),
-            (49 * HOUR, "2d1h"),
-            (9 * DAY, "9d"),
-            (2 * YEAR + DAY, "2y1d"),
-            (9 * YEAR + DAY, "9y"),
-        ] {
-            assert_eq!(human(seconds), text, "{seconds}");
-        }
-    }
-
-    #[test]
     fn parses_and_formats_timestamps() {
-        assert_eq!(seconds("1970-01-02T00:00:01Z"), Some(DAY + 1));
+        assert_eq!(seconds("1970-01-02T00:00:01Z"), Some(86_401));
         assert_eq!(
             seconds("2026-01-02T03:04:05.123456Z"),
             seconds("2026-01-02T04:04:05+01:00")
@@ -150,10 +70,12 @@ mod tests {
 
     #[test]
     fn parses_durations() {
-        assert_eq!(duration("1h30m").unwrap(), Duration::from_mins(90));
-        assert_eq!(duration("0").unwrap(), Duration::ZERO);
-        assert!(duration("soon").is_err());
-        assert!(duration("").is_err());
-        assert!(duration("5x").is_err());
+        assert_eq!(duration_argument("1h30m"), Ok(Duration::from_mins(90)));
+        assert_eq!(duration_argument("0"), Ok(Duration::ZERO));
+        assert_eq!(duration_argument("90"), Ok(Duration::from_secs(90)));
+        for wrong in ["soon", "", "5x", "-1s"] {
+            let error = duration_argument(wrong).unwrap_err();
+            assert!(error.starts_with("invalid duration"), "{error}");
+        }
     }
 }

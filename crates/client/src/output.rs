@@ -6,7 +6,7 @@ use k3_jsonpath::{JsonPath, ParseError, Template};
 use serde::Serialize;
 use serde_json::{Value, ser::PrettyFormatter};
 
-use crate::{error::ClientError, stdout::StdoutWriter, table::Table, yaml};
+use crate::{error::ClientError, stdout::StdoutWriter, table::Table};
 
 // upstream: staging/src/k8s.io/cli-runtime/pkg/genericclioptions/print_flags.go PrintFlags
 /// An output format.
@@ -112,7 +112,7 @@ impl OutputFormat {
                 bytes.push(b'\n');
                 screen.write_all(&bytes)
             }
-            Self::Yaml => screen.write_all(yaml::write(object).as_bytes()),
+            Self::Yaml => screen.write_all(k3_yaml::to_string(object).as_bytes()),
             Self::JsonPath(template) => screen.write_all(template.evaluate(object).as_bytes()),
             Self::Name | Self::Wide => {
                 for item in items(object) {

@@ -6,8 +6,10 @@
 
 mod directory;
 mod file;
+mod rotating_file;
 
 pub use self::{
     directory::{Contents, create_directory, protect_directory},
     file::{open, protect_file},
+    rotating_file::{LogBackups, NumberedBackups, RotatingFile},
 };

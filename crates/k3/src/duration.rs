@@ -1,32 +1,27 @@
-//! Durations such as `90s`, `1h30m`, `2d`.
+//! Durations of flags.
 
 use std::time::Duration;
 
-const FORM: &str = "invalid duration; for example 90s, 30m, 1h30m or 2d";
+/// Parses whole seconds above zero, such as `90s`, `1h30m`, `2d`.
+pub(crate) fn parse_whole_seconds(text: &str) -> Result<Duration, &'static str> {
+    k3_duration::parse_with_days(text)
+        .ok()
+        .filter(|duration| !duration.is_zero() && duration.subsec_nanos() == 0)
+        .ok_or("invalid duration; for example 90s, 30m, 1h30m or 2d")
+}
 
-/// Parses a duration.
-pub(crate) fn parse(text: &str) -> Result<Duration, &'static str> {
-    let mut sum = 0u64;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, unit) = rest.split_at(digits);
-        let seconds = match unit.as_bytes().first() {
-            Some(b's') => 1,
-            Some(b'm') => 60,
-            Some(b'h') => 3600,
-            Some(b'd') => 24 * 3600,
-            _ => return Err(FORM),
-        };
-        let number: u64 = number.parse().map_err(|_| FORM)?;
-        let part = number.checked_mul(seconds).ok_or(FORM)?;
-        sum = sum.checked_add(part).ok_or(FORM)?;
-        rest = &unit[1..];
+/// Parses a duration as Go writes it.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    k3_duration::parse(text).map_err(|error| error.to_string())
+}
+
+/// Parses a duration above zero as Go writes it.
+pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
+    let parsed = parse(text)?;
+    if parsed.is_zero() {
+        return Err("must be greater than zero, such as 60s".to_owned());
     }
-    if sum == 0 {
-        return Err(FORM);
-    }
-    Ok(Duration::from_secs(sum))
+    Ok(parsed)
 }
 
 #[cfg(test)]
@@ -34,23 +29,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn parses_go_durations() {
+        assert_eq!(parse("0s"), Ok(Duration::ZERO));
+        assert_eq!(parse_positive("1m30s"), Ok(Duration::from_secs(90)));
+        for wrong in ["60", "soon", "0s", "-1s", ""] {
+            assert!(parse_positive(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn adds_units_and_rejects_invalid_durations() {
-        assert_eq!(parse("1h30m"), Ok(Duration::from_mins(90)));
-        assert_eq!(parse("2d"), Ok(Duration::from_hours(48)));
-        assert_eq!(parse("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_whole_seconds("1h30m"), Ok(Duration::from_mins(90)));
+        assert_eq!(parse_whole_seconds("2d"), Ok(Duration::from_hours(48)));
+        assert_eq!(parse_whole_seconds("90s"), Ok(Duration::from_secs(90)));
         for odd in [
             "",
             "1",
             "h",
             "-1h",
-            "1.5h",
             "1ms",
+            "1.5s",
             "0s",
             "1h 1m",
             "99999999999999999999d",
             "300000000000000000d",
         ] {
-            assert_eq!(parse(odd), Err(FORM), "{odd}");
+            assert!(parse_whole_seconds(odd).is_err(), "{odd}");
         }
     }
 }

@@ -9,7 +9,6 @@
 
 mod compaction_schedule;
 mod compactor;
-mod config;
 mod delegating_store;
 mod entry;
 mod error;
@@ -26,6 +25,7 @@ mod revision;
 mod store;
 mod write;
 
+pub mod backend;
 pub mod etcd;
 pub mod file;
 pub mod memory;
@@ -35,7 +35,6 @@ pub mod transfer;
 pub use self::{
     compaction_schedule::CompactionSchedule,
     compactor::Compactor,
-    config::{StorageConfig, open},
     delegating_store::DelegatingStore,
     entry::{Entry, Expiry},
     error::{CommitError, ImportError, OpenError, ReadError, StoreError, WatchError},

@@ -1,7 +1,9 @@
 //! Errors of invalid schedules.
 
+use k3_duration::ParseDurationError;
+
 use super::LoadLocationError;
-use crate::{go, time::ParseDurationError};
+use crate::go;
 
 /// A text that is no schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

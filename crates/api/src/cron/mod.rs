@@ -10,9 +10,9 @@ mod parse;
 
 pub use jiff::tz::TimeZone;
 pub use k3_cel::calendar::{LoadLocationError, load_location};
+use k3_duration::Duration;
 
 pub use self::error::ParseError;
-use crate::time::Duration;
 
 /// A recurring schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,10 @@
 
 use jiff::civil::DateTime;
 use k3_cel::calendar::{civil_time, utc_offset};
+use k3_duration::Duration;
 
 use super::{Crontab, Schedule, TimeZone};
-use crate::time::{Duration, Time};
+use crate::time::Time;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 3_600;

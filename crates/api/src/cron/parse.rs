@@ -4,12 +4,13 @@
 
 use std::str::FromStr;
 
+use k3_duration::Duration;
+
 use super::{
     Crontab, ParseError, Schedule, TimeZone,
     field::{DAY, HOUR, MINUTE, MONTH, WEEKDAY},
     load_location,
 };
-use crate::time::Duration;
 
 const EVERY: &str = "@every ";
 const SECOND: i64 = 1_000_000_000;

@@ -4,13 +4,14 @@
 
 use std::borrow::Cow;
 
+use k3_duration::human_duration;
 use k3_jsonpath::JsonPath;
 use serde_json::{Value, json};
 
 use crate::{
     go,
     strategy::{Column, ColumnDescription, Row, Tree},
-    time::{self, Time},
+    time::Time,
 };
 
 /// What a table shows of each object.
@@ -98,7 +99,7 @@ fn age(text: &str, now: Time) -> String {
         return "<unknown>".to_owned();
     }
     match Time::parse(text) {
-        Ok(then) => time::age(now.since(then)),
+        Ok(then) => human_duration(now.since(then)),
         Err(_) => "<invalid>".to_owned(),
     }
 }

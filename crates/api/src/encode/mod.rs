@@ -5,11 +5,10 @@
 //! where it belongs, and an answer is a copy with a few bytes put in.
 
 mod pretty;
-mod yaml;
 
 use serde_json::{Map, Value};
 
-pub use self::{pretty::pretty, yaml::yaml};
+pub use self::pretty::pretty;
 
 /// What stands before the metadata of an object.
 const METADATA: &[u8] = b"\"metadata\":{";

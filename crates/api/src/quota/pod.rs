@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k3_duration::Duration;
 use serde_json::{Map, Value};
 
 use super::{REQUESTS, pieces};
@@ -13,7 +14,7 @@ use crate::{
         pod_amounts::{self, Totals},
     },
     strategy::Tree,
-    time::{Duration, Time},
+    time::Time,
 };
 
 const COUNT: &str = "count/pods";

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use k3_duration::human_duration;
 use serde_json::{Value, json};
 
 use super::Tree;
-use crate::time::{self, Time};
+use crate::time::Time;
 
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub(super) fn name_and_creation(object: &Value) -> Row {
 /// How long ago a time was, as tables show it; `<unknown>` if there is none.
 pub fn age(timestamp: &str, now: Time) -> Value {
     let text = match Time::parse(timestamp) {
-        Ok(then) => time::age(now.since(then)),
+        Ok(then) => human_duration(now.since(then)),
         Err(_) => "<unknown>".to_owned(),
     };
     Value::String(text)

@@ -1,15 +1,8 @@
-//! Timestamps and durations in API objects and in tables.
+//! Timestamps in API objects.
 //!
 //! Promises: texts are read, refused and written as clients of the API know it. No clock is read here.
 
-mod age;
-mod duration;
 mod moment;
 mod reader;
 
-pub use self::{
-    age::{age, short_age},
-    duration::{Duration, ParseDurationError},
-    moment::Time,
-    reader::ParseTimeError,
-};
+pub use self::{moment::Time, reader::ParseTimeError};

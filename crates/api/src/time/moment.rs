@@ -6,11 +6,9 @@ use std::{
 };
 
 use k3_cel::calendar::civil_time;
+use k3_duration::Duration;
 
-use super::{
-    Duration,
-    reader::{self, Fraction, ParseTimeError},
-};
+use super::reader::{self, Fraction, ParseTimeError};
 
 /// A point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

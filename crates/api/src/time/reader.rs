@@ -1,8 +1,7 @@
 //! Parser of timestamps.
 
-use std::fmt::Write as _;
-
 use k3_cel::calendar::unix_midnight;
+use k3_duration::quote;
 
 use super::Time;
 
@@ -67,20 +66,6 @@ pub(super) fn read(text: &str, fraction: Fraction) -> Result<Time, ParseTimeErro
         fraction,
     }
     .time()
-}
-
-/// Quoted as errors about time do it: bytes that are no printable ASCII are numbers.
-pub(super) fn quote(text: &str) -> String {
-    let mut out = String::from("\"");
-    for byte in text.bytes() {
-        match byte {
-            b'"' | b'\\' => out.extend(['\\', char::from(byte)]),
-            b' '..=0x7f => out.push(char::from(byte)),
-            _ => write!(out, "\\x{byte:02x}").expect("writing to a string succeeds"),
-        }
-    }
-    out.push('"');
-    out
 }
 
 // --- Reader ---

@@ -10,7 +10,7 @@ fn any_body_decodes_stably_or_is_rejected() {
     let objects = samples::objects();
     let bodies = objects.iter().flat_map(|object| {
         let text = serde_json::to_vec(object).expect("a tree can be written");
-        [text, encode::yaml(object).into_bytes()]
+        [text, k3_yaml::to_string(object).into_bytes()]
     });
     let types: Vec<_> = objects.iter().filter_map(samples::of).collect();
     let inputs = change::bytes(bodies.collect(), samples::SYNTAX);

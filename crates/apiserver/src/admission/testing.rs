@@ -10,7 +10,7 @@ use k3_api::{
     strategy::{Tree, User},
     time::Time,
 };
-use k3_storage::{StorageConfig, Store, Write};
+use k3_storage::{Store, Write, memory::MemoryStore};
 use serde_json::{Value, json};
 
 use super::{AdmissionAttributes, AdmissionChain, AdmissionPlugin, Operation};
@@ -98,7 +98,7 @@ impl TestAttributes {
 impl TestCluster {
     /// A cluster with nothing in it.
     pub(super) async fn new() -> Self {
-        Self::over(k3_storage::open(StorageConfig::Memory).await.unwrap()).await
+        Self::over(MemoryStore::new()).await
     }
 
     /// What a server sees of the cluster in a store.

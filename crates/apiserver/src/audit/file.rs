@@ -3,13 +3,14 @@
 use std::{
     fmt,
     fs::{self, File, OpenOptions},
-    io::{self, BufWriter, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
 };
 
 use flate2::{Compression, write::GzEncoder};
 use k3_api::time::Time;
+use k3_files::{LogBackups, RotatingFile};
 use k3_task::Clock;
 
 /// Where the log is written, and how much of it is kept.
@@ -30,18 +31,18 @@ pub struct AuditLogFile {
 /// Where lines go.
 pub(super) enum AuditSink {
     Output(io::Stdout),
-    File(RotatingFile),
+    File(RotatingFile<DatedBackups>),
 }
 
-/// A file that is put aside when it is long.
-pub(super) struct RotatingFile {
+/// Rotated files with the time of rotation in their names.
+pub(super) struct DatedBackups {
     settings: AuditLogFile,
     clock: Clock,
-    file: BufWriter<File>,
-    length: u64,
     /// The timestamp of the last backup name. Names must increase: reusing the name of a deleted oldest backup would make the
     /// newest file the oldest.
     named: Option<Time>,
+    /// The last rotated file.
+    newest: Option<PathBuf>,
 }
 
 // --- AuditSink ---
@@ -51,63 +52,59 @@ impl AuditSink {
         if settings.path.as_os_str() == "-" {
             return Ok(AuditSink::Output(io::stdout()));
         }
-        RotatingFile::open(settings, clock).map(AuditSink::File)
+        let path = settings.path.clone();
+        let longest = settings.longest;
+        let backups = DatedBackups {
+            settings,
+            clock,
+            named: None,
+            newest: None,
+        };
+        RotatingFile::open(&path, longest, backups).map(AuditSink::File)
     }
 
     pub(super) fn write(&mut self, line: &[u8]) -> io::Result<()> {
         match self {
             AuditSink::Output(output) => output.write_all(line),
-            AuditSink::File(file) => file.write(line),
+            AuditSink::File(file) => file.write_line(line),
         }
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
         match self {
             AuditSink::Output(output) => output.flush(),
-            AuditSink::File(file) => file.file.flush(),
+            AuditSink::File(file) => file.flush(),
         }
     }
 }
 
-// --- RotatingFile ---
+// --- DatedBackups ---
 
-impl RotatingFile {
-    fn open(settings: AuditLogFile, clock: Clock) -> io::Result<Self> {
-        let (file, length) = open(&settings.path)?;
-        Ok(RotatingFile {
-            settings,
-            clock,
-            named: None,
-            file,
-            length,
-        })
-    }
-
-    fn write(&mut self, line: &[u8]) -> io::Result<()> {
-        let more = line.len() as u64;
-        if self.length > 0 && self.length + more > self.settings.longest {
-            self.put_aside()?;
-        }
-        self.file.write_all(line)?;
-        self.length += more;
+impl LogBackups for DatedBackups {
+    fn set_aside(&mut self, path: &Path) -> io::Result<()> {
+        let aside = self.free_name();
+        fs::rename(path, &aside)?;
+        self.newest = Some(aside);
         Ok(())
     }
 
-    fn put_aside(&mut self) -> io::Result<()> {
-        self.file.flush()?;
-        let aside = self.free_name();
-        fs::rename(&self.settings.path, &aside)?;
-        (self.file, self.length) = open(&self.settings.path)?;
-        // What follows is housekeeping: a failure must not keep the log from being written.
-        if let Err(error) = self.tidy(&aside) {
+    fn after_rotation(&mut self, _path: &Path, rotated: io::Result<()>) {
+        if let Err(error) = rotated {
+            tracing::warn!(%error, "failed to rotate the audit log");
+        }
+        // Housekeeping: a failure must not keep the log from being written.
+        if let Some(newest) = self.newest.take()
+            && let Err(error) = self.tidy(&newest)
+        {
             tracing::warn!(%error, "failed to clean up rotated audit logs");
         }
-        Ok(())
     }
+}
 
+impl DatedBackups {
     /// A name with the time in it, as upstream has it: `audit-2026-11-16T05-31-25.123.log`.
     fn free_name(&mut self) -> PathBuf {
-        let milli = k3_api::time::Duration::from_nanos(1_000_000);
+        let milli = k3_duration::Duration::from_nanos(1_000_000);
         let mut time = Time::from(self.clock.system_time());
         if let Some(last) = self.named {
             time = time.max(last.plus(milli));
@@ -193,19 +190,6 @@ fn is_date(text: &str) -> bool {
                 byte == wanted
             }
         })
-}
-
-/// Opens a file for appending, readable by its owner only: it may contain secrets.
-fn open(path: &Path) -> io::Result<(BufWriter<File>, u64)> {
-    if let Some(directory) = path
-        .parent()
-        .filter(|directory| !directory.as_os_str().is_empty())
-    {
-        k3_files::create_directory(directory)?;
-    }
-    let file = k3_files::open(path, OpenOptions::new().append(true).create(true))?;
-    let length = file.metadata()?.len();
-    Ok((BufWriter::with_capacity(64 * 1024, file), length))
 }
 
 fn compressed(path: &Path) -> PathBuf {

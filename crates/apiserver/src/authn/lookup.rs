@@ -2,12 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k3_api::{
-    kinds::builtin,
-    status::Status,
-    strategy::Tree,
-    time::{self, Time},
-};
+use k3_api::{kinds::builtin, status::Status, strategy::Tree, time::Time};
 use serde_json::Value;
 
 use crate::{
@@ -96,6 +91,6 @@ pub(super) fn is_deleted(object: &Value, now: Time) -> bool {
     let metadata = object.at("metadata");
     metadata.has("deletionTimestamp")
         && Time::parse(metadata.text("deletionTimestamp")).map_or(true, |deleted| {
-            deleted < now.plus(time::Duration::from_seconds(-LEEWAY))
+            deleted < now.plus(k3_duration::Duration::from_seconds(-LEEWAY))
         })
 }

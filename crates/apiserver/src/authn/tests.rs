@@ -13,7 +13,7 @@ use k3_api::{
     strategy::{Tree, TreeMut},
     time::Time,
 };
-use k3_storage::{StorageConfig, Write};
+use k3_storage::{Write, memory::MemoryStore};
 use serde_json::{Value, json};
 
 use super::{keys::tests::signer, *};
@@ -34,7 +34,7 @@ struct Cluster {
 
 impl Cluster {
     async fn start(options: Authentication) -> Self {
-        let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
+        let store = MemoryStore::new();
         let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
         let authenticator = Authenticator::new(options, signer(), Arc::clone(&caches));
         let cluster = Cluster {

@@ -248,7 +248,7 @@ fn served(webhook: &Value) -> Arc<ServedDefinition> {
 }
 
 async fn converted(callee: &FakeWebhookServer, objects: Vec<Value>) -> Result<Vec<Value>, String> {
-    let store = k3_storage::open(k3_storage::StorageConfig::Memory).await.unwrap();
+    let store = MemoryStore::new();
     let (caches, _feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
     let converter = CustomResourceConverter::new(Arc::new(WebhookClientManager::new(caches, Arc::default())));
     let served = served(&callee.client("/convert"));

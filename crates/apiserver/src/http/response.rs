@@ -39,7 +39,7 @@ pub(crate) fn json(code: u16, text: Vec<u8>, format: Format, pretty: bool) -> Ht
     match format {
         Format::Yaml => {
             let tree = serde_json::from_slice(&text).unwrap_or_default();
-            answer(code, format.media(), encode::yaml(&tree))
+            answer(code, format.media(), k3_yaml::to_string(&tree))
         }
         _ if pretty => answer(code, Format::Json.media(), encode::pretty(&text)),
         _ => answer(code, Format::Json.media(), text),

@@ -85,7 +85,7 @@ impl Destination {
         if let Some(timeout) = timeout {
             let seconds = timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0);
             url.push_str("?timeout=");
-            url.push_str(&duration(seconds));
+            url.push_str(&k3_duration::format(Duration::from_secs(seconds)));
         }
         url
     }
@@ -104,14 +104,6 @@ impl Destination {
             DestinationServer::Host { host, .. } => host.clone(),
             DestinationServer::Service { namespace, name, .. } => format!("{name}.{namespace}.svc"),
         }
-    }
-}
-
-/// Seconds as Go writes them.
-fn duration(seconds: u64) -> String {
-    match (seconds / 60, seconds % 60) {
-        (0, seconds) => format!("{seconds}s"),
-        (minutes, seconds) => format!("{minutes}m{seconds}s"),
     }
 }
 

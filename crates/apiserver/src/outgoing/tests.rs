@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use k3_storage::StorageConfig;
+use k3_storage::memory::MemoryStore;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -23,7 +23,7 @@ struct TestClient {
 
 impl TestClient {
     async fn new() -> Self {
-        let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
+        let store = MemoryStore::new();
         let (caches, feed) = WatchCaches::fill(store, registry::selectable).await.unwrap();
         TestClient {
             outgoing: WebhookClientManager::new(Arc::clone(&caches), Arc::default()),

@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use k3_api::{status::Status, strategy::User};
+use k3_api::{status::Status, strategy::User, time::Time};
 use k3_task::Clock;
 
 use super::{accept::AcceptedRequest, audit::AuditingStage};
-use crate::{
-    authn::{Authenticator, Credentials},
-    clock,
-};
+use crate::authn::{Authenticator, Credentials};
 
 /// Authenticates requests.
 pub(crate) struct AuthenticationStage {

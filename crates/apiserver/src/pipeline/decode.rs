@@ -7,6 +7,7 @@ use http::header;
 use k3_api::{
     status::{GroupResource, Status},
     strategy::User,
+    time::Time,
 };
 use k3_task::Clock;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use k3_api::{status::Status, time};
+use k3_api::status::Status;
+use k3_duration::NegativeDurationError;
 
 /// The timeout of a request: its `?timeout=`, up to the server's limit.
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go WithRequestDeadline, parseTimeout
@@ -10,15 +11,14 @@ pub(super) fn of(said: &str, max: Duration) -> Result<Duration, Status> {
     if said.is_empty() {
         return Ok(max);
     }
-    let said: time::Duration = said.parse().map_err(|error| {
-        Status::bad_request(format!("invalid timeout specified in the request URL - {error}"))
-    })?;
-    // Zero is no wish, and neither is less.
-    let said = u64::try_from(said.nanos()).unwrap_or_default();
-    Ok(match Duration::from_nanos(said) {
-        Duration::ZERO => max,
-        said => said.min(max),
-    })
+    match k3_duration::parse(said) {
+        // Zero is no wish, and neither is less.
+        Ok(Duration::ZERO) | Err(NegativeDurationError::Negative) => Ok(max),
+        Ok(said) => Ok(said.min(max)),
+        Err(NegativeDurationError::Parse(error)) => Err(Status::bad_request(format!(
+            "invalid timeout specified in the request URL - {error}"
+        ))),
+    }
 }
 
 /// The error of a request that timed out.

@@ -8,8 +8,9 @@ use k3_api::{
     kinds::Kind,
     status::{GroupResource, Status, StatusDetails},
     strategy::{GarbageCollectionPolicy, GracefulDeletion, Tree, TreeMut},
-    time::{Duration, Time},
+    time::Time,
 };
+use k3_duration::Duration;
 use serde_json::{Value, json};
 
 use super::{

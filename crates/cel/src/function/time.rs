@@ -277,59 +277,9 @@ fn zone(text: &str) -> Option<i32> {
 
 /// A span of time as Go writes it, in nanoseconds.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    let mut total: i128 = 0;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let whole: i128 = if digits == 0 {
-            0
-        } else {
-            rest[..digits].parse().ok()?
-        };
-        rest = &rest[digits..];
-        let mut part = "";
-        if let Some(after) = rest.strip_prefix('.') {
-            let length = after.bytes().take_while(u8::is_ascii_digit).count();
-            part = &after[..length];
-            rest = &after[length..];
-        }
-        if digits == 0 && part.is_empty() {
-            return None;
-        }
-        let end = rest
-            .find(|c: char| c == '.' || c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let unit: i128 = match &rest[..end] {
-            "ns" => 1,
-            "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
-            "ms" => 1_000_000,
-            "s" => NANOS,
-            "m" => 60 * NANOS,
-            "h" => 3600 * NANOS,
-            _ => return None,
-        };
-        rest = &rest[end..];
-        let part = &part[..part.len().min(18)];
-        let fraction =
-            part.parse::<i128>().unwrap_or(0) * unit / 10_i128.pow(u32::try_from(part.len()).ok()?);
-        total = total
-            .checked_add(whole.checked_mul(unit)?)?
-            .checked_add(fraction)?;
-        if total > 1 << 63 {
-            return None;
-        }
-    }
-    i64::try_from(if negative { -total } else { total }).ok()
+    text.parse::<k3_duration::Duration>()
+        .ok()
+        .map(k3_duration::Duration::nanos)
 }
 
 /// A span of time as schemas have it: as Go writes it, or in English.

@@ -53,7 +53,7 @@ impl EditFlags {
 async fn edit(session: &CommandSession, info: &ResourceInfo) -> Result<(), ClientError> {
     let mut object = session.api.get(&info.path()).await?;
     remove_managed_fields(&mut object);
-    let original = yaml::write(&object);
+    let original = k3_yaml::to_string(&object);
     let mut shown = format!("{HEADER}{original}");
     let file = tempfile::Builder::new()
         .prefix("k3-edit-")

@@ -171,7 +171,7 @@ fn last_seen(event: &Value) -> Option<&str> {
 pub(crate) fn when(event: &Value) -> String {
     let since = |time: Option<&str>| {
         time.and_then(age::seconds)
-            .map_or_else(|| "<unknown>".to_owned(), |at| age::human(age::now() - at))
+            .map_or_else(|| "<unknown>".to_owned(), age::age)
     };
     let last = since(last_seen(event));
     let count = event["series"]["count"]

@@ -165,7 +165,7 @@ impl KubeconfigFlags {
                 if !raw {
                     redact(&mut config);
                 }
-                print_line(yaml::write(&config).trim_end())
+                print_line(k3_yaml::to_string(&config).trim_end())
             }
             KubeconfigCommand::Merge {
                 files,
@@ -294,7 +294,7 @@ fn write(path: &Path, config: &Value) -> Result<(), ClientError> {
     options.write(true).create_new(true);
     let mut file = k3_files::open(&temporary, &mut options).map_err(failed)?;
     let result = file
-        .write_all(yaml::write(config).as_bytes())
+        .write_all(k3_yaml::to_string(config).as_bytes())
         .and_then(|()| file.sync_all());
     result
         .and_then(|()| fs::rename(&temporary, &path))

@@ -254,7 +254,7 @@ fn usage_of(metrics: &Value, resource: &str, container: Option<&str>) -> Option<
         None if containers.len() == 0 => return None,
         None => containers.map(of).sum::<Option<i64>>()?,
     };
-    let window = metrics.text("window").parse::<k3_api::time::Duration>();
+    let window = metrics.text("window").parse::<k3_duration::Duration>();
     let window = window.map_or(0, |window| u64::try_from(window.nanos()).unwrap_or(0));
     Some(MetricSample {
         value,

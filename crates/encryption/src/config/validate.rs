@@ -141,7 +141,7 @@ pub(super) fn read_timeout(text: &str, path: &str, errors: &mut ConfigErrors) ->
     if text.is_empty() {
         return Some(TIMEOUT);
     }
-    let Ok(timeout) = text.parse::<k3_api::time::Duration>() else {
+    let Ok(timeout) = text.parse::<k3_duration::Duration>() else {
         errors.invalid(path, text, "it is not a duration such as 3s");
         return None;
     };

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use k3_storage::{StorageConfig, Store, etcd::EtcdOptions, file::FileOptions, mysql::MysqlOptions};
+use k3_storage::{
+    Store, backend::StorageConfig, etcd::EtcdOptions, file::FileOptions, memory::MemoryOptions,
+    mysql::MysqlOptions,
+};
 use k3_test_services::MysqlDatabase;
 use tempfile::TempDir;
 
@@ -21,24 +24,24 @@ pub(crate) async fn all(test: &str) -> Vec<Backend> {
         let directory = tempfile::tempdir().unwrap();
         let mut database = None;
         let unique = format!("encryption_{test}_{}", std::process::id());
-        let config = match name {
-            "memory" => StorageConfig::Memory,
-            "file" => StorageConfig::File(FileOptions::new(directory.path().join("objects"))),
+        let config: Box<dyn StorageConfig> = match name {
+            "memory" => Box::new(MemoryOptions),
+            "file" => Box::new(FileOptions::new(directory.path().join("objects"))),
             "etcd" => {
                 let endpoint = tokio::task::spawn_blocking(k3_test_services::etcd).await.unwrap();
                 let mut options = EtcdOptions::at(&[endpoint.to_owned()]);
                 options.prefix = format!("/{unique}/");
-                StorageConfig::Etcd(options)
+                Box::new(options)
             }
             _ => {
                 let created = tokio::task::spawn_blocking(|| MysqlDatabase::new("k3_encryption")).await;
                 let created = database.insert(created.unwrap());
-                StorageConfig::Mysql(mysql_options(created))
+                Box::new(mysql_options(created))
             }
         };
         backends.push(Backend {
             name,
-            store: k3_storage::open(config).await.unwrap(),
+            store: config.open().await.unwrap(),
             _directory: directory,
             _database: database,
         });

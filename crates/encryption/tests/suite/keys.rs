@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k3_encryption::{EncryptedStore, EncryptionConfiguration, Transformers, undecrypted};
-use k3_storage::{Change, CommitError, Key, Page, Prefix, Revision, Store, Write};
+use k3_storage::{Change, CommitError, Key, Page, Prefix, Revision, Store, Write, memory::MemoryStore};
 
 use crate::backend;
 
@@ -193,7 +193,7 @@ async fn ranges_and_watches_decrypt_and_one_bad_value_spoils_nothing_else() {
 
 #[tokio::test]
 async fn rules_choose_resources_as_upstream_does() {
-    let store = k3_storage::open(k3_storage::StorageConfig::Memory).await.unwrap();
+    let store: Arc<dyn Store> = MemoryStore::new();
     let text = format!(
         "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources:\n\
          - resources: [events]\n  providers: [{{identity: {{}}}}]\n\
@@ -236,7 +236,7 @@ async fn rules_choose_resources_as_upstream_does() {
 
 #[tokio::test]
 async fn a_value_that_was_moved_to_another_object_does_not_decrypt() {
-    let store = k3_storage::open(k3_storage::StorageConfig::Memory).await.unwrap();
+    let store: Arc<dyn Store> = MemoryStore::new();
     let rules = configuration("[secrets]", &format!("{{aesgcm: {{keys: [{}]}}}}", key("one")));
     let encrypted = over(&store, &rules).await;
     encrypted.commit(Write::create(secret("a"), VALUE)).await.unwrap();

@@ -1,7 +1,11 @@
 //! A KMS v2 plugin, over every backend.
 
+use std::sync::Arc;
+
 use k3_encryption::undecrypted;
-use k3_storage::{Change, CommitError, Key, Prefix, ReadError, Store, StoreError, Write};
+use k3_storage::{
+    Change, CommitError, Key, Prefix, ReadError, Store, StoreError, Write, memory::MemoryStore,
+};
 
 use crate::{
     backend,
@@ -63,13 +67,13 @@ async fn a_plugin_encrypts_keys_and_not_values_in_every_backend() {
 
 #[tokio::test]
 async fn a_plugin_that_is_away_is_an_error_until_it_is_back() {
-    let raw = k3_storage::open(k3_storage::StorageConfig::Memory).await.unwrap();
+    let raw: Arc<dyn Store> = MemoryStore::new();
     let directory = tempfile::tempdir().unwrap();
     let plugin = Plugin::start(directory.path(), plugin::state("key-1"));
     let rules = configuration("[secrets]", &plugin.configuration());
     let store = over(&raw, &rules).await;
     store.commit(Write::create(secret("a"), VALUE)).await.unwrap();
-    let state = std::sync::Arc::clone(&plugin.state);
+    let state = Arc::clone(&plugin.state);
     drop(plugin);
 
     // Who has the key goes on.
@@ -97,7 +101,7 @@ async fn a_plugin_that_is_away_is_an_error_until_it_is_back() {
 
 #[tokio::test]
 async fn a_key_that_the_plugin_does_not_have_is_an_error_of_the_object() {
-    let raw = k3_storage::open(k3_storage::StorageConfig::Memory).await.unwrap();
+    let raw: Arc<dyn Store> = MemoryStore::new();
     let directory = tempfile::tempdir().unwrap();
     let plugin = Plugin::start(directory.path(), plugin::state("key-1"));
     let rules = configuration("[secrets]", &plugin.configuration());
@@ -118,7 +122,7 @@ async fn a_key_that_the_plugin_does_not_have_is_an_error_of_the_object() {
 
 #[tokio::test]
 async fn a_watch_waits_for_a_plugin_once_a_batch() {
-    let raw = k3_storage::open(k3_storage::StorageConfig::Memory).await.unwrap();
+    let raw: Arc<dyn Store> = MemoryStore::new();
     let directory = tempfile::tempdir().unwrap();
     let plugin = Plugin::start(directory.path(), plugin::state("key-1"));
     let rules = configuration("[secrets]", &plugin.configuration());

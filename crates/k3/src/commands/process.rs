@@ -50,7 +50,7 @@ pub(super) fn run_with_database(
     announce: KubeconfigNotice,
 ) -> Result<(), CommandError> {
     block_on(async {
-        let storage = settings.storage.clone();
+        let storage = settings.storage;
         let work = async |storage, signals: &mut StopSignals| {
             serve(ControlPlaneSettings { storage, ..settings }, announce, signals).await
         };

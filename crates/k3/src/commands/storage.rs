@@ -3,19 +3,21 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use k3_storage::StorageConfig;
+use k3_storage::backend::StorageConfig;
 use kubecontroller::manager::Stop;
 use tokio::time::sleep;
 
 use super::{
     process,
     start::{RuntimeFlags, StorageFlags},
+    stores::shared_backends,
 };
 use crate::{
     command_error::CommandError,
     data_dir::data_dir,
     databases::{DatabaseFlags, with_database},
     log::LogFlags,
+    prose::or,
     server,
     signals::StopSignals,
 };
@@ -59,7 +61,10 @@ pub(super) fn run(flags: &StorageProcessFlags) -> Result<(), CommandError> {
     if !flags.storage.is_shared() {
         return Err(CommandError::usage(
             "this store is embedded and needs no database process",
-            "use --storage etcd or --storage mysql",
+            format!(
+                "use {}",
+                or(shared_backends().map(|backend| format!("--storage {}", backend.name())))
+            ),
         ));
     }
     let wait = flags.storage.wait();
@@ -72,13 +77,13 @@ pub(super) fn run(flags: &StorageProcessFlags) -> Result<(), CommandError> {
 
 /// Logs changes of the store's health until a signal.
 async fn look_after(
-    storage: StorageConfig,
+    storage: Box<dyn StorageConfig>,
     wait: Duration,
     signals: &mut StopSignals,
 ) -> Result<(), CommandError> {
     let stop = Stop::new();
     let watching = async {
-        let opening = Box::pin(server::open_store(&storage, wait));
+        let opening = Box::pin(server::open_store(&*storage, wait));
         let Some(store) = stop.unless_stopped(opening).await else {
             return Ok(());
         };

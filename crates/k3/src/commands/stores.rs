@@ -6,10 +6,13 @@ use std::{
 };
 
 use clap::Args;
-use k3_storage::{Key, OpenError, Page, Prefix, ReadError, StorageConfig, Store, StoreError};
+use k3_storage::{
+    Key, OpenError, Page, Prefix, ReadError, Store, StoreError,
+    backend::{BACKENDS, StorageBackend, StorageConfig},
+};
 
 use super::start::StorageFlags;
-use crate::{command_error::CommandError, data_dir::default_data_dir, secret_file};
+use crate::{command_error::CommandError, data_dir::default_data_dir, prose::or, secret_file};
 
 /// Flags that select a store, as in `k3 start`.
 #[derive(Debug, Args)]
@@ -71,32 +74,36 @@ impl StoreFlags {
         }
     }
 
-    pub(super) fn config(&self) -> Result<StorageConfig, CommandError> {
+    pub(super) fn config(&self) -> Result<Box<dyn StorageConfig>, CommandError> {
         let config = self.storage.config(&self.data_dir()?)?;
-        refuse_memory(&config)?;
+        require_persistent(config.backend())?;
         Ok(config)
     }
 }
 
-/// A store in memory exists only in its server's process.
-pub(super) fn refuse_memory(config: &StorageConfig) -> Result<(), CommandError> {
-    if matches!(config, StorageConfig::Memory) {
-        return Err(CommandError::usage(
-            "a store in memory exists only in its server's process",
-            "use file, etcd or mysql",
-        ));
+/// Rejects a backend whose stores exist only in their server's process.
+pub(super) fn require_persistent(backend: &dyn StorageBackend) -> Result<(), CommandError> {
+    if backend.is_persistent() {
+        return Ok(());
     }
-    Ok(())
+    let others = BACKENDS.iter().filter(|backend| backend.is_persistent());
+    Err(CommandError::usage(
+        format!(
+            "a store in {} exists only in its server's process",
+            backend.title()
+        ),
+        format!("use {}", or(others.map(|backend| backend.name()))),
+    ))
 }
 
 /// Opens a store for reading; `None` if a server on this machine uses it.
 pub(super) async fn open_unless_in_use(
-    config: StorageConfig,
+    config: &dyn StorageConfig,
 ) -> Result<Option<Arc<dyn Store>>, CommandError> {
-    if let StorageConfig::File(options) = &config {
-        prepare(&options.directory, StoreRole::Source)?;
+    if let Some(directory) = config.directory() {
+        prepare(directory, StoreRole::Source)?;
     }
-    match k3_storage::open(config).await {
+    match config.open().await {
         Ok(store) => Ok(Some(store)),
         Err(OpenError::InUse { .. }) => Ok(None),
         Err(error) => Err(cannot_open(error)),
@@ -104,19 +111,30 @@ pub(super) async fn open_unless_in_use(
 }
 
 /// Opens a store.
-pub(super) async fn open(config: StorageConfig, role: StoreRole) -> Result<Arc<dyn Store>, CommandError> {
-    if let StorageConfig::File(options) = &config {
-        prepare(&options.directory, role)?;
+pub(super) async fn open(
+    config: &dyn StorageConfig,
+    role: StoreRole,
+) -> Result<Arc<dyn Store>, CommandError> {
+    if let Some(directory) = config.directory() {
+        prepare(directory, role)?;
     }
-    k3_storage::open(config).await.map_err(cannot_open)
+    config.open().await.map_err(cannot_open)
+}
+
+/// The backends whose stores several servers may use at the same time.
+pub(super) fn shared_backends() -> impl Iterator<Item = &'static dyn StorageBackend> {
+    BACKENDS.iter().copied().filter(|backend| backend.is_shared())
 }
 
 fn cannot_open(error: OpenError) -> CommandError {
     match error {
         OpenError::InUse { directory, holder } => CommandError::new(
             format!("the store in {} is in use by {holder}", directory.display()),
-            "stop that server first (a SIGTERM, or `systemctl stop k3`), and start it again afterwards.\n\
-             A store in etcd or MySQL can be saved and copied while servers use it; one in a directory can be used only by its server",
+            format!(
+                "stop that server first (a SIGTERM, or `systemctl stop k3`), and start it again afterwards.\n\
+                 A store in {} can be saved and copied while servers use it; one in a directory can be used only by its server",
+                or(shared_backends().map(StorageBackend::title))
+            ),
         ),
         OpenError::InvalidSetting { .. } => {
             CommandError::usage("a store setting is invalid", "see --help").caused_by(error)

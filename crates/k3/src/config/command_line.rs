@@ -192,7 +192,7 @@ fn settings(
         .iter()
         .filter_map(|name| variables::check_name(name))
         .collect();
-    for key in KEYS {
+    for key in KEYS.iter() {
         let Some(arg) = command.get_arguments().find(|arg| arg.get_id() == key.arg) else {
             continue;
         };

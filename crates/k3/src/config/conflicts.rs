@@ -1,6 +1,7 @@
 //! Conflicts between values that are valid on their own.
 
 use clap::Command;
+use k3_storage::backend::BACKENDS;
 
 use super::{
     configured_value::{ConfigSource, ConfiguredValue},
@@ -10,28 +11,17 @@ use super::{
 };
 use crate::command_error::CommandError;
 
-/// The first setting contains the second. The first wins, unless the second comes from a source of higher precedence.
-const WHOLE_AND_PART: &[(&str, &str)] = &[
-    ("mysql_url", "mysql_host"),
-    ("mysql_url", "mysql_port"),
-    ("mysql_url", "mysql_user"),
-    ("mysql_url", "mysql_database"),
-];
-
 /// Alternatives: the one from the source of higher precedence wins.
-const EITHER: &[(&str, &str)] = &[
-    ("etcd_password", "etcd_password_file"),
-    ("mysql_password", "mysql_password_file"),
-    ("server", "kubeconfig"),
-    ("token", "kubeconfig"),
-];
+const ALTERNATIVES: &[(&str, &str)] = &[("server", "kubeconfig"), ("token", "kubeconfig")];
 
 const STORE: &str = "storage.type";
 
 /// Removes overridden values, and rejects conflicts.
 pub(super) fn resolve(configured: &mut Vec<ConfiguredValue>, command: &Command) -> Result<(), CommandError> {
     let mut errors = Vec::new();
-    for (whole, part) in WHOLE_AND_PART {
+    let of_backends = || BACKENDS.iter().map(|backend| backend.settings());
+    // The whole wins, unless the part comes from a source of higher precedence.
+    for (whole, part) in of_backends().flat_map(|settings| settings.parts) {
         let Some((whole, part)) = pair(configured, whole, part) else {
             continue;
         };
@@ -41,7 +31,8 @@ pub(super) fn resolve(configured: &mut Vec<ConfiguredValue>, command: &Command) 
             configured.retain(|set| set.key != part.key);
         }
     }
-    for (one, other) in EITHER {
+    let alternatives = of_backends().flat_map(|settings| settings.alternatives);
+    for (one, other) in alternatives.chain(ALTERNATIVES) {
         let Some((one, other)) = pair(configured, one, other) else {
             continue;
         };

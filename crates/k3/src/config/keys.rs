@@ -1,10 +1,16 @@
 //! The table of settings, in the order in which they are shown.
 //!
-//! To add one: a flag of a command, a line here, and `K3_UPDATE_DOCS=1 cargo nextest run -p k3 config::`, which updates the
-//! example and the table of `docs/configuration.md`.
+//! Those of storage backends are in the backends. To add another one: a flag of a command, a line here, and
+//! `K3_UPDATE_DOCS=1 cargo nextest run -p k3 config::`, which updates the example and the table of `docs/configuration.md`.
+
+use std::sync::LazyLock;
+
+use k3_storage::backend::{BACKENDS, Setting, SettingDefault, SettingKind};
+
+use crate::databases::database_images;
 
 /// A setting.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConfigKey {
     /// Key in the file, with dots between sections.
     pub(crate) name: &'static str,
@@ -28,7 +34,18 @@ const fn key(name: &'static str, arg: &'static str) -> ConfigKey {
 }
 
 /// All settings.
-pub(super) const KEYS: &[ConfigKey] = &[
+pub(super) static KEYS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
+    let of_backends = BACKENDS.iter().flat_map(|backend| backend.settings().all);
+    let mut keys = GENERAL.to_vec();
+    keys.extend(of_backends.map(ConfigKey::from));
+    keys.push(key("database.autostart", "database_autostart"));
+    keys.extend(database_images().map(ConfigKey::from));
+    keys.extend_from_slice(COMPONENTS);
+    keys
+});
+
+/// Those before the settings of storage backends.
+const GENERAL: &[ConfigKey] = &[
     key("debug", "debug"),
     key("role", "role"),
     key("data_dir", "data_dir"),
@@ -55,33 +72,10 @@ pub(super) const KEYS: &[ConfigKey] = &[
     key("log.max_files", "log_max_files"),
     key("storage.type", "storage"),
     key("storage.wait", "storage_wait"),
-    key("storage.file.path", "file_rootpath"),
-    key("storage.file.durability", "file_durability").default("synced"),
-    key("storage.etcd.endpoints", "etcd_servers"),
-    key("storage.etcd.dial_timeout", "etcd_dial_timeout"),
-    key("storage.etcd.username", "etcd_username"),
-    key("storage.etcd.password", "etcd_password").secret(),
-    key("storage.etcd.password_file", "etcd_password_file"),
-    key("storage.etcd.prefix", "etcd_prefix").default("/k3/"),
-    key("storage.etcd.cafile", "etcd_cafile"),
-    key("storage.etcd.certfile", "etcd_certfile"),
-    key("storage.etcd.keyfile", "etcd_keyfile"),
-    key("storage.mysql.url", "mysql_url")
-        .variable("K3_MYSQL_URL")
-        .secret(),
-    key("storage.mysql.host", "mysql_host").default("127.0.0.1"),
-    key("storage.mysql.port", "mysql_port").default("3306"),
-    key("storage.mysql.user", "mysql_user").default("k3"),
-    key("storage.mysql.password", "mysql_password").secret(),
-    key("storage.mysql.password_file", "mysql_password_file"),
-    key("storage.mysql.database", "mysql_database").default("k3"),
-    key("storage.mysql.max_open_conns", "mysql_max_open_conns"),
-    key("storage.mysql.max_idle_conns", "mysql_max_idle_conns"),
-    key("storage.mysql.tls", "mysql_tls").default("preferred"),
-    key("storage.mysql.cafile", "mysql_cafile"),
-    key("database.autostart", "database_autostart"),
-    key("database.mysql_image", "mysql_image"),
-    key("database.etcd_image", "etcd_image"),
+];
+
+/// Those after the settings of storage backends and their images.
+const COMPONENTS: &[ConfigKey] = &[
     key("database.instance", "database_instance"),
     key("jwt.signing_key", "jwt_signing_key").secret(),
     key("jwt.issuer", "service_account_issuer"),
@@ -141,11 +135,6 @@ impl ConfigKey {
         self
     }
 
-    const fn default(mut self, value: &'static str) -> Self {
-        self.default = value;
-        self
-    }
-
     const fn secret(mut self) -> Self {
         self.is_secret = true;
         self
@@ -174,5 +163,20 @@ impl ConfigKey {
     /// The arguments between the dots: the sections, and the name in the last of them.
     pub(super) fn path(&self) -> (&'static str, &'static str) {
         self.name.rsplit_once('.').unwrap_or(("", self.name))
+    }
+}
+
+impl From<&'static Setting> for ConfigKey {
+    fn from(setting: &'static Setting) -> Self {
+        ConfigKey {
+            name: setting.key,
+            arg: setting.id,
+            variable: setting.variable,
+            default: match setting.default {
+                SettingDefault::Implied(value) => value,
+                SettingDefault::Unset | SettingDefault::Value(_) => "",
+            },
+            is_secret: matches!(setting.kind, SettingKind::Secret),
+        }
     }
 }

@@ -2,59 +2,43 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use http::Uri;
-use k3_storage::StorageConfig;
+use k3_storage::backend::{DatabaseConfig, DatabaseEndpoint};
 use tokio::{net::TcpStream, time::timeout};
 
 /// Timeout of a connection on this machine.
 const LIMIT: Duration = Duration::from_secs(2);
-/// The default port of etcd endpoints, as in the store.
-const ETCD_PORT: u16 = 2379;
 
 /// An endpoint on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LocalEndpoint {
-    pub(super) host: String,
+    host: String,
     pub(super) port: u16,
+    pub(super) loopback: IpAddr,
 }
 
-/// Returns the endpoint of a database if all of it is on this machine.
-pub(super) fn local_endpoint(storage: &StorageConfig) -> Option<LocalEndpoint> {
-    let endpoints: Vec<LocalEndpoint> = match storage {
-        StorageConfig::Memory | StorageConfig::File(_) => return None,
-        StorageConfig::Mysql(options) => vec![LocalEndpoint {
-            host: options.host.clone(),
-            port: options.port,
-        }],
-        // The store reports an invalid endpoint.
-        StorageConfig::Etcd(options) => options
-            .endpoints
-            .iter()
-            .map(|endpoint| parse_endpoint(endpoint))
-            .collect::<Option<_>>()?,
-    };
-    let is_local = endpoints.iter().all(|endpoint| endpoint.loopback().is_some());
-    endpoints.into_iter().next().filter(|_| is_local)
-}
-
-fn parse_endpoint(endpoint: &str) -> Option<LocalEndpoint> {
-    let uri: Uri = endpoint.parse().ok()?;
-    Some(LocalEndpoint {
-        host: uri.host()?.trim_matches(['[', ']']).to_owned(),
-        port: uri.port_u16().unwrap_or(ETCD_PORT),
-    })
+/// Returns the first endpoint of a database if all are on this machine.
+pub(super) fn local_endpoint(database: &dyn DatabaseConfig) -> Option<LocalEndpoint> {
+    let endpoints = database.endpoints()?;
+    let local: Option<Vec<_>> = endpoints.into_iter().map(LocalEndpoint::from_endpoint).collect();
+    local?.into_iter().next()
 }
 
 // --- LocalEndpoint ---
 
 impl LocalEndpoint {
-    /// The loopback address of the endpoint; `None` if it is on another machine.
-    pub(super) fn loopback(&self) -> Option<IpAddr> {
-        if self.host.eq_ignore_ascii_case("localhost") {
-            return Some(IpAddr::from([127, 0, 0, 1]));
-        }
-        let address: IpAddr = self.host.parse().ok()?;
-        address.to_canonical().is_loopback().then_some(address)
+    /// `None` if it is on another machine.
+    fn from_endpoint(endpoint: DatabaseEndpoint) -> Option<Self> {
+        let loopback = if endpoint.host.eq_ignore_ascii_case("localhost") {
+            IpAddr::from([127, 0, 0, 1])
+        } else {
+            let address: IpAddr = endpoint.host.parse().ok()?;
+            address.to_canonical().is_loopback().then_some(address)?
+        };
+        Some(Self {
+            host: endpoint.host,
+            port: endpoint.port,
+            loopback,
+        })
     }
 
     /// Whether a process listens there.
@@ -85,12 +69,12 @@ mod tests {
             host: host.to_owned(),
             ..MysqlOptions::default()
         };
-        local_endpoint(&StorageConfig::Mysql(options)).map(|endpoint| endpoint.to_string())
+        local_endpoint(&options).map(|endpoint| endpoint.to_string())
     }
 
     fn of_etcd(endpoints: &[&str]) -> Option<String> {
         let options = EtcdOptions::at(endpoints.iter().copied());
-        local_endpoint(&StorageConfig::Etcd(options)).map(|endpoint| endpoint.to_string())
+        local_endpoint(&options).map(|endpoint| endpoint.to_string())
     }
 
     #[test]
@@ -109,7 +93,6 @@ mod tests {
         ] {
             assert_eq!(of_mysql(other), None, "{other}");
         }
-        assert_eq!(local_endpoint(&StorageConfig::Memory), None);
     }
 
     #[test]

@@ -7,7 +7,10 @@ use k3_node::runtime::{
     detect::detect_docker,
     docker::{DockerRuntime, ServiceContainer, ServiceContainerSpec, ServiceContainerState},
 };
-use k3_storage::{OpenError, StorageConfig};
+use k3_storage::{
+    OpenError,
+    backend::{DatabaseConfig, StorageConfig},
+};
 use tokio::time::{sleep, timeout};
 
 use super::{
@@ -15,8 +18,9 @@ use super::{
     container_spec::{self, DATABASE_LABEL},
     endpoint::{LocalEndpoint, local_endpoint},
     password,
+    settings::database_images,
 };
-use crate::{command_error::CommandError, signals::StopSignals};
+use crate::{command_error::CommandError, prose::and, signals::StopSignals};
 
 /// Timeout from the start of a database to its first response.
 const START_TIMEOUT: Duration = Duration::from_mins(2);
@@ -67,11 +71,11 @@ enum ExistingDatabase {
 /// Runs `work` with the database of a store, which is started before if necessary and stopped after.
 pub(crate) async fn with_database(
     settings: &DatabaseSettings,
-    mut storage: StorageConfig,
+    mut storage: Box<dyn StorageConfig>,
     signals: &mut StopSignals,
-    work: impl AsyncFnOnce(StorageConfig, &mut StopSignals) -> Result<(), CommandError>,
+    work: impl AsyncFnOnce(Box<dyn StorageConfig>, &mut StopSignals) -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    let database = match ensure(settings, &mut storage, signals.next()).await? {
+    let database = match ensure(settings, &mut *storage, signals.next()).await? {
         EnsureOutcome::Ready(database) => database,
         EnsureOutcome::Stopped(name) => {
             tracing::info!("{name}: stopped before the database was ready");
@@ -90,11 +94,12 @@ pub(crate) async fn with_database(
 /// `stopped` ends the wait.
 async fn ensure(
     settings: &DatabaseSettings,
-    storage: &mut StorageConfig,
+    storage: &mut dyn StorageConfig,
     stopped: impl Future<Output = &'static str>,
 ) -> Result<EnsureOutcome, CommandError> {
     let mut stopped = pin!(stopped);
-    let Some(endpoint) = local_endpoint(storage).filter(|_| settings.autostart == Autostart::On) else {
+    let endpoint = storage.database().and_then(local_endpoint);
+    let Some(endpoint) = endpoint.filter(|_| settings.autostart == Autostart::On) else {
         return Ok(EnsureOutcome::Ready(DatabaseHandle { container: None }));
     };
     let mut container = None;
@@ -144,7 +149,7 @@ async fn ensure(
 /// Determines what exists, and prepares a start.
 async fn find_existing(
     settings: &DatabaseSettings,
-    storage: &mut StorageConfig,
+    storage: &mut dyn StorageConfig,
     endpoint: &LocalEndpoint,
 ) -> Result<ExistingDatabase, CommandError> {
     let is_in_use = endpoint.is_in_use().await;
@@ -170,7 +175,7 @@ async fn find_existing(
         Some(found) if found.state == ServiceContainerState::Running => {
             if found.ports.contains(&endpoint.port) {
                 if is_ours(&found)
-                    && let Some(password) = password::load(&settings.directory)?
+                    && let Some(password) = password::load(&settings.directory, storage.backend())?
                 {
                     fill_password(storage, password);
                 }
@@ -199,18 +204,15 @@ async fn find_existing(
             if let Some(found) = found {
                 remove_stopped(&engine, &spec.name, found).await?;
             }
-            if let StorageConfig::Etcd(options) = storage
-                && (options.login.is_some() || options.tls.is_some())
-            {
-                tracing::warn!(
-                    "k3 does not start an etcd with authentication or TLS: start the one at {endpoint} yourself"
-                );
+            if let Some(database) = storage.database().and_then(DatabaseConfig::unsupported) {
+                tracing::warn!("k3 does not start {database}: start the one at {endpoint} yourself");
                 return Ok(ExistingDatabase::Others);
             }
-            if matches!(storage, StorageConfig::Mysql(options) if options.password.is_empty()) {
-                fill_password(storage, password::load_or_create(&settings.directory)?);
+            if storage.database().is_some_and(DatabaseConfig::lacks_password) {
+                let password = password::load_or_create(&settings.directory, storage.backend())?;
+                fill_password(storage, password);
             }
-            let spec = self::build_spec(settings, storage, endpoint);
+            let spec = build_spec(settings, storage, endpoint);
             pull_image_if_missing(&engine, &spec.image).await?;
             Ok(ExistingDatabase::Nothing(Box::new((engine, spec))))
         }
@@ -219,23 +221,20 @@ async fn find_existing(
 
 fn build_spec(
     settings: &DatabaseSettings,
-    storage: &StorageConfig,
+    storage: &dyn StorageConfig,
     endpoint: &LocalEndpoint,
 ) -> ServiceContainerSpec {
-    let address = endpoint.loopback().expect("the endpoint is on this machine");
-    container_spec::service(settings, storage, address, endpoint.port)
-        .expect("a store with an endpoint has a database")
+    container_spec::service(settings, storage, endpoint)
+        .expect("a store with an endpoint has a database and an image")
 }
 
 fn is_ours(found: &ServiceContainer) -> bool {
     found.labels.contains_key(DATABASE_LABEL)
 }
 
-fn fill_password(storage: &mut StorageConfig, password: String) {
-    if let StorageConfig::Mysql(options) = storage
-        && options.password.is_empty()
-    {
-        options.password = password;
+fn fill_password(storage: &mut dyn StorageConfig, password: String) {
+    if let Some(database) = storage.database_mut() {
+        database.fill_password(password);
     }
 }
 
@@ -268,8 +267,12 @@ async fn remove_stopped(
 
 async fn pull_image_if_missing(engine: &DockerRuntime, image: &str) -> Result<(), CommandError> {
     let failed = |error| {
-        let advice = "see that the image exists and that the registry can be reached; --mysql-image and --etcd-image choose another;\n\
-                      or start the database yourself";
+        let flags = database_images().map(|image| format!("--{}", image.id.replace('_', "-")));
+        let advice = format!(
+            "see that the image exists and that the registry can be reached; {} choose another;\n\
+             or start the database yourself",
+            and(flags)
+        );
         CommandError::new(format!("cannot get the image {image} for the database"), advice).caused_by(error)
     };
     if engine.image_status(image).await.map_err(failed)?.is_none() {
@@ -344,13 +347,13 @@ impl DatabaseContainer {
     /// Waits until the store can be opened, which requires everything that a database must do.
     async fn wait_until_ready(
         &self,
-        storage: &StorageConfig,
+        storage: &dyn StorageConfig,
         endpoint: &LocalEndpoint,
     ) -> Result<(), CommandError> {
         let mut last = None;
         let waited = timeout(START_TIMEOUT, async {
             loop {
-                match k3_storage::open(storage.clone()).await {
+                match storage.open().await {
                     Ok(store) => {
                         store.close().await;
                         return Ok(());

@@ -1,4 +1,4 @@
-//! Databases on demand: a MySQL or etcd on this machine that does not run is started as a container.
+//! Databases on demand: a database server on this machine that does not run is started as a container.
 //!
 //! ```text
 //! settings        flags
@@ -20,5 +20,5 @@ mod settings;
 pub(crate) use self::{
     container_spec::INSTANCE_LABEL,
     lifecycle::with_database,
-    settings::{Autostart, DatabaseFlags, DatabaseSettings},
+    settings::{Autostart, DatabaseFlags, DatabaseSettings, database_images},
 };

@@ -2,32 +2,20 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
 use k3_node::runtime::detect::RuntimeSelection;
+use k3_storage::backend::{BACKENDS, DatabaseBackend, Setting, SettingValues};
+
+use crate::{prose::or, setting_args};
+
+const HEADING: &str = "Databases on demand";
 
 /// The flags of databases on demand.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Databases on demand")]
+#[derive(Clone, Debug)]
 pub(crate) struct DatabaseFlags {
-    /// Start the MySQL or etcd of --storage as a container (Docker or Podman) if its address is local and nothing
-    /// listens there. It is stopped with this process; its data stays in a volume
-    #[arg(
-        long, value_name = "BOOL", action = ArgAction::Set, default_value_t = true,
-        num_args = 0..=1, require_equals = true, default_missing_value = "true"
-    )]
-    database_autostart: bool,
-
-    /// Image of MySQL or MariaDB
-    #[arg(long, value_name = "IMAGE", default_value = "mysql:8.0")]
-    mysql_image: String,
-
-    /// Image of etcd 3.5 or newer, with the program at /usr/local/bin/etcd
-    #[arg(long, value_name = "IMAGE", default_value = "quay.io/coreos/etcd:v3.5.21")]
-    etcd_image: String,
-
-    /// Suffix of container and volume names, for several databases on one machine
-    #[arg(long, value_name = "NAME", value_parser = instance)]
-    database_instance: Option<String>,
+    autostart: Autostart,
+    images: SettingValues,
+    instance: Option<String>,
 }
 
 /// Whether databases are started.
@@ -41,8 +29,8 @@ pub(crate) enum Autostart {
 #[derive(Clone, Debug)]
 pub(crate) struct DatabaseSettings {
     pub(crate) autostart: Autostart,
-    pub(crate) mysql_image: String,
-    pub(crate) etcd_image: String,
+    /// Images of the servers.
+    pub(crate) images: SettingValues,
     /// Suffix of container and volume names; empty for the default instance of the machine.
     pub(crate) instance: String,
     /// The data directory, which stores a generated password.
@@ -57,18 +45,72 @@ impl DatabaseFlags {
     /// Converts the flags. A generated password is stored in `directory`; `runtime` selects Docker or Podman.
     pub(crate) fn settings(&self, directory: PathBuf, runtime: RuntimeSelection) -> DatabaseSettings {
         DatabaseSettings {
-            autostart: if self.database_autostart {
-                Autostart::On
-            } else {
-                Autostart::Off
-            },
-            mysql_image: self.mysql_image.clone(),
-            etcd_image: self.etcd_image.clone(),
-            instance: self.database_instance.clone().unwrap_or_default(),
+            autostart: self.autostart,
+            images: self.images.clone(),
+            instance: self.instance.clone().unwrap_or_default(),
             directory,
             runtime,
         }
     }
+}
+
+impl Args for DatabaseFlags {
+    fn augment_args(command: Command) -> Command {
+        let databases = BACKENDS
+            .iter()
+            .rev()
+            .filter(|backend| backend.database().is_some());
+        let autostart = Arg::new("database_autostart")
+            .long("database-autostart")
+            .value_name("BOOL")
+            .action(ArgAction::Set)
+            .value_parser(value_parser!(bool))
+            .default_value("true")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+            .help(format!(
+                "Start the {} of --storage as a container (Docker or Podman) if its address is local and nothing listens \
+                 there. It is stopped with this process; its data stays in a volume",
+                or(databases.map(|backend| backend.title()))
+            ));
+        let instance = Arg::new("database_instance")
+            .long("database-instance")
+            .value_name("NAME")
+            .value_parser(instance)
+            .help("Suffix of container and volume names, for several databases on one machine");
+        let images = database_images().map(setting_args::arg);
+        let args = [autostart].into_iter().chain(images).chain([instance]);
+        command.args(args.map(|arg| arg.help_heading(HEADING)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for DatabaseFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        Ok(Self {
+            autostart: match matches.get_one("database_autostart") {
+                Some(false) => Autostart::Off,
+                _ => Autostart::On,
+            },
+            images: setting_args::values(database_images(), matches),
+            instance: matches.get_one("database_instance").cloned(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// The images of all database servers; the newest backend is the first one in help.
+pub(crate) fn database_images() -> impl Iterator<Item = &'static Setting> {
+    let databases = BACKENDS.iter().rev().filter_map(|backend| backend.database());
+    databases.map(DatabaseBackend::image)
 }
 
 fn instance(text: &str) -> Result<String, String> {

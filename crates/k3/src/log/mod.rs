@@ -5,7 +5,7 @@
 //! init       starts logging; changes the level while the process runs
 //! level      levels by module
 //! json       events as lines of JSON
-//! rotation   log files with a maximum size
+//! rotation   the log file, shared by threads
 //! ```
 //!
 //! Libraries never log below info level, because their details contain request headers with tokens. The level can be changed at

@@ -11,7 +11,7 @@ use std::{
 use k3_apiserver::{Config, EndpointReconcilerType, Server, kubernetes_address};
 use k3_controllers::{CaBundle, ClusterConfig, ServerIdentity, TokenSigner};
 use k3_encryption::Reloader;
-use k3_storage::{Compactor, OpenError, StorageConfig, Store, StoreError};
+use k3_storage::{Compactor, OpenError, Store, StoreError, backend::StorageConfig};
 use kubecontroller::Clock;
 use kubecontroller::manager::Stop;
 use rustls::ServerConfig;
@@ -28,7 +28,6 @@ use super::{
     listener::{listen, listen_for_pods, listen_plain},
     node::{self, ApiEndpoint},
     renewal::{self, CertificateRenewal, CertificateSource, CurrentCertificates},
-    settings::{is_shared, store_name},
     shared_keys::{self, ConflictPolicy},
     snapshot::offer_snapshots,
 };
@@ -89,7 +88,7 @@ impl ControlPlane {
         let data_dir = usable_data_dir(&settings.data_dir)?;
         tracing::info!(path = %data_dir.display(), "using data directory");
         let listeners = ServerListeners::open(&settings).await?;
-        let store = open_store(&settings.storage, settings.storage_wait).await?;
+        let store = open_store(&*settings.storage, settings.storage_wait).await?;
         let encryption = settings.encryption.take();
         let encrypted = ServerStore::new(Arc::clone(&store), encryption).await;
         let started = Self::serve(settings, &data_dir, listeners, encrypted).await;
@@ -282,7 +281,7 @@ async fn certificates(
     let (source, certificates) = match mem::take(&mut settings.keys) {
         KeySource::DataDir => {
             let directory = data_dir.join("tls");
-            let shared = if is_shared(&settings.storage) {
+            let shared = if settings.storage.backend().is_shared() {
                 let synced =
                     shared_keys::sync_keys(store.as_ref(), &directory, ConflictPolicy::Reject).await?;
                 Some((Arc::clone(store), synced.revision))
@@ -319,7 +318,9 @@ fn api_config(
         advertise: (listeners.advertise, listeners.address.port()),
         endpoint_reconciler: match settings.audience {
             ServerVisibility::Process => EndpointReconcilerType::Hidden,
-            ServerVisibility::Cluster if is_shared(&settings.storage) => EndpointReconcilerType::Among,
+            ServerVisibility::Cluster if settings.storage.backend().is_shared() => {
+                EndpointReconcilerType::Among
+            }
             ServerVisibility::Cluster => EndpointReconcilerType::Alone,
         },
         nodes: Some(components::node_client(certificates)),
@@ -356,7 +357,7 @@ fn start_components(
         tracing::info!("starting {components}");
     }
     let mut config = mem::take(&mut settings.manager_config);
-    config.leader.elect &= is_shared(&settings.storage);
+    config.leader.elect &= settings.storage.backend().is_shared();
     running.spawn(components::run_controllers(
         server,
         components,
@@ -432,15 +433,15 @@ impl ServerListeners {
 
 /// Opens the store. An unavailable store is retried until `wait` has passed.
 pub(crate) async fn open_store(
-    storage: &StorageConfig,
+    storage: &dyn StorageConfig,
     wait: Duration,
 ) -> Result<Arc<dyn Store>, CommandError> {
-    tracing::debug!(storage = store_name(storage), "opening store");
+    tracing::debug!(storage = storage.backend().name(), "opening store");
     let end = Instant::now() + wait;
     loop {
-        let error = match k3_storage::open(storage.clone()).await {
+        let error = match storage.open().await {
             Ok(store) => {
-                tracing::info!(storage = %storage_location(storage), "opened store");
+                tracing::info!(storage = %storage.describe(), "opened store");
                 return Ok(store);
             }
             Err(error) => error,
@@ -468,21 +469,8 @@ async fn log_node(settings: &ControlPlaneSettings) {
     }
 }
 
-/// Kind and location of a store, without credentials.
-fn storage_location(storage: &StorageConfig) -> String {
-    let name = store_name(storage);
-    match storage {
-        StorageConfig::Memory => name.to_owned(),
-        StorageConfig::File(options) => format!("{name}:{}", options.directory.display()),
-        StorageConfig::Etcd(options) => format!("{name}:{}", options.endpoints.join(",")),
-        StorageConfig::Mysql(options) => {
-            format!("{name}:{}:{}/{}", options.host, options.port, options.database)
-        }
-    }
-}
-
-fn cannot_open(storage: &StorageConfig, error: OpenError) -> CommandError {
-    let name = store_name(storage);
+fn cannot_open(storage: &dyn StorageConfig, error: OpenError) -> CommandError {
+    let name = storage.backend().name();
     if let OpenError::InvalidSetting { setting, .. } = &error {
         let what = format!("storage.{name}.{setting} is invalid");
         return CommandError::usage(what, format!("see the flags --{name}-... in `k3 start --help`"))

@@ -19,7 +19,6 @@ pub(crate) use self::{
     control_plane::{ControlPlane, open_store},
     encryption::{EncryptionSettings, STATUS_PATH},
     node::{ApiEndpoint, config as node_config, run_renewed},
-    settings::is_shared,
     settings::{ControlPlaneSettings, ISSUER, KeySource, NodeSettings, SERVICE_RANGE, ServerVisibility},
     shared_keys::{has_private_keys, holds_private_keys},
     snapshot::{INCLUDE_KEYS, SNAPSHOT_PATH},

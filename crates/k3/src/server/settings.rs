@@ -8,7 +8,7 @@ use std::{
 
 use k3_apiserver::{AuditConfig, Authentication, Limits, PodAccounts, Subnet, service_range};
 use k3_node::agent::EvictionThreshold;
-use k3_storage::StorageConfig;
+use k3_storage::backend::StorageConfig;
 use kubecontroller::manager;
 
 use super::EncryptionSettings;
@@ -26,7 +26,7 @@ pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/16";
 pub(crate) struct ControlPlaneSettings {
     /// Data directory: certificates, keys, the admin's kubeconfig. Created if missing.
     pub(crate) data_dir: PathBuf,
-    pub(crate) storage: StorageConfig,
+    pub(crate) storage: Box<dyn StorageConfig>,
     /// How long to wait for an unavailable store.
     pub(crate) storage_wait: Duration,
     /// Source of certificates and keys.
@@ -118,7 +118,7 @@ pub(crate) struct NodeSettings {
 
 impl ControlPlaneSettings {
     /// Only an API server, on a free port of the loopback address.
-    pub(crate) fn new(data_dir: PathBuf, storage: StorageConfig) -> Self {
+    pub(crate) fn new(data_dir: PathBuf, storage: Box<dyn StorageConfig>) -> Self {
         let mut manager_config = manager::Config::default();
         manager_config.leader.elect = true;
         ControlPlaneSettings {
@@ -149,19 +149,4 @@ impl ControlPlaneSettings {
             kubeconfig_out: None,
         }
     }
-}
-
-/// The name of a store in flags and configuration.
-pub(super) fn store_name(storage: &StorageConfig) -> &'static str {
-    match storage {
-        StorageConfig::Memory => "memory",
-        StorageConfig::File(_) => "file",
-        StorageConfig::Etcd(_) => "etcd",
-        StorageConfig::Mysql(_) => "mysql",
-    }
-}
-
-/// Whether several servers may use the store at the same time.
-pub(crate) fn is_shared(storage: &StorageConfig) -> bool {
-    matches!(storage, StorageConfig::Etcd(_) | StorageConfig::Mysql(_))
 }

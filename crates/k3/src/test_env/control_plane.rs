@@ -7,8 +7,9 @@ use std::{
 
 use k3_simulator::Rules;
 use k3_storage::{
-    StorageConfig,
+    backend::StorageConfig,
     file::{Durability, FileOptions},
+    memory::MemoryOptions,
 };
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{
@@ -73,9 +74,9 @@ async fn start(
     directory: &Path,
 ) -> Result<(ControlPlane, EnvironmentConnection), CommandError> {
     let definitions = definitions::read(&builder.definitions)?;
-    let storage = match builder.storage {
-        TestStorage::Memory => StorageConfig::Memory,
-        TestStorage::File => StorageConfig::File(FileOptions {
+    let storage: Box<dyn StorageConfig> = match builder.storage {
+        TestStorage::Memory => Box::new(MemoryOptions),
+        TestStorage::File => Box::new(FileOptions {
             durability: Durability::Relaxed,
             ..FileOptions::new(directory.join("objects"))
         }),

@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use k3_storage::{Key, StorageConfig, Write, file::FileOptions, open};
+use k3_storage::{
+    Key, Store, Write,
+    file::{FileOptions, FileStore},
+};
 use k3_test_objects::{null_objects, served_kinds, stored};
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -38,7 +41,7 @@ const OF_EACH: usize = 12;
 /// Stores objects with `null`, as an older server may have done.
 async fn store_nulls(data: &TestDataDir) -> usize {
     let options = FileOptions::new(data.path().join("objects"));
-    let store = open(StorageConfig::File(options)).await.unwrap();
+    let store = FileStore::open(options).await.unwrap();
     let kinds = served_kinds().filter(|kind| GROUPS.contains(&&*kind.group));
     // Versions of a kind share their keys.
     let mut keys = HashSet::new();

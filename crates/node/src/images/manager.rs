@@ -333,20 +333,10 @@ pub(crate) async fn with_timeout<T>(
     }
 }
 
-/// Formats a duration like Go, rounded to milliseconds: `12ms`, `1.5s`, `1m2.5s`.
+/// Formats a duration like Go, rounded down to milliseconds: `12ms`, `1.5s`, `1m2.5s`.
 fn format_duration(time: Duration) -> String {
-    let total = time.as_millis();
-    if total < 1000 {
-        return format!("{total}ms");
-    }
-    let minutes = total / 60_000;
-    let rest = total % 60_000;
-    let mut seconds = format!("{}.{:03}", rest / 1000, rest % 1000);
-    seconds.truncate(seconds.trim_end_matches('0').trim_end_matches('.').len());
-    match minutes {
-        0 => format!("{seconds}s"),
-        _ => format!("{minutes}m{seconds}s"),
-    }
+    let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    k3_duration::format(Duration::from_millis(millis))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@
 //! cleaner             PodCleaner: removes what terminated and orphaned pods leave
 //! pod_config          pods from the API; static_pods: pods from files; mirror_client: their mirror pods
 //! store               the in-memory state of each pod; queue: the pods to sync
-//! start_limiter       concurrent starts; time: sums and texts of times
+//! start_limiter       concurrent starts; time: sums of times
 //! events              events of pods and containers
 //! ```
 //!
@@ -60,10 +60,10 @@ mod store;
 mod sync;
 mod tasks;
 mod termination_message;
-mod time;
 mod termination_message_file;
 #[cfg(test)]
 mod tests;
+mod time;
 mod workers;
 
 pub use self::{

@@ -69,8 +69,7 @@ impl SyncResult {
         if self.changed {
             return Some(Duration::ZERO);
         }
-        self.retry_at
-            .map(|retry_at| time::duration_until(now, retry_at))
+        self.retry_at.map(|retry_at| time::duration_until(now, retry_at))
     }
 
     fn schedule_retry(&mut self, at: Timestamp) {
@@ -489,7 +488,7 @@ impl PodSync<'_> {
             "BackOff",
             &message,
         );
-        let time = time::format_duration(time);
+        let time = k3_duration::format(time);
         let message = format!("back-off {time} restarting failed container={name} pod={pod}");
         Some(StartError {
             waiting: waiting("CrashLoopBackOff", message),

@@ -139,14 +139,3 @@ pub(super) fn positive_seconds(field: Option<i32>, default: u64) -> Duration {
         .filter(|seconds| *seconds > 0);
     Duration::from_secs(seconds.unwrap_or(default))
 }
-
-/// Formats whole seconds like Go's `time.Duration`, for messages.
-pub(super) fn format_go_duration(duration: Duration) -> String {
-    let total_minutes = duration.as_secs() / 60;
-    let seconds = duration.as_secs() % 60;
-    match (total_minutes / 60, total_minutes % 60) {
-        (0, 0) => format!("{seconds}s"),
-        (0, minutes) => format!("{minutes}m{seconds}s"),
-        (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
-    }
-}

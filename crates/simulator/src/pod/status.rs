@@ -215,7 +215,7 @@ impl PodStage {
                 let metadata = &pod.metadata;
                 let message = format!(
                     "back-off {} restarting failed container={} pod={}_{}({})",
-                    format_go_duration(wait),
+                    k3_duration::format(Duration::from_secs(wait.as_secs())),
                     container.name,
                     metadata.name,
                     metadata.namespace,
@@ -330,13 +330,4 @@ fn container_id(pod: &SimulatedPod, container: &Container, run: u32) -> String {
 fn format_go_list<'a>(containers: impl Iterator<Item = &'a Container>) -> String {
     let names: Vec<_> = containers.map(|container| &*container.name).collect();
     format!("[{}]", names.join(" "))
-}
-
-/// Formats a duration as Go prints it.
-fn format_go_duration(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match (seconds / 60, seconds % 60) {
-        (0, seconds) => format!("{seconds}s"),
-        (minutes, seconds) => format!("{minutes}m{seconds}s"),
-    }
 }

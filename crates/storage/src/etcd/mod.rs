@@ -20,6 +20,7 @@
 //! transactions (`session`), the operations (`commit`, `read`, `import`), and the watches (`watcher`,
 //! `event_publisher`, `replay`).
 
+mod backend;
 mod commit;
 mod connection;
 mod credentials;
@@ -45,6 +46,7 @@ use std::time::Duration;
 use k3_task::Backoff;
 
 pub use self::{
+    backend::EtcdBackend,
     options::{ClientCertificate, EtcdOptions, Login, Pem, Tls},
     store::EtcdStore,
 };

@@ -7,6 +7,7 @@
 //! the layout of the file, `index` the index in memory; `group`, `compaction`, `shrink`, `import` and `migration` are the
 //! operations on the file; `writer` is the thread that runs them; `store` implements the trait.
 
+mod backend;
 mod compaction;
 pub mod directory;
 mod engine;
@@ -23,6 +24,7 @@ mod tables;
 mod writer;
 
 pub use self::{
+    backend::FileBackend,
     engine::is_panic_handled,
     options::{Durability, FileOptions, RepairMode},
     store::FileStore,

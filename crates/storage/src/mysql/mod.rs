@@ -9,6 +9,7 @@
 //! nodes accept writes before they agree, would break the promise that reads see every acknowledged
 //! write.
 
+mod backend;
 mod commit_plan;
 mod commit_publisher;
 mod compaction;
@@ -28,9 +29,11 @@ mod schema;
 mod statement;
 mod store;
 mod transaction;
+mod url;
 mod writer;
 
 pub use self::{
+    backend::MysqlBackend,
     options::{MysqlOptions, TlsMode},
     store::MysqlStore,
 };

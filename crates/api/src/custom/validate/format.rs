@@ -1,11 +1,12 @@
 //! Formats of strings and numbers (`format` in OpenAPI schemas).
 
+use k3_duration::Duration;
+
 use super::super::{node::Kind, pattern::Pattern};
 use crate::{
     base64::is_base64,
     kinds::url,
     name::{parse_cidr_sloppy, parse_ip_sloppy},
-    time::Duration,
 };
 
 /// A format that values are validated by.

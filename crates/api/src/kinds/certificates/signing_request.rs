@@ -4,6 +4,7 @@ mod conditions;
 
 use std::{borrow::Cow, net::IpAddr};
 
+use k3_duration::{Duration, human_duration};
 use k3_pki::{AlternativeName, Certificate, CertificateRequest, pem_blocks};
 use serde_json::{Map, Value, json};
 
@@ -20,7 +21,7 @@ use crate::{
     kinds::field_checks,
     name::NameFormat,
     strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, age},
-    time::{self, Duration, Time},
+    time::Time,
 };
 
 pub(super) struct CertificateSigningRequest;
@@ -186,7 +187,7 @@ impl RestStrategy for CertificateSigningRequest {
         };
         let duration = match spec.int("expirationSeconds") {
             None => "<none>".to_owned(),
-            Some(seconds) => time::age(Duration::from_seconds(seconds)),
+            Some(seconds) => human_duration(Duration::from_seconds(seconds)),
         };
         Row::new(vec![
             json!(metadata.text("name")),

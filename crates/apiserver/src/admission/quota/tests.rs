@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use k3_api::{strategy::Tree, time::Time};
-use k3_storage::StorageConfig;
+use k3_storage::{Store, memory::MemoryStore};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -448,7 +448,7 @@ async fn update_is_charged_for_increase() {
 
 /// Makes pods at the same time through several servers over one store. Gives how many were made.
 async fn storm(servers: usize, pods: usize, limit: usize) -> (usize, String) {
-    let store = k3_storage::open(StorageConfig::Memory).await.unwrap();
+    let store: Arc<dyn Store> = MemoryStore::new();
     let hard = json!({"hard": {"pods": limit.to_string()}});
     TestCluster::over(Arc::clone(&store))
         .await

@@ -9,6 +9,7 @@ use http::{Method, header};
 use k3_api::{
     kinds::builtin,
     status::{GroupResource, Status},
+    time::Time,
 };
 use k3_task::Clock;
 

@@ -8,8 +8,8 @@ use k3_api::{
     kinds::builtin,
     status::{GroupResource, Status},
     strategy::{StrategyContext, Tree, TreeMut},
-    time::Duration,
 };
+use k3_duration::Duration;
 use serde_json::{Value, json};
 
 use super::validate_rules;

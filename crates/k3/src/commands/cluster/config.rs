@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use k3_storage::backend::{StorageBackend, find_backend};
 use serde_json::json;
 
 use super::{
@@ -57,18 +58,14 @@ pub(super) fn text(directory: &ClusterDirectory, number: usize, flags: &CreateFl
 
 /// Settings that separate the databases of clusters.
 fn store(storage: &str, id: &str, port: Option<u16>) -> String {
-    let instance = format!("database:\n  instance: {id}\n");
-    match storage {
-        "etcd" => {
-            let port = port.unwrap_or(2379);
-            format!(
-                "  etcd:\n    endpoints: [\"http://127.0.0.1:{port}\"]\n    prefix: /k3/{id}/\n{instance}"
-            )
-        }
-        "mysql" => {
-            let port = port.unwrap_or(3306);
-            format!("  mysql:\n    port: {port}\n    user: root\n    database: k3_{id}\n{instance}")
-        }
-        _ => String::new(),
+    let Some(database) = find_backend(storage).and_then(StorageBackend::database) else {
+        return String::new();
+    };
+    let mut text = format!("  {storage}:\n");
+    for (key, value) in database.cluster_settings(id, port.unwrap_or(database.default_port())) {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "    {key}: {value}");
     }
+    let _ = writeln!(text, "database:\n  instance: {id}");
+    text
 }

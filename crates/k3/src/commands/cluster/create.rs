@@ -2,14 +2,20 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, builder::PossibleValuesParser};
+use k3_storage::backend::BACKENDS;
 
 use super::{
     config, count_nodes,
     directory::{ClusterDirectory, ClusterNode, ClusterSpec, NodeRole},
     registry, start,
 };
-use crate::{command_error::CommandError, commands::start::RuntimeFlags, random, secret_file};
+use crate::{
+    command_error::CommandError,
+    commands::start::RuntimeFlags,
+    prose::{and, or},
+    random, secret_file,
+};
 
 /// Create the directories of a cluster, with a configuration per node. Nothing is started without --start.
 #[derive(Debug, Args)]
@@ -34,12 +40,10 @@ pub(super) struct CreateFlags {
     #[arg(long, value_name = "PORT", default_value_t = 10250, value_parser = clap::value_parser!(u16).range(1..))]
     node_port: u16,
 
-    /// Storage backend: memory, file, etcd or mysql. The last two are started as containers
-    #[arg(long, value_name = "STORE", default_value = "file", value_parser = ["memory", "file", "etcd", "mysql"])]
+    #[arg(long, value_name = "STORE", default_value = "file", help = storage_help(), value_parser = storage_names())]
     storage: String,
 
-    /// Port of that database on this machine [default: 2379 or 3306]
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", help = database_port_help(), value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) database_port: Option<u16>,
 
     #[command(flatten)]
@@ -48,6 +52,25 @@ pub(super) struct CreateFlags {
     /// Start it, and wait until all nodes are ready
     #[arg(long)]
     start: bool,
+}
+
+fn storage_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(BACKENDS.iter().map(|backend| backend.name()))
+}
+
+fn storage_help() -> String {
+    let databases = BACKENDS.iter().filter(|backend| backend.database().is_some());
+    format!(
+        "Storage backend: {}. {} are started as containers",
+        or(BACKENDS.iter().map(|backend| backend.name())),
+        and(databases.map(|backend| backend.name()))
+    )
+}
+
+fn database_port_help() -> String {
+    let databases = BACKENDS.iter().filter_map(|backend| backend.database());
+    let ports = or(databases.map(|database| database.default_port().to_string()));
+    format!("Port of that database on this machine [default: {ports}]")
 }
 
 pub(super) async fn run(flags: &CreateFlags) -> Result<(), CommandError> {

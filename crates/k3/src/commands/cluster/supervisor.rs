@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use k3_storage::backend::BACKENDS;
 use kubecontroller::{Backoff, BackoffDelays};
 use tokio::time::{Instant, sleep};
 
@@ -35,7 +36,6 @@ const CONFIGURED_VARIABLES: &[&str] = &[
     "K3_API_PORT",
     "K3_WEB_PORT",
     "K3_STORAGE_",
-    "K3_MYSQL_URL",
     "K3_DATABASE_INSTANCE",
     "K3_NODE_NAME",
     "K3_NODE_PORT",
@@ -108,9 +108,11 @@ async fn supervise(directory: &ClusterDirectory) -> Result<(), CommandError> {
 fn program() -> Result<Command, CommandError> {
     let program = env::current_exe().map_err(|error| cannot_start("this program again", error))?;
     let mut command = Command::new(program);
+    let settings = BACKENDS.iter().flat_map(|backend| backend.settings().all);
+    let of_backends: Vec<_> = settings.filter_map(|setting| setting.variable).collect();
     for (name, _) in env::vars_os() {
         let starts = |prefix: &&str| name.to_str().is_some_and(|name| name.starts_with(*prefix));
-        if CONFIGURED_VARIABLES.iter().any(starts) {
+        if CONFIGURED_VARIABLES.iter().chain(&of_backends).any(starts) {
             command.env_remove(name);
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k3_client::with_causes;
-use k3_storage::{OpenError, StorageConfig};
+use k3_storage::{OpenError, backend::StorageConfig};
 
 use super::{super::stores::StoreFlags, check::DoctorCheck, server::ServerState};
 
@@ -16,12 +16,10 @@ pub(super) async fn check(flags: &StoreFlags, running: &ServerState) -> DoctorCh
         Ok(config) => config,
         Err(failure) => return DoctorCheck::fail(STORE, failure.to_string(), "see the flags"),
     };
-    if let StorageConfig::File(options) = &config
-        && !options.directory.is_dir()
-    {
+    if config.directory().is_some_and(|directory| !directory.is_dir()) {
         return DoctorCheck::ok(STORE, "none yet; the first `k3 start` creates it");
     }
-    match tokio::time::timeout(TIMEOUT, look(config)).await {
+    match tokio::time::timeout(TIMEOUT, look(&*config)).await {
         Ok(Ok(found)) => DoctorCheck::ok(STORE, found),
         Ok(Err(OpenError::InUse { holder, .. })) if running.is_running() => {
             DoctorCheck::ok(STORE, format!("in use by the running server ({holder})"))
@@ -44,8 +42,8 @@ pub(super) async fn check(flags: &StoreFlags, running: &ServerState) -> DoctorCh
     }
 }
 
-async fn look(config: StorageConfig) -> Result<String, OpenError> {
-    let store = k3_storage::open(config).await?;
+async fn look(config: &dyn StorageConfig) -> Result<String, OpenError> {
+    let store = config.open().await?;
     let health = store.health().await;
     store.close().await;
     let health = health?;

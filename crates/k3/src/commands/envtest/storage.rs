@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::Args;
 use http::{Request, Uri};
 use k3_storage::{
-    StorageConfig,
+    backend::StorageConfig,
     etcd::{ClientCertificate, EtcdOptions, Pem, Tls},
     file::{Durability, FileOptions},
 };
@@ -46,11 +46,11 @@ pub(super) struct EtcdStorageFlags {
 
 impl EtcdStorageFlags {
     /// Returns the data directory of the etcd substitute as the store, or the real etcd.
-    pub(super) async fn config(&self) -> Result<StorageConfig, CommandError> {
+    pub(super) async fn config(&self) -> Result<Box<dyn StorageConfig>, CommandError> {
         if let [server] = self.etcd_servers.as_slice()
             && let Some(directory) = directory_of(server).await?
         {
-            return Ok(StorageConfig::File(FileOptions {
+            return Ok(Box::new(FileOptions {
                 // The objects are discarded after the tests.
                 durability: Durability::Relaxed,
                 ..FileOptions::new(directory.join("k3"))
@@ -74,7 +74,7 @@ impl EtcdStorageFlags {
                     },
                 ),
             });
-        Ok(StorageConfig::Etcd(options))
+        Ok(Box::new(options))
     }
 }
 

@@ -5,7 +5,10 @@
 mod store_url;
 
 use clap::Args;
-use k3_storage::transfer;
+use k3_storage::{
+    backend::{BACKENDS, StorageBackend, UrlForm},
+    transfer,
+};
 use kubecontroller::Clock;
 
 use self::store_url::StoreUrl;
@@ -13,7 +16,7 @@ use super::{
     server_flags,
     stores::{self, ForceFlag, StoreRole},
 };
-use crate::{command_error::CommandError, progress, progress::ProgressLine};
+use crate::{command_error::CommandError, progress, progress::ProgressLine, prose::and};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,13 +26,9 @@ Examples:
   k3 migrate --from 'etcd://10.0.0.1:2379?cafile=ca.pem' --to 'mysql://k3@db:3306/k3?password-file=pw&tls=required'
       from an etcd over TLS into a MySQL
 
-Stores:
-  file:DIR                        the data directory of a server, as in `k3 start --data-dir DIR`
-  etcd://HOST:PORT[,HOST:PORT]    an etcd; with cafile= over TLS
-  mysql://USER@HOST[:PORT][/DB]   a MySQL or MariaDB
-Parameters after `?` are the flags of `k3 start` for that store, without `--etcd-` and `--mysql-`:
-  prefix, cafile, certfile, keyfile, username, password-file; tls, cafile, password-file
+";
 
+const NOTES: &str = "\
 Everything in the store is copied, including the private keys that servers of an etcd or MySQL share. Encrypted Secrets
 stay encrypted: servers of the target need the same --encryption-provider-config.
 
@@ -40,7 +39,7 @@ Exit codes: 0 success, 1 failure, 2 usage error.";
 
 /// Copy all objects of a store into another one of any type, and verify the copy.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = long_help())]
 pub(crate) struct MigrateFlags {
     /// Source store. Every user of the machine can read command lines: pass a password in the variable or in a file
     #[arg(long, value_name = "STORE", env = "K3_MIGRATE_FROM", hide_env_values = true)]
@@ -54,13 +53,41 @@ pub(crate) struct MigrateFlags {
     force: ForceFlag,
 }
 
+fn long_help() -> String {
+    let forms: Vec<_> = url_forms().collect();
+    let mut lines = vec!["Stores:".to_owned()];
+    lines.extend(
+        forms
+            .iter()
+            .map(|(_, form)| format!("  {:<32}{}", form.form, form.meaning)),
+    );
+    let with_parameters = || forms.iter().filter(|(_, form)| !form.parameters.is_empty());
+    let prefixes = with_parameters().map(|(backend, _)| format!("`--{}-`", backend.name()));
+    lines.push(format!(
+        "Parameters after `?` are the flags of `k3 start` for that store, without {}:",
+        and(prefixes)
+    ));
+    let parameters: Vec<_> = with_parameters()
+        .map(|(_, form)| form.parameters.join(", "))
+        .collect();
+    lines.push(format!("  {}", parameters.join("; ")));
+    format!("{EXAMPLES}{}\n\n{NOTES}", lines.join("\n"))
+}
+
+/// The backends whose stores have URLs.
+fn url_forms() -> impl Iterator<Item = (&'static dyn StorageBackend, &'static UrlForm)> {
+    BACKENDS
+        .iter()
+        .filter_map(|backend| Some((*backend, backend.url_form()?)))
+}
+
 /// Runs the command.
 pub(super) fn run(flags: &MigrateFlags) -> Result<(), CommandError> {
     server_flags::block_on_threads(async {
         let from = flags.from.config("--from")?;
         let to = flags.to.config("--to")?;
-        let from = stores::open(from, StoreRole::Source).await?;
-        let to = stores::open(to, StoreRole::Target).await?;
+        let from = stores::open(&*from, StoreRole::Source).await?;
+        let to = stores::open(&*to, StoreRole::Target).await?;
         let mut progress = ProgressLine::new("copied");
         let work = async {
             if stores::first_key(&*from).await?.is_none() {

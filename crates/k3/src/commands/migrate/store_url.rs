@@ -2,15 +2,19 @@
 //!
 //! Neither errors nor logs contain a URL, because it may contain a password.
 
-use std::{convert::Infallible, fmt, path::Path, str::FromStr};
+use std::{convert::Infallible, fmt, str::FromStr};
 
 use clap::{CommandFactory, FromArgMatches, Parser};
-use k3_storage::StorageConfig;
+use k3_storage::backend::{StorageBackend, StorageConfig, UrlSettings, find_backend};
 
-use super::super::{start::StorageFlags, stores::refuse_memory};
-use crate::command_error::CommandError;
-
-const FORMS: &str = "use file:DIR, etcd://HOST:PORT?prefix=/k3/ or mysql://USER@HOST:PORT/DB";
+use super::{
+    super::{start::StorageFlags, stores::require_persistent},
+    url_forms,
+};
+use crate::{
+    command_error::CommandError,
+    prose::{and, or},
+};
 
 /// The URL of a store.
 #[derive(Clone)]
@@ -28,49 +32,40 @@ struct StoreUrlFlags {
 
 impl StoreUrl {
     /// Parses the URL into the configuration of a store. `flag` is named in errors.
-    pub(super) fn config(&self, flag: &str) -> Result<StorageConfig, CommandError> {
-        let odd = |problem: &str| CommandError::usage(format!("invalid {flag}: {problem}"), FORMS);
-        if let Some(directory) = self.0.strip_prefix("file:") {
-            let directory = directory.strip_prefix("//").unwrap_or(directory);
-            if directory.is_empty() {
-                return Err(odd("it contains no directory"));
-            }
-            return parse(&["--storage=file".to_owned()], flag)?.config(Path::new(directory));
-        }
+    pub(super) fn config(&self, flag: &str) -> Result<Box<dyn StorageConfig>, CommandError> {
+        let invalid =
+            |problem: &str| CommandError::usage(format!("invalid {flag}: {problem}"), expected_forms());
         let (scheme, rest) = self.0.split_once(':').unwrap_or_default();
-        let (url, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let parameters: Vec<_> = query.split('&').filter(|part| !part.is_empty()).collect();
-        let mut line = match scheme {
-            "etcd" => {
-                let is_tls = parameters.iter().any(|part| part.starts_with("cafile="));
-                let scheme = if is_tls { "https" } else { "http" };
-                let hosts = url.trim_start_matches('/').trim_end_matches('/');
-                if hosts.is_empty() {
-                    return Err(odd("it has no host"));
-                }
-                let servers: Vec<_> = hosts
-                    .split(',')
-                    .map(|host| format!("{scheme}://{host}"))
-                    .collect();
-                vec![
-                    "--storage=etcd".to_owned(),
-                    format!("--etcd-servers={}", servers.join(",")),
-                ]
-            }
-            "mysql" | "mariadb" => vec!["--storage=mysql".to_owned(), format!("--mysql-url=mysql:{url}")],
-            "memory" => {
-                refuse_memory(&StorageConfig::Memory)?;
-                Vec::new()
-            }
-            _ => return Err(odd("it begins with none of file:, etcd: and mysql:")),
+        let Some(backend) = backend_of_scheme(scheme) else {
+            let schemes = url_forms().filter_map(|(_, form)| form.schemes.first());
+            let schemes = and(schemes.map(|scheme| format!("{scheme}:")));
+            return Err(invalid(&format!("it begins with none of {schemes}")));
         };
-        let prefix = if scheme == "etcd" { "etcd" } else { "mysql" };
-        line.extend(parameters.iter().map(|part| format!("--{prefix}-{part}")));
-        parse(&line, flag)?.config(Path::new(""))
+        require_persistent(backend)?;
+        let settings = backend.parse_url(rest).map_err(invalid)?;
+        let flags = parse(backend, &settings, flag)?;
+        flags.config(&settings.data_dir)
     }
 }
 
-fn parse(line: &[String], flag: &str) -> Result<StorageFlags, CommandError> {
+/// The backend of a URL. One whose stores have none is found by its name, so that an error can say why.
+fn backend_of_scheme(scheme: &str) -> Option<&'static dyn StorageBackend> {
+    let named = url_forms().find(|(_, form)| form.schemes.contains(&scheme));
+    named.map_or_else(|| find_backend(scheme), |(backend, _)| Some(backend))
+}
+
+/// What to write instead of an invalid URL.
+fn expected_forms() -> String {
+    format!("use {}", or(url_forms().map(|(_, form)| form.short_form)))
+}
+
+fn parse(
+    backend: &dyn StorageBackend,
+    settings: &UrlSettings,
+    flag: &str,
+) -> Result<StorageFlags, CommandError> {
+    let mut line = vec![format!("--storage={}", backend.name())];
+    line.extend(settings.flags.iter().map(|flag| format!("--{flag}")));
     // Environment variables configure a server, not one of the two stores: ignore them.
     let command = StoreUrlFlags::command().mut_args(|arg| arg.env(None::<&str>));
     let parsed = command
@@ -82,7 +77,10 @@ fn parse(line: &[String], flag: &str) -> Result<StorageFlags, CommandError> {
             Some(ContextValue::String(name)) => name.split('=').next().unwrap_or_default().to_owned(),
             _ => String::new(),
         };
-        CommandError::usage(format!("invalid {flag}: check the value of {named}"), FORMS)
+        CommandError::usage(
+            format!("invalid {flag}: check the value of {named}"),
+            expected_forms(),
+        )
     })
 }
 
@@ -102,34 +100,35 @@ impl fmt::Debug for StoreUrl {
 
 #[cfg(test)]
 mod tests {
+    use std::{any::Any, path::Path};
+
+    use k3_storage::{etcd::EtcdOptions, file::FileOptions, mysql::MysqlOptions};
+
     use super::*;
 
-    fn config(text: &str) -> Result<StorageConfig, String> {
+    /// The options, which are those of the expected backend.
+    fn config<T: Clone + 'static>(text: &str) -> Result<T, String> {
         let url: StoreUrl = text.parse().unwrap();
-        url.config("--from").map_err(|failure| failure.to_string())
+        let config = url.config("--from").map_err(|failure| failure.to_string())?;
+        let options = (&*config as &dyn Any).downcast_ref::<T>();
+        Ok(options.cloned().unwrap_or_else(|| panic!("{config:?}")))
     }
 
     #[test]
     fn a_directory_is_the_data_directory_of_a_server() {
         for text in ["file:/data", "file:///data"] {
-            let Ok(StorageConfig::File(options)) = config(text) else {
-                panic!("{text}")
-            };
+            let options: FileOptions = config(text).unwrap();
             assert_eq!(options.directory, Path::new("/data/objects"));
         }
     }
 
     #[test]
     fn etcd_and_mysql_take_the_settings_of_the_server() {
-        let Ok(StorageConfig::Etcd(options)) = config("etcd://a:1,b:2?prefix=/x/&cafile=ca.pem") else {
-            panic!()
-        };
+        let options: EtcdOptions = config("etcd://a:1,b:2?prefix=/x/&cafile=ca.pem").unwrap();
         assert_eq!(options.endpoints, ["https://a:1", "https://b:2"]);
         assert_eq!(options.prefix, "/x/");
         assert!(options.tls.is_some());
-        let Ok(StorageConfig::Mysql(options)) = config("mysql://u:p@h:3307/db?tls=off") else {
-            panic!()
-        };
+        let options: MysqlOptions = config("mysql://u:p@h:3307/db?tls=off").unwrap();
         assert_eq!((options.port, &*options.database), (3307, "db"));
     }
 
@@ -146,7 +145,7 @@ mod tests {
             ("mysql://s3cret", "must name the user"),
             ("memory:", "only in its server's process"),
         ] {
-            let message = config(text).unwrap_err();
+            let message = config::<FileOptions>(text).unwrap_err();
             assert!(message.contains(word), "{text}: {message}");
             assert!(!message.contains("s3cret"), "{text}: {message}");
         }

@@ -28,11 +28,11 @@ pub(super) struct RestoreFlags {
 
 pub(super) async fn run(flags: &RestoreFlags) -> Result<(), CommandError> {
     let config = flags.store.config()?;
-    let is_shared = server::is_shared(&config);
+    let is_shared = config.backend().is_shared();
     // Verify the file before the store is changed.
     inspect::check(&flags.file).await?;
     let input = inspect::open(&flags.file).await?;
-    let store = stores::open(config, StoreRole::Target).await?;
+    let store = stores::open(&*config, StoreRole::Target).await?;
     let mut progress = ProgressLine::new("restored");
     let work = async {
         stores::ensure_empty(&*store, flags.force.existing_data()).await?;

@@ -50,8 +50,8 @@ pub(super) async fn run(flags: &SaveFlags) -> Result<(), CommandError> {
         CommandError::new("cannot write the snapshot", advice).caused_by(error)
     };
     let config = flags.store.config()?;
-    let is_shared = server::is_shared(&config);
-    let store = stores::open_unless_in_use(config).await?;
+    let is_shared = config.backend().is_shared();
+    let store = stores::open_unless_in_use(&*config).await?;
     let pending = PendingFile::create(file).map_err(write_error)?;
     let out = pending.handle().map(File::from_std).map_err(write_error)?;
     let mut progress = ProgressLine::new("saved");

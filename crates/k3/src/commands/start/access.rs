@@ -106,7 +106,7 @@ pub(crate) struct KubectlFlags {
     /// Maximum remaining lifetime of a kubectl token
     #[arg(
         long, alias = "kubectl-ephemeral-duration", value_name = "TIME", default_value = "1h",
-        value_parser = duration::parse
+        value_parser = duration::parse_whole_seconds
     )]
     kubectl_ephemeral_token_duration: Duration,
 }

@@ -178,11 +178,11 @@ pub(crate) struct NodeFlags {
     pub(super) pod_manifest_path: Option<PathBuf>,
 
     /// Timeout for starting a container, including the image pull
-    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse_whole_seconds)]
     pub(super) container_start_limit: Duration,
 
     /// Timeout for stopping a container, beyond the grace period of its pod
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse_whole_seconds)]
     pub(super) container_stop_limit: Duration,
 
     /// Whether containers without a seccomp profile get the default profile of the container runtime; false runs them

@@ -5,6 +5,8 @@ use std::time::Duration;
 use clap::Args;
 use k3_apiserver::Limits;
 
+use crate::duration::parse_positive;
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Request limits")]
 pub(crate) struct LimitFlags {
@@ -24,7 +26,7 @@ pub(crate) struct LimitFlags {
 
     /// Timeout of a request including its body, such as 60s or 1m30s, after which it is answered with 504. Watches and
     /// other long-running requests are exempt. A request may ask for less with ?timeout=
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_positive)]
     request_timeout: Duration,
 }
 
@@ -37,28 +39,6 @@ impl LimitFlags {
             writes: self.max_mutating_requests_inflight,
             watches_per_user: self.max_watches_per_user,
             request_time: self.request_timeout,
-        }
-    }
-}
-
-/// A duration as Go writes it.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let parsed = k3_apiserver::parse_duration(text)?;
-    if parsed.is_zero() {
-        return Err("must be greater than zero, such as 60s".to_owned());
-    }
-    Ok(parsed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parses_go_durations() {
-        assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
-        for wrong in ["60", "soon", "0s", "-1s", ""] {
-            assert!(duration(wrong).is_err(), "{wrong}");
         }
     }
 }

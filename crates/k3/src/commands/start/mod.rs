@@ -5,7 +5,6 @@ mod audit;
 mod encryption;
 mod flags;
 mod limits;
-mod mysql_url;
 mod run;
 mod settings;
 mod storage;

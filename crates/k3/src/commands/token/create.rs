@@ -66,7 +66,7 @@ pub(super) async fn run(flags: &CreateFlags) -> Result<(), CommandError> {
 }
 
 fn parse_ttl(text: &str) -> Result<Duration, &'static str> {
-    let ttl = duration::parse(text)?;
+    let ttl = duration::parse_whole_seconds(text)?;
     if ttl > Duration::from_hours(365 * 24) {
         return Err("must not exceed a year");
     }

@@ -17,37 +17,7 @@ pub struct ParseDurationError(String);
 /// assert!(parse_duration("90").is_err());
 /// ```
 pub fn parse_duration(text: &str) -> Result<Duration, ParseDurationError> {
-    let bad = || ParseDurationError(text.to_owned());
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let mut rest = text;
-    let mut seconds = 0.0;
-    while !rest.is_empty() {
-        let end = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(bad)?;
-        let number: f64 = rest[..end].parse().map_err(|_| bad())?;
-        rest = &rest[end..];
-        let end = rest
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(rest.len());
-        let unit = match &rest[..end] {
-            "ns" => 1e-9,
-            "us" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return Err(bad()),
-        };
-        seconds += number * unit;
-        rest = &rest[end..];
-    }
-    if text.is_empty() {
-        return Err(bad());
-    }
-    Duration::try_from_secs_f64(seconds).map_err(|_| bad())
+    k3_duration::parse(text).map_err(|_| ParseDurationError(text.to_owned()))
 }
 
 /// Parses a duration greater than zero.

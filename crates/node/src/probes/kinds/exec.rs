@@ -10,7 +10,6 @@ use crate::{
     probes::{
         ProbeAttempt,
         probe_kind::{ProbeContext, ProbeFuture, ProbeKind},
-        prober::format_go_duration,
     },
     runtime::RuntimeError,
 };
@@ -57,7 +56,7 @@ async fn probe(context: ProbeContext<'_>, action: &ExecAction) -> Result<ProbeAt
             let command = command.join(" ");
             Ok(ProbeAttempt::Failure(format!(
                 "command timed out: \"{command}\" timed out after {}",
-                format_go_duration(limit)
+                k3_duration::format(limit)
             )))
         }
         Err(error) => Err(error.to_string()),

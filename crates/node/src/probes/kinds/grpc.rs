@@ -17,7 +17,6 @@ use crate::probes::{
     dial::join_host_port,
     http::PROBE_USER_AGENT,
     probe_kind::{ProbeContext, ProbeFuture, ProbeKind},
-    prober::format_go_duration,
 };
 
 /// Delay between attempts to connect.
@@ -65,7 +64,7 @@ pub(in crate::probes) async fn probe(host: &str, port: u16, service: &str, limit
     let address = join_host_port(host, port);
     let deadline = Instant::now() + limit;
     let connect_timeout = || {
-        let limit = format_go_duration(limit);
+        let limit = k3_duration::format(limit);
         format!("timeout: failed to connect service \"{address}\" within {limit}: context deadline exceeded")
     };
     let channel = match timeout_at(deadline, connect(&address)).await {
@@ -122,7 +121,7 @@ fn evaluate_response(response: Result<HealthCheckResponse, Status>, limit: Durat
                 Code::DeadlineExceeded => {
                     format!(
                         "timeout: health rpc did not complete within {}",
-                        format_go_duration(limit)
+                        k3_duration::format(limit)
                     )
                 }
                 code => {

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::probes::{
     ProbeOutcome, ProbeType,
-    prober::format_go_duration,
     schedule::{ProbeSchedule, ThresholdCounter, period_fraction},
 };
 
@@ -104,11 +103,4 @@ fn stops_after_failed_liveness_and_after_startup() {
     let mut counter = ThresholdCounter::new(ProbeType::Liveness, &probe(json!({})));
     let failures = [false, false, false].map(|is_success| counter.count(is_success).outcome);
     assert_eq!(failures, [None, None, Some(ProbeOutcome::Failure)]);
-}
-
-#[test]
-fn formats_durations_like_go() {
-    for (seconds, text) in [(1, "1s"), (60, "1m0s"), (3661, "1h1m1s")] {
-        assert_eq!(format_go_duration(Duration::from_secs(seconds)), text);
-    }
 }

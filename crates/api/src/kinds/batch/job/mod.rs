@@ -8,6 +8,7 @@ mod update;
 
 use std::borrow::Cow;
 
+use k3_duration::human_duration;
 use serde_json::{Value, json};
 
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
         self, Column, ErrorList, GarbageCollectionPolicy, RestStrategy, Row, SelectableField,
         StrategyContext, Tree, TreeMut, named_row,
     },
-    time::{self, Time},
+    time::Time,
 };
 
 pub(super) use self::spec::validate_job_spec;
@@ -193,7 +194,7 @@ impl RestStrategy for Job {
         let moment = |name: &str| Time::parse(status.text(name)).ok();
         let duration = moment("startTime").map(|start| {
             let end = moment("completionTime").unwrap_or(now);
-            time::age(end.since(start))
+            human_duration(end.since(start))
         });
         let cells = [
             json!(format_job_state(object)),

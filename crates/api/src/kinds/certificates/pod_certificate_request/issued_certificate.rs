@@ -1,5 +1,6 @@
 //! Issued certificate chains of a PodCertificateRequest: for its key, valid now, and not for too long.
 
+use k3_duration::Duration;
 use k3_pki::{AlternativeName, Certificate, CertificateRequest, pem_blocks};
 use serde_json::Value;
 
@@ -8,7 +9,7 @@ use crate::{
     base64,
     field::{BadValue, Error, Path},
     strategy::{ErrorList, Tree},
-    time::{Duration, Time},
+    time::Time,
 };
 
 const MAX_CHAIN_BYTES: usize = 100 * 1024;

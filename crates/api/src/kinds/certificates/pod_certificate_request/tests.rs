@@ -1,7 +1,7 @@
+use k3_duration::Duration;
 use k3_pki::Certificate;
 
 use super::{super::samples, *};
-use crate::time::Duration;
 
 fn messages(call: impl FnOnce(&mut ErrorList)) -> Vec<String> {
     let mut errors = ErrorList::new();

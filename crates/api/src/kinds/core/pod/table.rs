@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use k3_duration::human_duration;
 use serde_json::{Value, json};
 
 use super::options::is_sidecar;
@@ -281,7 +282,7 @@ impl RestartSummary {
     fn format(&self, now: Time) -> String {
         match self.last {
             Some(last) if self.count != 0 => {
-                format!("{} ({} ago)", self.count, crate::time::age(now.since(last)))
+                format!("{} ({} ago)", self.count, human_duration(now.since(last)))
             }
             _ => self.count.to_string(),
         }

@@ -1,11 +1,11 @@
-//! Human-readable ages with two or three digits (`HumanDuration`).
+//! Ages of tables, with two or three digits.
 
-// upstream: staging/src/k8s.io/apimachinery/pkg/util/duration/duration.go HumanDuration, ShortHumanDuration
+// upstream: staging/src/k8s.io/apimachinery/pkg/util/duration/duration.go HumanDuration
 
-use super::Duration;
+use crate::Duration;
 
 /// How old something is, as tables show it: `5m10s`, `3h12m`, `2d`.
-pub fn age(duration: Duration) -> String {
+pub fn human_duration(duration: Duration) -> String {
     let seconds = duration.whole_seconds();
     if let Some(text) = about_now(seconds) {
         return text;
@@ -32,27 +32,6 @@ pub fn age(duration: Duration) -> String {
         two(years, "y", days % 365, "d")
     } else {
         format!("{years}y")
-    }
-}
-
-/// How old something is, in one unit.
-pub fn short_age(duration: Duration) -> String {
-    let seconds = duration.whole_seconds();
-    if let Some(text) = about_now(seconds) {
-        return text;
-    }
-    let minutes = seconds / 60;
-    let hours = seconds / 3600;
-    if seconds < 60 {
-        format!("{seconds}s")
-    } else if minutes < 60 {
-        format!("{minutes}m")
-    } else if hours < 24 {
-        format!("{hours}h")
-    } else if hours < 24 * 365 {
-        format!("{}d", hours / 24)
-    } else {
-        format!("{}y", hours / 24 / 365)
     }
 }
 
@@ -107,22 +86,7 @@ mod tests {
             (8 * YEAR - 1, "7y364d"),
             (8 * YEAR + 300 * DAY, "8y"),
         ] {
-            assert_eq!(age(Duration::from_seconds(seconds)), text, "{seconds}");
-        }
-    }
-
-    #[test]
-    fn short_ages_have_one_unit() {
-        for (seconds, text) in [
-            (-2, "<invalid>"),
-            (59, "59s"),
-            (60, "1m"),
-            (HOUR - 1, "59m"),
-            (DAY - 1, "23h"),
-            (YEAR - 1, "364d"),
-            (YEAR, "1y"),
-        ] {
-            assert_eq!(short_age(Duration::from_seconds(seconds)), text);
+            assert_eq!(human_duration(Duration::from_seconds(seconds)), text, "{seconds}");
         }
     }
 }

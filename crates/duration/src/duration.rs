@@ -1,8 +1,9 @@
 //! Durations in Go's format: `1h30m0s`, `1.5s`, `250ms`.
 
-use std::{fmt, str::FromStr};
-
-use super::reader::quote;
+use std::{
+    fmt::{self, Write},
+    str::FromStr,
+};
 
 /// A span of time, forwards or backwards, of up to about 292 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +34,17 @@ const MICRO: u64 = 1_000;
 const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
+/// The units of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Units {
+    /// Those of Go.
+    Go,
+    /// And `d`.
+    WithDays,
+    /// And none, which is a second.
+    WithDaysAndSeconds,
+}
+
 /// One past the longest duration forwards; the longest backwards.
 const LIMIT: u64 = 1 << 63;
 
@@ -59,7 +71,8 @@ impl Duration {
         self.nanos / 1_000_000_000
     }
 
-    pub(super) fn from_nanos_saturating(nanos: i128) -> Self {
+    /// So many nanoseconds, or as many as fit.
+    pub fn from_nanos_saturating(nanos: i128) -> Self {
         let clamped = nanos.clamp(i64::MIN.into(), i64::MAX.into());
         Duration {
             nanos: i64::try_from(clamped).expect("a clamped number fits"),
@@ -98,49 +111,56 @@ impl FromStr for Duration {
     type Err = ParseDurationError;
 
     fn from_str(text: &str) -> Result<Self, ParseDurationError> {
-        let invalid = || ParseDurationError::Invalid(text.to_owned());
-        let negative = text.starts_with('-');
-        let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-        if rest == "0" {
-            return Ok(Duration::default());
-        }
-        if rest.is_empty() {
+        parse_units(text, Units::Go)
+    }
+}
+
+/// Parses a duration as Go's `time.ParseDuration` does, with these units.
+pub(crate) fn parse_units(text: &str, units: Units) -> Result<Duration, ParseDurationError> {
+    let invalid = || ParseDurationError::Invalid(text.to_owned());
+    let negative = text.starts_with('-');
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest == "0" {
+        return Ok(Duration::default());
+    }
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    let mut sum: u64 = 0;
+    while !rest.is_empty() {
+        let (whole, after) = take_digits(rest);
+        let (part, after) = match after.strip_prefix('.') {
+            Some(after) => take_digits(after),
+            None => ("", after),
+        };
+        if whole.is_empty() && part.is_empty() {
             return Err(invalid());
         }
-        let mut sum: u64 = 0;
-        while !rest.is_empty() {
-            let (whole, after) = take_digits(rest);
-            let (part, after) = match after.strip_prefix('.') {
-                Some(after) => take_digits(after),
-                None => ("", after),
-            };
-            if whole.is_empty() && part.is_empty() {
-                return Err(invalid());
-            }
-            let end = after
-                .find(|c: char| c == '.' || c.is_ascii_digit())
-                .unwrap_or(after.len());
-            let (unit, after) = after.split_at(end);
-            if unit.is_empty() {
-                return Err(ParseDurationError::NoUnit(text.to_owned()));
-            }
-            let size = unit_nanos(unit).ok_or_else(|| ParseDurationError::Unit {
-                unit: unit.to_owned(),
-                text: text.to_owned(),
-            })?;
-            sum = term(whole, part, size)
-                .and_then(|term| sum.checked_add(term))
-                .filter(|sum| *sum <= LIMIT)
-                .ok_or_else(invalid)?;
-            rest = after;
+        let end = after
+            .find(|c: char| c == '.' || c.is_ascii_digit())
+            .unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        if unit.is_empty() && units != Units::WithDaysAndSeconds {
+            return Err(ParseDurationError::NoUnit(text.to_owned()));
         }
-        let nanos = if negative {
-            -i128::from(sum)
-        } else {
-            i128::from(sum)
-        };
-        i64::try_from(nanos).map(Self::from_nanos).map_err(|_| invalid())
+        let size = unit_nanos(unit, units).ok_or_else(|| ParseDurationError::Unit {
+            unit: unit.to_owned(),
+            text: text.to_owned(),
+        })?;
+        sum = term(whole, part, size)
+            .and_then(|term| sum.checked_add(term))
+            .filter(|sum| *sum <= LIMIT)
+            .ok_or_else(invalid)?;
+        rest = after;
     }
+    let nanos = if negative {
+        -i128::from(sum)
+    } else {
+        i128::from(sum)
+    };
+    i64::try_from(nanos)
+        .map(Duration::from_nanos)
+        .map_err(|_| invalid())
 }
 
 fn term(whole: &str, part: &str, size: u64) -> Option<u64> {
@@ -162,8 +182,10 @@ fn term(whole: &str, part: &str, size: u64) -> Option<u64> {
     u64::try_from(total).ok().filter(|n| *n <= LIMIT)
 }
 
-fn unit_nanos(unit: &str) -> Option<u64> {
+fn unit_nanos(unit: &str, units: Units) -> Option<u64> {
     match unit {
+        "d" if units != Units::Go => Some(24 * 3600 * SECOND),
+        "" if units == Units::WithDaysAndSeconds => Some(SECOND),
         "ns" => Some(1),
         // The micro sign, and the Greek letter that looks like it.
         "us" | "\u{b5}s" | "\u{3bc}s" => Some(MICRO),
@@ -184,6 +206,20 @@ fn fraction(size: u64, unit: u64) -> String {
     let digits = unit.ilog10() as usize;
     let text = format!("{}.{:0digits$}", size / unit, size % unit);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Quoted as errors about time do it: bytes that are no printable ASCII are numbers.
+pub fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend(['\\', char::from(byte)]),
+            b' '..=0x7f => out.push(char::from(byte)),
+            _ => write!(out, "\\x{byte:02x}").expect("writing to a string succeeds"),
+        }
+    }
+    out.push('"');
+    out
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! No message contains any part of the URL, because it may contain a password.
 
-use k3_storage::mysql::MysqlOptions;
+use super::MysqlOptions;
 
 type UrlProblem = &'static str;
 
