@@ -24,8 +24,6 @@ use kubecontroller::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::resource::PODS;
-
 /// What a controller gets: a client with its own rights, shared informers, events, clock and metrics.
 // upstream: cmd/kube-controller-manager/app/controllermanager.go ControllerContext
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k3_controllers::{CONTROLLERS, ClusterConfig, ControllerContext, Task, writer::ApiWriter};
+use k3_controllers::{CONTROLLERS, ClusterConfig, ControllerContext, Task};
 use k3_scheduler::Scheduler;
 use k3_simulator::{Rules, Simulator};
 use k8s_openapi::api::core::v1::Pod;
@@ -13,6 +13,7 @@ use kubecontroller::{
     manager::Stop,
     metrics::Metrics,
     testing::{FakeApi, eventually},
+    writer::ApiWriter,
 };
 use serde_json::json;
 use tokio::task::JoinSet;

@@ -20,7 +20,6 @@ use crate::{
     context::{CertificateOrder, CertificateSigner, ControllerContext, Task},
     patch_values::truncate_to_second,
     resource::CERTIFICATE_SIGNING_REQUESTS,
-    update::UpdateWithPatch,
 };
 
 /// Maximum validity.

@@ -30,7 +30,6 @@ use crate::{
     event_message::EventMessage,
     objects::{CronJob, CronJobSpec, CronJobStatus, Job, JobReference},
     resource::{CRON_JOBS, JOBS},
-    update::UpdateWithPatch,
 };
 
 /// Requeue delay for objects that the informer has not delivered yet, if no event arrives before.

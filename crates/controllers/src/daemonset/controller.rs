@@ -38,7 +38,6 @@ use crate::{
     },
     resource::{DAEMON_SETS, PODS},
     status_throttle::StatusThrottle,
-    update::UpdateWithPatch,
 };
 
 /// Pods created, and pods deleted, per sync.

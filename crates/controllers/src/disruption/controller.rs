@@ -23,7 +23,6 @@ use crate::{
     event_message::EventMessage,
     objects::{PodDisruptionBudget, PodDisruptionBudgetStatus},
     resource::{POD_DISRUPTION_BUDGETS, PODS},
-    update::UpdateWithPatch,
 };
 
 // upstream: pkg/controller/disruption/disruption.go DisruptionController, trySync

@@ -37,7 +37,6 @@ use crate::{
     objects::{CompletionMode, Job, JobStatus},
     pods::slow_start_batch::{all, slow_start_batch},
     resource::{JOBS, PODS},
-    update::UpdateWithPatch,
 };
 
 /// Requeue delay for a pod that another replica of this controller created, if no event arrives before.

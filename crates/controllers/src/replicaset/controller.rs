@@ -29,7 +29,6 @@ use crate::{
     },
     resource::PODS,
     status_throttle::StatusThrottle,
-    update::UpdateWithPatch,
 };
 
 /// Pods created or deleted per sync.

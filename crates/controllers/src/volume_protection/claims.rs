@@ -18,7 +18,6 @@ use crate::{
     objects::{ClaimPhase, PersistentVolumeClaim},
     patch_values::truncate_to_second,
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
-    update::UpdateWithPatch,
 };
 
 const FINALIZER: &str = "kubernetes.io/pvc-protection";

@@ -6,6 +6,7 @@ mod classes;
 mod tests;
 mod volumes;
 
+use k3_workloads::ObjectMeta;
 use kubecontroller::{
     object::Object,
     resource::Resource,
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 pub(crate) use self::{
     claims::make as make_for_claims, classes::make as make_for_classes, volumes::make as make_for_volumes,
 };
-use k3_workloads::ObjectMeta;
+use crate::update::UpdateWithPatch;
 
 /// What to do with the finalizer of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
