@@ -19,7 +19,7 @@ pub(crate) struct Service {
 enum Server {
     None,
     Etcd(Etcd),
-    MariaDb(MariaDb, MysqlOptions),
+    MariaDb(MariaDb, Box<MysqlOptions>),
 }
 
 // --- Service ---
@@ -47,7 +47,7 @@ impl Service {
                 })?;
                 let options =
                     mysql_options(&database.url()).ok_or("the URL of the database has another form")?;
-                (Box::new(options.clone()), Server::MariaDb(database, options))
+                (Box::new(options.clone()), Server::MariaDb(database, Box::new(options)))
             }
         };
         Ok(Self { config, server })
@@ -70,6 +70,7 @@ impl Service {
     pub(crate) fn address(&self, directory: &Path) -> Result<Option<String>, BenchError> {
         Ok(match &self.server {
             Server::MariaDb(_, options) => {
+                let options = options.as_ref();
                 let file = directory.canonicalize()?.join("password");
                 std::fs::write(&file, &options.password)?;
                 let MysqlOptions { host, port, user, .. } = options;

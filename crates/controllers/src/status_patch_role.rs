@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 const ROLE: &str = "k3.io:controller-status-patch";
 
+// upstream: plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go buildControllerRoles
 /// Service account, group and statuses. Each account may `update` these statuses by its upstream role.
 const STATUSES: &[(&str, &str, &[&str])] = &[
     (

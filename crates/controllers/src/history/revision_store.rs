@@ -203,7 +203,7 @@ impl RevisionStore {
             name: name.into(),
             labels,
             annotations: annotations.clone(),
-            owner_references: vec![new.set.as_controller(&self.resource)],
+            owner_references: vec![new.set.as_controller(self.resource)],
             ..NewPodMeta::default()
         };
         Ok(json!({

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HandlerState {
-    /// With `failed` and `fatal` the stored form of [`Completion`]: the handler has ended, successfully or not.
+    // With `failed` and `fatal` the stored form of `Completion`; the comment for users is part of the schema.
+    /// Whether the handler has ended, successfully or not. It does not run again.
     done: bool,
     /// When the handler first ran.
     #[serde(skip_serializing_if = "Option::is_none")]
