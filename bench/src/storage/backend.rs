@@ -47,7 +47,10 @@ impl Service {
                 })?;
                 let options =
                     mysql_options(&database.url()).ok_or("the URL of the database has another form")?;
-                (Box::new(options.clone()), Server::MariaDb(database, Box::new(options)))
+                (
+                    Box::new(options.clone()),
+                    Server::MariaDb(database, Box::new(options)),
+                )
             }
         };
         Ok(Self { config, server })
