@@ -512,7 +512,7 @@ mod tests {
             [
                 "BackOff: Back-off pulling image \"missing:1\"",
                 "Failed: Failed to pull image \"missing:1\": missing:1: not found",
-                "Pulled: Successfully pulled image \"missing:1\" in 0ms (0ms including waiting). Image size: 4096 bytes.",
+                "Pulled: Successfully pulled image \"missing:1\" in 0s (0s including waiting). Image size: 4096 bytes.",
                 "Pulling: Pulling image \"missing:1\"",
             ]
         );
