@@ -35,6 +35,8 @@ pub(crate) enum FrameFormat {
 /// An event on its way to watchers. The frames live as long as it is in some queue, not as long as the event is kept.
 pub(crate) struct EventDelivery {
     pub event: Arc<WatchCacheEvent>,
+    /// How many watchers it was sent to.
+    pub receivers: usize,
     frames: [OnceLock<Bytes>; 6],
 }
 
@@ -74,9 +76,10 @@ impl EventType {
 // --- EventDelivery ---
 
 impl EventDelivery {
-    pub(crate) fn new(event: Arc<WatchCacheEvent>) -> Self {
+    pub(crate) fn new(event: Arc<WatchCacheEvent>, receivers: usize) -> Self {
         EventDelivery {
             event,
+            receivers,
             frames: Default::default(),
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use k3_api::{
-    decode::{self, DecodeError, DecodedBody, TypeMeta},
+    decode::{self, DecodeError, DecodedBody, StrictErrors, TypeMeta},
     go,
     kinds::{Kind, builtin},
     protobuf,
@@ -116,10 +116,16 @@ fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<
             let Some(ty) = expected.ty.table() else {
                 return Err(unread());
             };
-            let value = protobuf::decode(body, ty).map_err(|error| {
+            let mut value = protobuf::decode(body, ty).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })?;
             // Zero values that protobuf writes and JSON leaves out, and the other way round.
+            if expected.ty.normalize_in_place(&mut value) {
+                return Ok(DecodedBody {
+                    value,
+                    strict_errors: StrictErrors::default(),
+                });
+            }
             expected.ty.normalize(&value).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })

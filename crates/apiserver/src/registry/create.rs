@@ -132,11 +132,18 @@ impl Registry {
                 .try_store_new(ctx, resource, object, recording, options, warnings)
                 .await;
         }
-        // Each attempt starts from the submitted object, because admission has changed the copy of the attempt before.
+        // Each attempt starts from the submitted object, because admission changes it. A second one is rare: the text costs less than
+        // a second tree.
+        let submitted = encode::encode(&object);
         let mut taken = String::new();
+        let mut attempt = Some(object);
         for _ in 0..NAME_TRIES {
+            let object = match attempt.take() {
+                Some(object) => object,
+                None => serde_json::from_slice(&submitted).map_err(Status::internal_error)?,
+            };
             let made = self
-                .try_store_new(ctx, resource, object.clone(), recording, options, warnings)
+                .try_store_new(ctx, resource, object, recording, options, warnings)
                 .await;
             match made {
                 Err(status) if status.code == 409 => {
@@ -237,9 +244,13 @@ impl Registry {
         if let Some(time) = time_to_live(kind, &object, ctx.now) {
             write = write.expiring(time);
         }
-        match self.commit(write).await {
+        let expected = resource.expect(&key, &bytes, &object, validation_kind);
+        let committed = self.commit(write).await;
+        drop(expected);
+        match committed {
             Ok(revision) => {
                 reservation.keep().await;
+                let object = self.keep_tree(object, (&key, revision, &bytes), validation_kind, resource);
                 Ok(ResponseObject::Stored {
                     bytes,
                     revision,

@@ -190,7 +190,8 @@ impl Registry {
         let warning_count = warnings.0.len();
         for _ in 0..TRIES {
             warnings.0.truncate(warning_count);
-            let mut object = self.shown(current.tree(), resource).await?;
+            let object = self.tree_to_change(&current, resource).await?;
+            let mut object = Arc::unwrap_or_clone(object);
             check_preconditions(&object, options, resource)?;
             let mut attributes = AdmissionAttributes {
                 operation: Operation::Delete,
@@ -265,7 +266,21 @@ impl Registry {
             Revision::new(current.revision),
             bytes.clone(),
         );
-        let revision = self.commit(write).await?;
+        let expected = resource.expect(&current.key, &bytes, &object, &resource.kind);
+        let committed = self.commit(write).await;
+        drop(expected);
+        let revision = committed?;
+        // Two commits instead of one delete: watchers see the deletion timestamp before the DELETED event, as upstream.
+        let marked = CachedObject::new(current.key.clone(), bytes.clone(), revision);
+        if then_remove && resource.custom.is_none() && !resource.converts() {
+            return self.remove(&marked, object, resource).await;
+        }
+        let object = self.keep_tree(
+            object,
+            (&current.key, revision, &bytes),
+            &resource.kind,
+            resource,
+        );
         if !then_remove {
             return Ok(DeleteOutcome::Terminating(ResponseObject::Stored {
                 bytes,
@@ -273,8 +288,6 @@ impl Registry {
                 object,
             }));
         }
-        // Two commits instead of one delete: watchers see the deletion timestamp before the DELETED event, as upstream.
-        let marked = CachedObject::new(current.key.clone(), bytes, revision);
         let tree = self
             .shown(marked.tree(), resource)
             .await
@@ -378,14 +391,22 @@ fn precondition_failure(kind: &Kind) -> Option<&'static str> {
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go BeforeDelete
 fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time) -> DeletionPlan {
     let metadata = object.at("metadata");
-    let mut marked = object.clone();
     let finalizers = finalizers(object, resource, options);
     let has_finalizers = !finalizers.is_empty();
+    let asked = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
+    // Most objects: nothing of them is changed, and so nothing copied.
+    if !has_finalizers
+        && !metadata.has("deletionTimestamp")
+        && precondition_failure(&resource.kind).is_none()
+        && resource.strategy().check_graceful_delete(object, asked) == GracefulDeletion::None
+    {
+        return DeletionPlan::Remove;
+    }
+    let mut marked = object.clone();
     set_finalizers(&mut marked, &finalizers);
     if let Some(own) = two_phase_plan(object, &marked, &resource.kind, now) {
         return own;
     }
-    let asked = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let graceful = if metadata.has("deletionTimestamp") {
         match metadata.int("deletionGracePeriodSeconds") {
             None | Some(0) => false,

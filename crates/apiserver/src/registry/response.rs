@@ -29,7 +29,7 @@ pub(super) enum ResponseObject {
         /// The commit that wrote it.
         revision: u64,
         /// In the version it was validated in.
-        object: Value,
+        object: Arc<Value>,
     },
     /// It is as it was.
     Kept(Arc<CachedObject>),
@@ -193,7 +193,7 @@ impl ResponseObject {
         match self {
             ResponseObject::Stored { revision, object, .. } => {
                 let validation_kind = storage_version::validation_kind(&resource.kind);
-                let mut tree = storage_version::convert(object.clone(), validation_kind, &resource.kind);
+                let mut tree = storage_version::convert((**object).clone(), validation_kind, &resource.kind);
                 tree.ensure_object("metadata")
                     .set("resourceVersion", revision.to_string());
                 tree

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::{
     Registry, RequestContext, Resource, create::random_uid, managed_fields, request_context::Warnings,
-    response, storage_version, update::UpdateSource,
+    response, storage_version,
+    update::{SubmittedObject, UpdateSource},
 };
 use crate::request::{FieldValidation, WriteOptions};
 
@@ -94,7 +95,7 @@ impl Registry {
             validation: FieldValidation::Ignore,
             force: false,
         };
-        let source = UpdateSource::Put(object);
+        let source = UpdateSource::Put(SubmittedObject::new(object));
         self.change(&ctx, resource, &source, &options, &mut Warnings::default())
             .await?;
         Ok(())

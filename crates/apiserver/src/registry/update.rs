@@ -1,9 +1,10 @@
 //! PUT and PATCH: updates objects, with optimistic locking.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k3_api::{
     apply::managed,
+    encode,
     field::{Error, Path},
     go,
     kinds::Kind,
@@ -45,11 +46,17 @@ const MODIFIED: &str =
 /// Where the new state of an object comes from.
 pub(super) enum UpdateSource {
     /// A PUT: the object in the body.
-    Put(Value),
+    Put(SubmittedObject),
     /// A PATCH: computed from the current object.
     Patch(Patch),
     /// A write to the scale subresource.
     Scale(NewScale),
+}
+
+/// The object of a PUT. The first attempt changes the tree; its text is kept for a second one, which is rare.
+pub(super) struct SubmittedObject {
+    text: Vec<u8>,
+    tree: Mutex<Option<Value>>,
 }
 
 /// Why one attempt to update an object failed.
@@ -77,7 +84,8 @@ impl Registry {
         ctx.check_cancelled()?;
         resource.strategy().set_defaults(&mut object);
         size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
-        self.answer_change(ctx, &resource, &UpdateSource::Put(object), &options, warnings)
+        let source = UpdateSource::Put(SubmittedObject::new(object));
+        self.answer_change(ctx, &resource, &source, &options, warnings)
             .await
     }
 
@@ -157,11 +165,12 @@ impl Registry {
         let is_whole = ctx.target.part().is_empty();
         let mut object = match source {
             UpdateSource::Put(object) if is_whole && resource.strategy().allow_create_on_update() => {
+                let object = object.take()?;
                 let uid = object.at("metadata").text("uid");
                 if !uid.is_empty() {
                     return Err(uid_conflict(resource, ctx, uid, ""));
                 }
-                object.clone()
+                object
             }
             UpdateSource::Patch(patch) if is_whole && patch.creates() => {
                 patch.make(None, resource, ctx, options, warnings, self)?
@@ -200,14 +209,14 @@ impl Registry {
         warnings: &mut Warnings,
     ) -> Result<ResponseObject, UpdateAttemptError> {
         let current = &self.readable(resource, Arc::clone(current)).await?;
-        let old = self.shown(current.tree(), resource).await?;
+        let old = self.tree_to_change(current, resource).await?;
         let mut new = match source {
-            UpdateSource::Put(object) => object.clone(),
+            UpdateSource::Put(object) => object.take()?,
             UpdateSource::Patch(patch) => patch.make(Some(&old), resource, ctx, options, warnings, self)?,
             UpdateSource::Scale(scale) => scale.make(&old, resource, ctx, options, warnings)?,
         };
-        if let UpdateSource::Put(object) = source {
-            let uid = object.at("metadata").text("uid");
+        if let UpdateSource::Put(_) = source {
+            let uid = new.at("metadata").text("uid");
             let current_uid = old.at("metadata").text("uid");
             if !uid.is_empty() && uid != current_uid {
                 return Err(uid_conflict(resource, ctx, uid, current_uid).into());
@@ -235,7 +244,15 @@ impl Registry {
         size::check(&new, Some(&old), ManagedFields::Recorded, ctx, resource)?;
         let validation_kind = storage_version::validation_kind(&resource.kind);
         let mut new = storage_version::convert(new, &resource.kind, validation_kind);
-        let old = storage_version::convert(old, &resource.kind, validation_kind);
+        let old = if storage_version::is_same(&resource.kind, validation_kind) {
+            old
+        } else {
+            Arc::new(storage_version::convert(
+                Arc::unwrap_or_clone(old),
+                &resource.kind,
+                validation_kind,
+            ))
+        };
         // Taken before admission: the strategy resets the status of a PUT to the stored one.
         let status = self.status_of_unrestricted_put(ctx, source, &new);
         ctx.check_cancelled()?;
@@ -247,7 +264,7 @@ impl Registry {
         }
         // A write that changes nothing is not committed: the resource version stays, no watcher is notified, and a client that
         // writes the same object periodically costs no history in the store.
-        let is_unchanged = resource.serves_as_stored(current) && new == old;
+        let is_unchanged = resource.serves_as_stored(current) && new == *old;
         if is_unchanged && !self.is_encrypted_with_old_key(key, options).await? {
             return Ok(ResponseObject::Kept(Arc::clone(current)));
         }
@@ -282,15 +299,19 @@ impl Registry {
         if let Some(time) = time_to_live(&resource.kind, &new, ctx.now) {
             write = write.expiring(time);
         }
-        let revision = match self.commit(write).await {
+        let expected = resource.expect(key, &bytes, &new, validation_kind);
+        let committed = self.commit(write).await;
+        drop(expected);
+        let revision = match committed {
             Ok(revision) => revision,
             Err(error) => return Err(not_stored(error, reservation).await),
         };
         reservation.keep().await;
+        let object = self.keep_tree(new, (key, revision, &bytes), validation_kind, resource);
         Ok(ResponseObject::Stored {
             bytes,
             revision,
-            object: new,
+            object,
         })
     }
 
@@ -432,6 +453,26 @@ fn set_status(
     strategy::update(new, &settled, WrittenPart::Status, &at)?;
     validation_kind.ty.forget_empty(new);
     Ok(())
+}
+
+// --- SubmittedObject ---
+
+impl SubmittedObject {
+    pub(super) fn new(object: Value) -> Self {
+        SubmittedObject {
+            text: encode::encode(&object),
+            tree: Mutex::new(Some(object)),
+        }
+    }
+
+    /// The tree, for one attempt.
+    fn take(&self) -> Result<Value, Status> {
+        let tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match tree {
+            Some(tree) => Ok(tree),
+            None => serde_json::from_slice(&self.text).map_err(Status::internal_error),
+        }
+    }
 }
 
 // --- UpdateSource ---
