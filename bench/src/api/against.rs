@@ -45,17 +45,37 @@ const NAMES: [(&str, &str, f64); 18] = [
     ("list 10,000 ConfigMaps", "list 5,000 ConfigMaps", 2.0),
     ("list 5,000 Pods", "list 2,500 Pods", 2.0),
     ("list page of 500 Pods", "list page of 500 Pods", 1.0),
-    ("list by label, 1 % of Pods", "list by label, 1 % of 2,500 Pods", 2.0),
+    (
+        "list by label, 1 % of Pods",
+        "list by label, 1 % of 2,500 Pods",
+        2.0,
+    ),
     ("update ConfigMap", "update ConfigMap", 1.0),
     ("merge patch Pod status", "merge patch of Pod status", 1.0),
     ("apply ConfigMap, new", "server-side apply, new ConfigMap", 1.0),
-    ("apply ConfigMap, change", "server-side apply, changed ConfigMap", 1.0),
+    (
+        "apply ConfigMap, change",
+        "server-side apply, changed ConfigMap",
+        1.0,
+    ),
     ("apply Deployment, new", "server-side apply, new Deployment", 1.0),
-    ("apply Deployment, change", "server-side apply, changed Deployment", 1.0),
+    (
+        "apply Deployment, change",
+        "server-side apply, changed Deployment",
+        1.0,
+    ),
     ("delete ConfigMap", "delete ConfigMap", 1.0),
     ("delete Pod", "delete Pod", 1.0),
-    ("watch event, 100 watchers", "watch event delivered, 100 watchers", 1.0),
-    ("watch event, 1,000 watchers", "watch event delivered, 1,000 watchers", 1.0),
+    (
+        "watch event, 100 watchers",
+        "watch event delivered, 100 watchers",
+        1.0,
+    ),
+    (
+        "watch event, 1,000 watchers",
+        "watch event delivered, 1,000 watchers",
+        1.0,
+    ),
 ];
 
 // --- Baseline ---
@@ -84,9 +104,7 @@ impl Baseline {
                 asked: asked.strip_prefix(">=")?.trim().strip_suffix('x')?.parse().ok()?,
             })
         });
-        Self {
-            rows: rows.collect(),
-        }
+        Self { rows: rows.collect() }
     }
 
     /// Sets the operations of this run beside the table, in its order.
@@ -104,8 +122,7 @@ impl Baseline {
                 before: row.k3,
                 asked: row.asked,
                 now: measured.map(|(_, now)| now),
-                met: measured
-                    .map(|(found, now)| found.errors == 0 && now * row.asked <= row.upstream),
+                met: measured.map(|(found, now)| found.errors == 0 && now * row.asked <= row.upstream),
             }
         })
         .collect()

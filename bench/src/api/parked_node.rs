@@ -18,7 +18,9 @@ const REPORT: Duration = Duration::from_secs(10);
 pub(super) async fn create(session: &Session<'_>) -> Result<(), BenchError> {
     let mut node = objects::node(PARKED_NODE);
     node["spec"] = json!({"unschedulable": true});
-    session.ask(ApiRequest::post("/api/v1/nodes", &node), &[201]).await?;
+    session
+        .ask(ApiRequest::post("/api/v1/nodes", &node), &[201])
+        .await?;
     Ok(())
 }
 

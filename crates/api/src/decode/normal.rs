@@ -1,8 +1,8 @@
 //! Normal form of trees: what decoding the text of a tree would make of it, without the text.
 
 use super::{
-    lexer::MAX_DEPTH,
     leaf::{self, Precision},
+    lexer::MAX_DEPTH,
     number,
     typed::MAX_OBJECTS,
 };
@@ -51,7 +51,9 @@ impl NormalFormCheck {
         match (ty, value) {
             (Type::Struct(of), Value::Object(fields)) => self.accepts_struct(of.get(), fields),
             (Type::Map(values, _), Value::Object(entries)) => {
-                self.enter() && entries.values().all(|value| self.accepts_element(values, value)) && self.leave()
+                self.enter()
+                    && entries.values().all(|value| self.accepts_element(values, value))
+                    && self.leave()
             }
             (Type::List(items), Value::Array(list)) => {
                 self.enter() && list.iter().all(|item| self.accepts_element(items, item)) && self.leave()

@@ -29,6 +29,11 @@ const MAX_TEXT: usize = MAX_BYTES / BYTES_PER_TEXT / 8;
 /// At most so many writes are remembered; most of them are small.
 const MAX_WRITES: usize = 1024;
 
+/// When so many trees in a row were kept in vain, objects are written once each: then one tree of a few is kept, until one is of
+/// use. To free a tree that was kept costs more than to free one at once.
+const IN_VAIN: u32 = 64;
+const SAMPLE: u64 = 16;
+
 /// The trees of recent writes.
 #[derive(Default)]
 pub(crate) struct ParsedTrees {
@@ -44,6 +49,8 @@ struct TreeCache {
     order: VecDeque<(Instant, u64, Key)>,
     /// Bytes of text of all trees.
     text: usize,
+    /// How many trees were forgotten since one was of use.
+    in_vain: u32,
 }
 
 struct ParsedTree {
@@ -69,6 +76,9 @@ impl ParsedTrees {
         let mut forgotten = Vec::new();
         {
             let mut cache = self.lock();
+            if cache.in_vain > IN_VAIN && revision % SAMPLE != 0 {
+                return;
+            }
             if cache.trees.is_empty() {
                 self.filled.notify_one();
             }
@@ -86,9 +96,14 @@ impl ParsedTrees {
 
     /// The tree of an object, if it is kept.
     pub(crate) fn get(&self, object: &CachedObject) -> Option<Arc<Value>> {
-        let cache = self.lock();
+        let mut cache = self.lock();
         let parsed = cache.trees.get(&object.key)?;
-        (parsed.revision == object.revision && parsed.bytes == object.stored()).then(|| Arc::clone(&parsed.tree))
+        if parsed.revision != object.revision || parsed.bytes != object.stored() {
+            return None;
+        }
+        let tree = Arc::clone(&parsed.tree);
+        cache.in_vain = 0;
+        Some(tree)
     }
 
     /// Forgets the trees that were kept long enough, also when nothing is written. Never ends.
@@ -126,6 +141,7 @@ impl TreeCache {
             }
             if is_current && let Some(parsed) = self.trees.remove(key) {
                 self.text -= parsed.bytes.len();
+                self.in_vain = self.in_vain.saturating_add(1);
                 forgotten.push(parsed);
             }
             self.order.pop_front();
@@ -173,7 +189,7 @@ mod tests {
         let trees = ParsedTrees::default();
         let tree = Arc::new(json!({}));
         let bytes = Bytes::from(vec![b' '; MAX_TEXT]);
-        for number in 0..100 {
+        for number in 0..50 {
             // Each is written twice: the first state is forgotten.
             for revision in 0..2 {
                 trees.put(&key(number), revision, &bytes, &tree);
@@ -184,6 +200,27 @@ mod tests {
         assert_eq!(cache.trees.len(), 8);
         assert_eq!(cache.text, 8 * MAX_TEXT);
         assert!(cache.order.len() <= 16, "{}", cache.order.len());
-        assert!(cache.trees.contains_key(&key(99)));
+        assert!(cache.trees.contains_key(&key(49)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn objects_that_are_written_once_are_not_kept_for_long() {
+        let trees = ParsedTrees::default();
+        let tree = Arc::new(json!({}));
+        let bytes = Bytes::from(vec![b' '; MAX_TEXT]);
+        let number = |key: u64| usize::try_from(key).unwrap();
+        for revision in 1..1000 {
+            trees.put(&key(number(revision)), revision, &bytes, &tree);
+        }
+        assert!(trees.lock().in_vain > IN_VAIN);
+        let is_kept = |revision: u64| {
+            let object = CachedObject::new(key(number(revision)), bytes.clone(), revision);
+            trees.get(&object).is_some()
+        };
+        assert!(!is_kept(999));
+        // One of them was written again.
+        assert!(is_kept(992));
+        trees.put(&key(1001), 1001, &bytes, &tree);
+        assert!(is_kept(1001));
     }
 }

@@ -60,7 +60,9 @@ impl WatcherIndex {
             [before, after.filter(|after| before != Some(*after))]
         };
         let mut receivers = self.everything.len();
-        receivers += prefix.and_then(|prefix| self.under.get(prefix)).map_or(0, Vec::len);
+        receivers += prefix
+            .and_then(|prefix| self.under.get(prefix))
+            .map_or(0, Vec::len);
         receivers += self.by_key.get(key).map_or(0, Vec::len);
         for (position, watchers) in &self.by_field {
             for value in values(*position).into_iter().flatten() {
@@ -99,11 +101,7 @@ impl WatcherIndex {
 }
 
 /// Sends an event to the watchers with this value.
-fn send_to(
-    watchers: &mut HashMap<Box<str>, Vec<WatchSender>>,
-    value: &str,
-    delivery: &Arc<EventDelivery>,
-) {
+fn send_to(watchers: &mut HashMap<Box<str>, Vec<WatchSender>>, value: &str, delivery: &Arc<EventDelivery>) {
     let Some(senders) = watchers.get_mut(value) else {
         return;
     };

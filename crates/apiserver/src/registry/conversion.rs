@@ -3,11 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use k3_api::{
-    kinds::Kind,
-    status::Status,
-    strategy::TreeMut,
-};
+use k3_api::{kinds::Kind, status::Status, strategy::TreeMut};
 use k3_storage::Key;
 use serde_json::Value;
 

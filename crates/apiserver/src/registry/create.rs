@@ -63,7 +63,7 @@ impl Registry {
                 "resourceVersion should not be set on objects to be created",
             ));
         }
-        size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
+        size::check_before_defaults(&object, ctx, &resource)?;
         dedup_owners(&mut object, &mut warnings);
         ctx.check_cancelled()?;
         resource.strategy().set_defaults(&mut object);

@@ -275,12 +275,7 @@ impl Registry {
         if then_remove && resource.custom.is_none() && !resource.converts() {
             return self.remove(&marked, object, resource).await;
         }
-        let object = self.keep_tree(
-            object,
-            (&current.key, revision, &bytes),
-            &resource.kind,
-            resource,
-        );
+        let object = self.keep_tree(object, (&current.key, revision, &bytes), &resource.kind, resource);
         if !then_remove {
             return Ok(DeleteOutcome::Terminating(ResponseObject::Stored {
                 bytes,

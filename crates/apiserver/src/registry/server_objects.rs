@@ -10,7 +10,10 @@ use k3_api::{
 use serde_json::Value;
 
 use super::{
-    Registry, RequestContext, Resource, create::random_uid, managed_fields, request_context::Warnings,
+    Registry, RequestContext, Resource,
+    create::random_uid,
+    managed_fields,
+    request_context::Warnings,
     response, storage_version,
     update::{SubmittedObject, UpdateSource},
 };

@@ -24,6 +24,9 @@ pub(super) enum ManagedFields {
     Recorded,
 }
 
+/// A body that cannot become too large, or not by much.
+const SHORT_BODY: usize = 64 * 1024;
+
 /// Kinds that have a limit of their own for the size of all values: the answer names it.
 const LIMITED_KINDS: [&str; 2] = ["ConfigMap", "Secret"];
 
@@ -55,6 +58,21 @@ pub(super) fn check(
         }
     }
     Err(commit::too_large())
+}
+
+/// The same, before anything is computed for the object. After that it is checked anyway, so a short body is not looked at here.
+///
+/// # Errors
+/// 413; or 422 from the rules of a kind with a limit of its own.
+pub(super) fn check_before_defaults(
+    object: &Value,
+    ctx: &RequestContext,
+    resource: &Resource,
+) -> Result<(), Status> {
+    if ctx.body.len() <= SHORT_BODY {
+        return Ok(());
+    }
+    check(object, None, ManagedFields::Pending, ctx, resource)
 }
 
 fn fits(object: &Value, managed_fields: ManagedFields, ctx: &RequestContext, resource: &Resource) -> bool {
@@ -110,7 +128,10 @@ fn most_bytes(value: &Value) -> usize {
         Value::Array(items) => items.iter().map(|item| most_bytes(item) + 1).sum::<usize>() + 2,
         Value::Object(fields) => {
             let fields = fields.iter();
-            fields.map(|(name, value)| text(name) + most_bytes(value) + 2).sum::<usize>() + 2
+            fields
+                .map(|(name, value)| text(name) + most_bytes(value) + 2)
+                .sum::<usize>()
+                + 2
         }
     }
 }

@@ -80,7 +80,7 @@ impl Registry {
         let resource = Resource::of(kind.clone(), &self.caches);
         match_name(&object, &ctx.target.name)?;
         match_namespace(&mut object, &resource, &ctx.target.namespace)?;
-        size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
+        size::check_before_defaults(&object, ctx, &resource)?;
         ctx.check_cancelled()?;
         resource.strategy().set_defaults(&mut object);
         size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;

@@ -620,3 +620,49 @@ impl WatchForm {
         out.extend_from_slice(b"}\n");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k3_storage::{Key, Store, Write, memory::MemoryStore};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_with_many_watchers_are_gathered_after_the_first() {
+        let store = MemoryStore::new();
+        let (caches, _feed) = WatchCaches::fill(store.clone(), |_| [].into()).await.unwrap();
+        let cache = caches.resource("/registry/core/configmaps/");
+        let watchers = (0..WIDE).map(|_| {
+            cache
+                .watch(&WatchFilter::Everything, WatchStart::Now, 0)
+                .unwrap()
+                .0
+        });
+        let mut watchers: Vec<_> = watchers.collect();
+        let watcher = &mut watchers[0];
+        let mut gathering = Gathering::default();
+        let mut context = Context::from_waker(Waker::noop());
+        let write = async |name: &str| {
+            let key = Key::try_new(format!("/registry/core/configmaps/a/{name}")).unwrap();
+            store
+                .commit(Write::create(key, Bytes::from_static(b"{}")))
+                .await
+                .unwrap();
+            caches.read_index().await.unwrap();
+        };
+        write("0").await;
+        assert!(gathering.poll_first(watcher, &mut context).is_ready());
+        write("1").await;
+        assert!(gathering.poll_first(watcher, &mut context).is_pending());
+        write("2").await;
+        assert!(gathering.poll_end(&mut context).is_pending());
+        tokio::time::sleep(MAX_GATHERING).await;
+        assert!(gathering.poll_end(&mut context).is_ready());
+        assert!(gathering.poll_first(watcher, &mut context).is_ready());
+        assert!(watcher.poll(&mut context).is_ready());
+        // After a pause a change is not held.
+        tokio::time::sleep(MAX_GATHERING).await;
+        write("3").await;
+        assert!(gathering.poll_first(watcher, &mut context).is_ready());
+    }
+}

@@ -145,23 +145,26 @@ impl DetachedRecord {
         let mut there = take(object);
         let kept = live.and_then(list).and_then(Value::as_array);
         let kept = kept.map_or(&[][..], Vec::as_slice);
-        let entries = self.entries.into_iter().map(|DetachedEntry { mut entry, fields }| {
-            let fields = match fields {
-                DetachedFields::Changed(fields) => fields,
-                DetachedFields::Unchanged(index) => {
-                    let there = there.get_mut(index).and_then(|entry| entry.get_mut("fieldsV1"));
-                    let kept = kept.get(index).and_then(|entry| entry.get("fieldsV1"));
-                    match (there, kept, self.origin) {
-                        (Some(there), _, RecordOrigin::New) => there.take(),
-                        (Some(there), Some(kept), RecordOrigin::Live) if there == kept => there.take(),
-                        (_, Some(kept), RecordOrigin::Live) => kept.clone(),
-                        (_, _, _) => Value::Null,
+        let entries = self
+            .entries
+            .into_iter()
+            .map(|DetachedEntry { mut entry, fields }| {
+                let fields = match fields {
+                    DetachedFields::Changed(fields) => fields,
+                    DetachedFields::Unchanged(index) => {
+                        let there = there.get_mut(index).and_then(|entry| entry.get_mut("fieldsV1"));
+                        let kept = kept.get(index).and_then(|entry| entry.get("fieldsV1"));
+                        match (there, kept, self.origin) {
+                            (Some(there), _, RecordOrigin::New) => there.take(),
+                            (Some(there), Some(kept), RecordOrigin::Live) if there == kept => there.take(),
+                            (_, Some(kept), RecordOrigin::Live) => kept.clone(),
+                            (_, _, _) => Value::Null,
+                        }
                     }
-                }
-            };
-            entry.insert("fieldsV1".to_owned(), fields);
-            Value::Object(entry)
-        });
+                };
+                entry.insert("fieldsV1".to_owned(), fields);
+                Value::Object(entry)
+            });
         let entries: Vec<_> = entries.collect();
         set(object, (!entries.is_empty()).then_some(Value::Array(entries)));
     }
