@@ -158,7 +158,7 @@ impl DetachedRecord {
                             (Some(there), _, RecordOrigin::New) => there.take(),
                             (Some(there), Some(kept), RecordOrigin::Live) if there == kept => there.take(),
                             (_, Some(kept), RecordOrigin::Live) => kept.clone(),
-                            (_, _, _) => Value::Null,
+                            _ => Value::Null,
                         }
                     }
                 };
