@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 pub(crate) const MINE: &str = "labelSelector=app%3Dk3-bench";
 /// A label that one in a hundred carries, as a query.
 pub(crate) const HUNDREDTH: &str = "labelSelector=shard%3Ds7";
-/// The node that pods are bound to which nobody runs.
+/// The node that the pods of the load are bound to. No kubelet runs there.
 pub(crate) const PARKED_NODE: &str = "k3-bench";
 /// How many shards there are.
 pub(crate) const SHARDS: usize = 100;

@@ -439,27 +439,27 @@ fn aliases_of_aliases_do_not_fill_the_memory() {
 }
 
 /// The pointers to all values below a value.
-fn pointers(value: &Value) -> Vec<String> {
-    fn visit(value: &Value, at: &str, places: &mut Vec<String>) {
-        places.push(at.to_owned());
+fn all_pointers(value: &Value) -> Vec<String> {
+    fn visit(value: &Value, at: &str, pointers: &mut Vec<String>) {
+        pointers.push(at.to_owned());
         match value {
             Value::Object(fields) => {
                 for (name, value) in fields {
                     let name = name.replace('~', "~0").replace('/', "~1");
-                    visit(value, &format!("{at}/{name}"), places);
+                    visit(value, &format!("{at}/{name}"), pointers);
                 }
             }
             Value::Array(items) => {
                 for (index, item) in items.iter().enumerate() {
-                    visit(item, &format!("{at}/{index}"), places);
+                    visit(item, &format!("{at}/{index}"), pointers);
                 }
             }
             _ => {}
         }
     }
-    let mut places = Vec::new();
-    visit(value, "", &mut places);
-    places
+    let mut pointers = Vec::new();
+    visit(value, "", &mut pointers);
+    pointers
 }
 
 proptest! {
@@ -484,9 +484,9 @@ proptest! {
                 json!(0), json!(1.5), json!(2.0), json!(false), json!("1000m"), json!("0001-01-01T00:00:00Z"),
                 json!("2026-01-01T01:00:00.5+01:00"), json!("YQ"), json!(3_000_000_000_u64),
             ];
-            let mut places = pointers(&changed);
-            let at = position.index(places.len());
-            let pointer = places.swap_remove(at);
+            let mut pointers = all_pointers(&changed);
+            let at = position.index(pointers.len());
+            let pointer = pointers.swap_remove(at);
             *changed.pointer_mut(&pointer).unwrap() = others[other.index(others.len())].clone();
         }
         let mut normal = changed.clone();

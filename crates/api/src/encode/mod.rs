@@ -14,7 +14,7 @@ pub use self::{pretty::pretty, yaml::yaml};
 /// What stands before the metadata of an object.
 const METADATA: &[u8] = b"\"metadata\":{";
 
-/// Room for most objects, so that the text is not moved while it grows.
+/// The capacity that most objects need, so that the text is not moved while it grows.
 const CAPACITY: usize = 4096;
 
 /// An object as it is stored.

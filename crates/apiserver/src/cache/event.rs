@@ -35,8 +35,6 @@ pub(crate) enum FrameFormat {
 /// An event on its way to watchers. The frames live as long as it is in some queue, not as long as the event is kept.
 pub(crate) struct EventDelivery {
     pub event: Arc<WatchCacheEvent>,
-    /// How many watchers it was sent to.
-    pub receivers: usize,
     frames: [OnceLock<Bytes>; 6],
 }
 
@@ -76,10 +74,9 @@ impl EventType {
 // --- EventDelivery ---
 
 impl EventDelivery {
-    pub(crate) fn new(event: Arc<WatchCacheEvent>, receivers: usize) -> Self {
+    pub(crate) fn new(event: Arc<WatchCacheEvent>) -> Self {
         EventDelivery {
             event,
-            receivers,
             frames: Default::default(),
         }
     }

@@ -21,7 +21,7 @@ use super::CachedObject;
 const KEPT: Duration = Duration::from_secs(5);
 /// How many bytes all trees may take.
 const MAX_BYTES: usize = 4 << 20;
-/// How many bytes a tree takes for each byte of its text: maps have room for eleven entries each.
+/// How many bytes a tree takes for each byte of its text: maps have capacity for eleven entries each.
 const BYTES_PER_TEXT: usize = 10;
 /// Larger objects are seldom written twice within a moment, and would displace many others.
 const MAX_TEXT: usize = MAX_BYTES / BYTES_PER_TEXT / 8;

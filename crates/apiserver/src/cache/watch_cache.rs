@@ -116,7 +116,7 @@ impl WatchCache {
         }
     }
 
-    /// Tells the cache what a commit will store, before it is made: the fields that objects are selected by are read from the tree
+    /// Announces what a commit will store, before it is made: the fields that objects are selected by are read from the tree
     /// that is there, and not from the bytes later. `None` if objects are not selected by fields.
     pub(crate) fn expect(&self, key: &Key, bytes: &Bytes, tree: &Value) -> Option<ExpectedCommit<'_>> {
         let selectable = self.selectable();
@@ -290,7 +290,7 @@ impl WatchCache {
                 |object: &Arc<CachedObject>| interest.concerns(object, |object, at| self.field(object, at));
             for event in state.range_after(revision) {
                 if event.before.iter().chain(&event.after).any(concerns) {
-                    backlog.push(Arc::new(EventDelivery::new(Arc::clone(event), 1)));
+                    backlog.push(Arc::new(EventDelivery::new(Arc::clone(event))));
                 }
             }
         }

@@ -59,20 +59,17 @@ impl WatcherIndex {
             let after = event.after.as_deref().map(|object| field(object, position));
             [before, after.filter(|after| before != Some(*after))]
         };
-        let mut receivers = self.everything.len();
-        receivers += prefix
-            .and_then(|prefix| self.under.get(prefix))
-            .map_or(0, Vec::len);
-        receivers += self.by_key.get(key).map_or(0, Vec::len);
-        for (position, watchers) in &self.by_field {
-            for value in values(*position).into_iter().flatten() {
-                receivers += watchers.get(value).map_or(0, Vec::len);
-            }
-        }
-        if receivers == 0 {
+        let has_receivers = !self.everything.is_empty()
+            || prefix.is_some_and(|prefix| self.under.contains_key(prefix))
+            || self.by_key.contains_key(key)
+            || self.by_field.iter().any(|(position, watchers)| {
+                let mut values = values(*position).into_iter().flatten();
+                values.any(|value| watchers.contains_key(value))
+            });
+        if !has_receivers {
             return;
         }
-        let delivery = Arc::new(EventDelivery::new(Arc::clone(event), receivers));
+        let delivery = Arc::new(EventDelivery::new(Arc::clone(event)));
         self.everything.retain(|sender| sender.send(&delivery));
         if let Some(prefix) = prefix {
             send_to(&mut self.under, prefix, &delivery);

@@ -101,7 +101,7 @@ impl Resource {
         }
     }
 
-    /// Tells the cache what a commit will store: an object that was validated as a kind. To be held until the commit is applied.
+    /// Announces what a commit will store: an object that was validated as a kind. To be held until the commit is applied.
     pub(super) fn expect(
         &self,
         key: &Key,

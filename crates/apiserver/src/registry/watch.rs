@@ -36,12 +36,6 @@ const SHORTEST: u64 = 1800;
 const BOOKMARKS: Duration = Duration::from_mins(1);
 /// How much is sent at a time.
 const PIECE: usize = 64 * 1024;
-/// With so many watchers of one change, changes that follow each other soon are sent together: what a watcher costs is a turn of
-/// its task, a TLS record and a system call, far more than the bytes.
-const WIDE: usize = 32;
-/// How long a change may wait for others, for each watcher of it: about as long as it takes to send it to all of them. And at most.
-const GATHERING_PER_WATCHER: Duration = Duration::from_micros(5);
-const MAX_GATHERING: Duration = Duration::from_millis(5);
 
 /// A running watch, as a streamed response body.
 struct WatchBody {
@@ -57,7 +51,6 @@ struct WatchBody {
     /// An event that a webhook is converting; nothing overtakes it.
     converting: Option<PendingConversion>,
     form: WatchForm,
-    gathering: Gathering,
     caches: Arc<WatchCaches>,
     bookmarks: Option<Pin<Box<Sleep>>>,
     end: Pin<Box<Sleep>>,
@@ -69,18 +62,6 @@ struct WatchBody {
 
 /// The word of an event, and its object in the version of the watch.
 type PendingConversion = Pin<Box<dyn Future<Output = (&'static str, Result<Value, ConversionError>)> + Send>>;
-
-/// Changes with many watchers are gathered for a moment if the last one was sent just now. The first change after a pause is sent at
-/// once.
-#[derive(Default)]
-struct Gathering {
-    /// When the last change with many watchers was sent.
-    sent: Option<Instant>,
-    /// The change that waits for others. Meanwhile the queue is not looked at, so that what arrives there wakes nobody.
-    first: Option<Arc<EventDelivery>>,
-    /// When it has waited long enough.
-    end: Option<Pin<Box<Sleep>>>,
-}
 
 /// How events are written.
 struct WatchForm {
@@ -176,7 +157,6 @@ impl Registry {
                 now: ctx.now,
                 has_columns: false,
             },
-            gathering: Gathering::default(),
             caches: Arc::clone(&self.caches),
             bookmarks: options.bookmarks.then(|| Box::pin(tokio::time::sleep(BOOKMARKS))),
             end: Box::pin(tokio::time::sleep(Duration::from_secs(seconds))),
@@ -269,12 +249,7 @@ impl WatchBody {
             && out.len() < PIECE
             && self.converting.is_none()
         {
-            let next = if out.is_empty() && alone.is_none() {
-                self.gathering.poll_first(watcher, context)
-            } else {
-                watcher.poll(context)
-            };
-            match next {
+            match watcher.poll(context) {
                 Poll::Ready(Some(delivery)) => {
                     if let Some(status) = self.undecrypted(&delivery) {
                         if let Some(first) = alone.take() {
@@ -486,12 +461,6 @@ impl BodyStream for WatchBody {
         if let Some(revision) = self.initial_end.take() {
             self.write_bookmark(&mut out, revision, true);
         }
-        if self.gathering.poll_end(context).is_pending() {
-            if out.is_empty() {
-                return Poll::Pending;
-            }
-            return Poll::Ready(Some(out.freeze()));
-        }
         // Everything applied before the queue was found empty has been sent: events are queued before they count as applied.
         let mut applied = None;
         loop {
@@ -500,9 +469,6 @@ impl BodyStream for WatchBody {
             }
             if !out.is_empty() {
                 return Poll::Ready(Some(out.freeze()));
-            }
-            if self.gathering.first.is_some() {
-                return Poll::Pending;
             }
             if self.converting.is_some() {
                 // It is asked for at once, so that whoever has the answer knows whom to wake.
@@ -526,67 +492,6 @@ impl BodyStream for WatchBody {
             }
             timer.as_mut().reset(Instant::now() + BOOKMARKS);
             applied = Some(self.caches.applied());
-        }
-    }
-}
-
-// --- Gathering ---
-
-impl Gathering {
-    /// The first change of a piece, which may have to wait for others.
-    fn poll_first(
-        &mut self,
-        watcher: &mut CacheWatcher,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Arc<EventDelivery>>> {
-        if let Some(first) = self.first.take() {
-            self.sent = Some(Instant::now());
-            return Poll::Ready(Some(first));
-        }
-        let Poll::Ready(next) = watcher.poll(context) else {
-            return Poll::Pending;
-        };
-        let Some(delivery) = next else {
-            return Poll::Ready(None);
-        };
-        if delivery.receivers < WIDE {
-            return Poll::Ready(Some(delivery));
-        }
-        let now = Instant::now();
-        let receivers = u32::try_from(delivery.receivers).unwrap_or(u32::MAX);
-        let pause = GATHERING_PER_WATCHER.saturating_mul(receivers).min(MAX_GATHERING);
-        match self.sent {
-            Some(sent) if now < sent + pause => self.wait_until(sent + pause, delivery, context),
-            _ => {
-                self.sent = Some(now);
-                Poll::Ready(Some(delivery))
-            }
-        }
-    }
-
-    /// Holds a change until a moment.
-    fn wait_until(
-        &mut self,
-        end: Instant,
-        delivery: Arc<EventDelivery>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Arc<EventDelivery>>> {
-        match &mut self.end {
-            Some(timer) => timer.as_mut().reset(end),
-            None => self.end = Some(Box::pin(tokio::time::sleep_until(end))),
-        }
-        self.first = Some(delivery);
-        match self.poll_end(context) {
-            Poll::Ready(()) => Poll::Ready(self.first.take()),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-
-    /// Whether no change has to wait any more.
-    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        match &mut self.end {
-            Some(timer) if self.first.is_some() => timer.as_mut().poll(context),
-            _ => Poll::Ready(()),
         }
     }
 }
@@ -618,51 +523,5 @@ impl WatchForm {
         out.extend_from_slice(format!("{{\"type\":\"{word}\",\"object\":").as_bytes());
         out.extend_from_slice(&encode::encode(tree));
         out.extend_from_slice(b"}\n");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use k3_storage::{Key, Store, Write, memory::MemoryStore};
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn changes_with_many_watchers_are_gathered_after_the_first() {
-        let store = MemoryStore::new();
-        let (caches, _feed) = WatchCaches::fill(store.clone(), |_| [].into()).await.unwrap();
-        let cache = caches.resource("/registry/core/configmaps/");
-        let watchers = (0..WIDE).map(|_| {
-            cache
-                .watch(&WatchFilter::Everything, WatchStart::Now, 0)
-                .unwrap()
-                .0
-        });
-        let mut watchers: Vec<_> = watchers.collect();
-        let watcher = &mut watchers[0];
-        let mut gathering = Gathering::default();
-        let mut context = Context::from_waker(Waker::noop());
-        let write = async |name: &str| {
-            let key = Key::try_new(format!("/registry/core/configmaps/a/{name}")).unwrap();
-            store
-                .commit(Write::create(key, Bytes::from_static(b"{}")))
-                .await
-                .unwrap();
-            caches.read_index().await.unwrap();
-        };
-        write("0").await;
-        assert!(gathering.poll_first(watcher, &mut context).is_ready());
-        write("1").await;
-        assert!(gathering.poll_first(watcher, &mut context).is_pending());
-        write("2").await;
-        assert!(gathering.poll_end(&mut context).is_pending());
-        tokio::time::sleep(MAX_GATHERING).await;
-        assert!(gathering.poll_end(&mut context).is_ready());
-        assert!(gathering.poll_first(watcher, &mut context).is_ready());
-        assert!(watcher.poll(&mut context).is_ready());
-        // After a pause a change is not held.
-        tokio::time::sleep(MAX_GATHERING).await;
-        write("3").await;
-        assert!(gathering.poll_first(watcher, &mut context).is_ready());
     }
 }
