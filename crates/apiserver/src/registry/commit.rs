@@ -6,13 +6,13 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use k3_api::{kinds::Kind, status::Status, time::Time};
+use k3_api::{kinds::Kind, status::Status, strategy::TreeMut, time::Time};
 use k3_storage::{CommitError, Entry, Key, Operation, Precondition, Revision, Store, StoreError, Write};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Registry, Resource, outcome::Outcome};
-use crate::{allocation::Reservation, authn::EphemeralToken};
+use super::{Registry, Resource, outcome::Outcome, storage_version};
+use crate::{allocation::Reservation, authn::EphemeralToken, cache::WatchCaches};
 
 /// The write half of the store. The read half is [`ReadOnlyStore`](crate::read_only_store::ReadOnlyStore).
 #[derive(Clone)]
@@ -54,29 +54,47 @@ impl StoreWriter {
 // --- Registry ---
 
 impl Registry {
-    /// Stores an object. It keeps what was reserved for it.
-    // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go Create, GuaranteedUpdate
+    /// Stores an object. It keeps what was reserved for it; its tree is kept for the next write of the object.
     pub(super) async fn store_object(
         &self,
         ready: ReadyObject,
+        resource: &Resource,
         reservation: Reservation<'_>,
     ) -> Result<Outcome, WriteError> {
+        let revision = self.commit_object(&ready, resource, reservation).await?;
+        let bytes = ready.bytes.clone();
+        Ok(Outcome::Stored {
+            bytes,
+            revision,
+            object: keep_tree(&self.caches, ready, revision, resource),
+        })
+    }
+
+    /// Stores an object of which nothing but the revision is needed any more. It keeps what was reserved for it.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go Create, GuaranteedUpdate
+    pub(super) async fn commit_object(
+        &self,
+        ready: &ReadyObject,
+        resource: &Resource,
+        reservation: Reservation<'_>,
+    ) -> Result<u64, WriteError> {
+        let key = ready.key.clone();
         let bytes = ready.bytes.clone();
         let mut write = match ready.replaces {
-            None => Write::create(ready.key, bytes),
-            Some(revision) => Write::update(ready.key, Revision::new(revision), bytes),
+            None => Write::create(key, bytes),
+            Some(revision) => Write::update(key, Revision::new(revision), bytes),
         };
         if let Some(time) = ready.time_to_live {
             write = write.expiring(time);
         }
-        match self.commit(write).await {
+        let validation_kind = storage_version::validation_kind(&resource.kind);
+        let expected = resource.expect(&ready.key, &ready.bytes, &ready.object, validation_kind);
+        let committed = self.commit(write).await;
+        drop(expected);
+        match committed {
             Ok(revision) => {
                 reservation.keep().await;
-                Ok(Outcome::Stored {
-                    bytes: ready.bytes,
-                    revision,
-                    object: ready.object,
-                })
+                Ok(revision)
             }
             Err(error) => Err(error.release(reservation).await),
         }
@@ -137,6 +155,21 @@ impl From<Status> for WriteError {
     fn from(status: Status) -> Self {
         WriteError::Failed(status)
     }
+}
+
+/// Keeps the tree that a commit has written, for the next write of the object. Trees of custom objects are not kept: what is shown
+/// of them depends on their definition.
+fn keep_tree(caches: &WatchCaches, ready: ReadyObject, revision: u64, resource: &Resource) -> Arc<Value> {
+    let mut tree = ready.object;
+    let validation_kind = storage_version::validation_kind(&resource.kind);
+    if resource.custom.is_some() || !storage_version::is_same(validation_kind, &resource.stored) {
+        return Arc::new(tree);
+    }
+    tree.ensure_object("metadata")
+        .set("resourceVersion", revision.to_string());
+    let tree = Arc::new(tree);
+    caches.trees().put(&ready.key, revision, &ready.bytes, &tree);
+    tree
 }
 
 /// The operation label of a write.
