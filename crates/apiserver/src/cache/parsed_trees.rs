@@ -76,7 +76,7 @@ impl ParsedTrees {
         let mut forgotten = Vec::new();
         {
             let mut cache = self.lock();
-            if cache.in_vain > IN_VAIN && revision % SAMPLE != 0 {
+            if cache.in_vain > IN_VAIN && !revision.is_multiple_of(SAMPLE) {
                 return;
             }
             if cache.trees.is_empty() {

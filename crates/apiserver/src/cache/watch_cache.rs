@@ -134,9 +134,10 @@ impl WatchCache {
     /// Applies a commit and notifies watchers. There is one caller, which follows the store.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go processEvent
     pub(super) fn apply(&self, key: &Key, change: &Change, revision: u64, now: Instant) {
-        let after = match change {
+        let selectable = self.selectable();
+        let mut after = match change {
             Change::Created(bytes) | Change::Updated(bytes) => {
-                Some(Arc::new(self.committed_object(key, bytes, revision)))
+                Some(Arc::new(self.committed_object(key, bytes, revision, &selectable)))
             }
             Change::Deleted => None,
         };
@@ -154,6 +155,10 @@ impl WatchCache {
         }
         state.revision = revision;
         state.version += 1;
+        if !Arc::ptr_eq(&selectable, &self.selectable()) {
+            // Other fields have been declared since they were read.
+            after = after.map(|object| Arc::new(object.without_derived_state()));
+        }
         let before = match &after {
             Some(object) => state.objects.insert(key.clone(), Arc::clone(object)),
             None => state.objects.remove(key),
@@ -176,10 +181,16 @@ impl WatchCache {
     }
 
     /// The object of a commit, with the fields that its writer has read.
-    fn committed_object(&self, key: &Key, bytes: &Bytes, revision: u64) -> CachedObject {
+    fn committed_object(
+        &self,
+        key: &Key,
+        bytes: &Bytes,
+        revision: u64,
+        selectable: &Arc<[SelectableField]>,
+    ) -> CachedObject {
         let object = CachedObject::new(key.clone(), bytes.clone(), revision);
         match self.expected.take(key, bytes) {
-            Some(expected) if Arc::ptr_eq(&expected.selectable, &self.selectable()) => {
+            Some(expected) if Arc::ptr_eq(&expected.selectable, selectable) => {
                 object.with_fields(expected.values)
             }
             _ => object,

@@ -222,3 +222,67 @@ pub(super) fn time_to_live(kind: &Kind, object: &Value, now: Time) -> Option<Dur
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k3_api::strategy::Tree;
+    use k3_storage::memory::MemoryStore;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        cache::CachedObject,
+        registry::{own_user, testing::TestRegistry},
+    };
+
+    #[tokio::test]
+    async fn kept_tree_is_the_stored_object() {
+        let server = TestRegistry::start(MemoryStore::new(), "10.0.0.0/24").await;
+        let namespaces = server.resource("", "v1", "Namespace");
+        server.put(&namespaces, &json!({"metadata": {"name": "n"}})).await;
+        let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
+        let regarding = json!({"kind": "Pod", "namespace": "n", "name": "a"});
+        let event = json!({
+            "regarding": regarding, "eventTime": "2026-01-01T00:00:00.000001Z", "type": "Normal", "reason": "Test",
+            "action": "Test", "reportingController": "example.com/test", "reportingInstance": "test",
+        });
+        for (group, version, kind, mut object, is_kept) in [
+            ("", "v1", "ConfigMap", json!({"data": {"a": "1"}}), true),
+            // It is validated in the version that is stored.
+            (
+                "autoscaling",
+                "v1",
+                "HorizontalPodAutoscaler",
+                json!({"spec": {"scaleTargetRef": target, "maxReplicas": 3, "targetCPUUtilizationPercentage": 7}}),
+                true,
+            ),
+            // It is validated in the version of the request.
+            ("events.k8s.io", "v1", "Event", event, false),
+        ] {
+            let resource = server.resource(group, version, kind);
+            object["metadata"] = json!({"name": "a", "namespace": "n"});
+            let created = server
+                .registry
+                .create_own(resource.kind.clone(), object, own_user(), "test");
+            created.await.unwrap();
+            let key = resource.key("n", "a").unwrap();
+            let kept = |current: &CachedObject| server.caches.trees().get(current);
+            let created = resource.cache.get(&key).unwrap();
+            let tree = is_kept.then(|| created.tree());
+            assert_eq!(kept(&created).as_deref(), tree.as_ref(), "{kind}");
+            let mut changed = storage_version::convert(created.tree(), &resource.stored, &resource.kind);
+            changed["metadata"]["labels"] = json!({"changed": "true"});
+            let updated = server.registry.update_own(&resource, changed, "test", None);
+            updated.await.unwrap();
+            let updated = resource.cache.get(&key).unwrap();
+            assert_eq!(
+                updated.tree().at_path("metadata.labels.changed"),
+                "true",
+                "{kind}"
+            );
+            let tree = is_kept.then(|| updated.tree());
+            assert_eq!(kept(&updated).as_deref(), tree.as_ref(), "{kind}");
+            assert!(kept(&created).is_none(), "{kind}");
+        }
+    }
+}
