@@ -16,6 +16,8 @@ api starts k3, drives it over HTTPS, and sets what each operation costs beside u
   --binary FILE       the k3 to measure; by default the one beside this program
   --storage NAME      where it keeps its objects: file (the default) or memory
   --connections N     how many clients at once, 1 to 256; default 16
+  --against FILE      results of another run, as a table in Markdown: the server runs all controllers then, and the benchmark
+                      fails where an operation costs more than that table asks
 
 command runs commands of k3 as a user does: test-env, get of 5,000 pods, migrate of 50,000 objects into an etcd and a MySQL,
 which it starts; and looks how large the program is. It takes --binary.
@@ -83,6 +85,8 @@ pub(crate) struct ApiOptions {
     /// `memory` or `file`: what needs no service.
     pub(crate) storage: Backend,
     pub(crate) connections: usize,
+    /// The table of another run to compare with.
+    pub(crate) against: Option<PathBuf>,
     /// The one beside this program if `None`.
     pub(crate) binary: Option<PathBuf>,
     pub(crate) dir: Option<PathBuf>,
@@ -204,11 +208,13 @@ fn parse_api(
 ) -> Result<Command, UsageError> {
     let mut storage = Backend::File;
     let mut connections = 16;
+    let mut against = None;
     let mut binary = None;
     let common = parse_flags(args, |flag, value| {
         match flag {
             "--storage" => storage = parse_storage_of_server(&value()?)?,
             "--connections" => connections = parse_connections(&value()?)?,
+            "--against" => against = Some(value()?.into()),
             "--binary" => binary = Some(value()?.into()),
             _ => return Ok(FlagOwner::Nobodys),
         }
@@ -217,14 +223,20 @@ fn parse_api(
     let Some(CommonFlags { effort, dir, json }) = common else {
         return Ok(Command::Help);
     };
-    Ok(command(ApiOptions {
+    let compares = against.is_some();
+    let command = command(ApiOptions {
         effort,
         storage,
         connections,
+        against,
         binary,
         dir,
         json,
-    }))
+    });
+    if compares && !matches!(command, Command::Api(_)) {
+        return Err(UsageError("--against is for api".to_owned()));
+    }
+    Ok(command)
 }
 
 fn parse_node(mut args: impl Iterator<Item = String>) -> Result<Command, UsageError> {
@@ -374,6 +386,7 @@ mod tests {
             effort: BenchEffort::Full,
             storage: Backend::Memory,
             connections: 256,
+            against: None,
             binary: Some("k3".into()),
             dir: None,
             json: None,
@@ -420,6 +433,7 @@ mod tests {
             ("storage --dir", "--dir needs a value"),
             ("storage --backend file,tape", "`tape`"),
             ("api --storage etcd", "`etcd`"),
+            ("workload --against a.md", "--against"),
             ("api --connections 0", "`0`"),
             ("api --connections 257", "`257`"),
             ("node --runtime rkt", "`rkt`"),

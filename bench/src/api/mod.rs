@@ -4,6 +4,7 @@
 //! a user starts it, with TLS, and asked by clients that prove who they are with the certificate it made for
 //! its admin; what cannot be measured is named, and the run fails.
 
+mod against;
 pub(crate) mod client;
 mod costly;
 mod disturbance;
@@ -13,6 +14,7 @@ pub(crate) mod load;
 pub(crate) mod objects;
 pub(crate) mod operations;
 mod oversized;
+mod parked_node;
 mod report;
 pub(crate) mod server;
 mod state;
@@ -24,6 +26,7 @@ use std::path::Path;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::{
+    against::Baseline,
     load::Session,
     operations::{NAMESPACE, make_namespace},
     report::ApiReport,
@@ -40,19 +43,30 @@ use crate::{
 /// Measures everything, prints it, and writes it down.
 pub(crate) async fn run(options: &ApiOptions) -> Result<(), BenchError> {
     raise_open_files()?;
-    let server_options = ServerOptions::alone(options)?;
+    let baseline = options.against.as_deref().map(Baseline::read).transpose()?;
+    let server_options = match baseline {
+        // The other run was of a server with all its controllers.
+        Some(_) => ServerOptions::with(options, [])?,
+        None => ServerOptions::alone(options)?,
+    };
     let dir = data_directory(options.dir.as_deref())?;
     let measured = measure(&server_options, options, &dir).await;
     std::fs::remove_dir_all(&dir)?;
     let mut report = measured?;
     report.check_requirements();
+    if let Some(baseline) = &baseline {
+        report.against = baseline.compare(&report.operations);
+    }
     report.print();
     write(&report, &results(options.json.as_deref(), "api.json"))?;
-    if report.failures.is_empty() {
-        Ok(())
-    } else {
-        Err("not everything could be measured".into())
+    if !report.failures.is_empty() {
+        return Err("not everything could be measured".into());
     }
+    let missed = against::missed(&report.against);
+    if !missed.is_empty() {
+        return Err(format!("more CPU time than asked: {}", missed.join("; ")).into());
+    }
+    Ok(())
 }
 
 async fn measure(
@@ -70,7 +84,12 @@ async fn measure(
         meter: CpuMeter::new(Some(server.pid())),
         connections: options.connections,
     };
-    drive(&session, options, &mut report).await?;
+    // Controllers delete pods of nodes that are not there, or do not answer.
+    parked_node::create(&session).await?;
+    tokio::select! {
+        driven = drive(&session, options, &mut report) => driven?,
+        failed = parked_node::keep_ready(&session) => return Err(failed),
+    }
     server.stop().await?;
 
     say("memory, and a start with objects");

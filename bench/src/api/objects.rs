@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 pub(crate) const MINE: &str = "labelSelector=app%3Dk3-bench";
 /// A label that one in a hundred carries, as a query.
 pub(crate) const HUNDREDTH: &str = "labelSelector=shard%3Ds7";
+/// The node that the pods of the load are bound to. No kubelet runs there.
+pub(crate) const PARKED_NODE: &str = "k3-bench";
 /// How many shards there are.
 pub(crate) const SHARDS: usize = 100;
 /// The annotation that updates change.
@@ -32,7 +34,7 @@ pub(crate) fn config_map(name: &str, index: usize, round: usize) -> Value {
 /// A pod of 2.6 KiB, 6 KiB once it is stored, that is bound to a node, so that no scheduler looks at it.
 pub(crate) fn pod(name: &str, index: usize) -> Value {
     let mut spec = pod_spec(index);
-    spec["nodeName"] = json!("k3-bench");
+    spec["nodeName"] = json!(PARKED_NODE);
     spec["automountServiceAccountToken"] = json!(false);
     spec["tolerations"] = json!([{"operator": "Exists"}]);
     let mut metadata = metadata(name, index, 0);

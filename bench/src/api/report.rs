@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{
+    against::{self, ComparedRow},
     disturbance::DisturbanceRow,
     state::{self, StartRow, WeightRow},
     upstream::{OperationRow, UPSTREAM},
@@ -29,6 +30,8 @@ pub(crate) struct ApiReport {
     pub(crate) disturbance: Option<DisturbanceRow>,
     pub(crate) weight: Option<WeightRow>,
     pub(crate) asked: Vec<Requirement>,
+    /// Beside another run, if one was given.
+    pub(crate) against: Vec<ComparedRow>,
     /// What could not be measured, and why.
     pub(crate) failures: Vec<String>,
 }
@@ -48,6 +51,7 @@ impl ApiReport {
             disturbance: None,
             weight: None,
             asked: Vec::new(),
+            against: Vec::new(),
             failures: Vec::new(),
         }
     }
@@ -117,6 +121,9 @@ impl ApiReport {
         self.print_operations();
         self.print_state();
         requirement::print(&self.asked);
+        if !self.against.is_empty() {
+            against::print(&self.against);
+        }
         for failure in &self.failures {
             println!("\nnot measured: {failure}");
         }
@@ -219,6 +226,7 @@ mod tests {
             effort: BenchEffort::Quick,
             storage: Backend::File,
             connections: 1,
+            against: None,
             binary: None,
             dir: None,
             json: None,

@@ -128,6 +128,15 @@ impl<'a> FieldSet<'a> {
         }
     }
 
+    /// Takes in the paths of another set, which is not copied if this one is empty.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
+        } else if !other.is_empty() {
+            self.add(&other);
+        }
+    }
+
     /// The paths of any of the sets. As many small sets are added at once, none is walked twice.
     pub fn union_of<'s>(sets: impl IntoIterator<Item = &'s Self>) -> Self
     where

@@ -10,6 +10,7 @@
 mod error;
 mod leaf;
 mod lexer;
+mod normal;
 mod number;
 mod path;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod yaml;
 pub use self::error::{DecodeError, StrictError, StrictErrors};
 pub(crate) use self::leaf::{Precision, quantity};
 pub(crate) use self::lexer::MAX_DEPTH;
+pub use self::normal::normalize_in_place;
 pub(crate) use self::number::float;
 pub use self::tree::{DecodedBody, TypeMeta, duplicates, json, json_type, normalize, type_of, untyped};
 pub use self::yaml::{yaml, yaml_to_json, yaml_tree};

@@ -438,6 +438,30 @@ fn aliases_of_aliases_do_not_fill_the_memory() {
     assert!(yaml_to_json(bomb.as_bytes()).is_err());
 }
 
+/// The pointers to all values below a value.
+fn all_pointers(value: &Value) -> Vec<String> {
+    fn visit(value: &Value, at: &str, pointers: &mut Vec<String>) {
+        pointers.push(at.to_owned());
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let name = name.replace('~', "~0").replace('/', "~1");
+                    visit(value, &format!("{at}/{name}"), pointers);
+                }
+            }
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    visit(item, &format!("{at}/{index}"), pointers);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut pointers = Vec::new();
+    visit(value, "", &mut pointers);
+    pointers
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
@@ -446,6 +470,40 @@ proptest! {
         let decoded = normalize(&value, ty).unwrap();
         prop_assert_eq!(decoded.value, value);
         prop_assert!(decoded.strict_errors.is_empty());
+    }
+
+    #[test]
+    fn a_tree_is_normalized_in_place_as_its_text_is_decoded(
+        (ty, value) in object(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..4),
+    ) {
+        let mut changed = value;
+        for (position, other) in changes {
+            let others = [
+                json!(null), json!(""), json!("a"), json!([]), json!({}), json!([null]), json!({"a": null}), json!({"bogus": 1}),
+                json!(0), json!(1.5), json!(2.0), json!(false), json!("1000m"), json!("0001-01-01T00:00:00Z"),
+                json!("2026-01-01T01:00:00.5+01:00"), json!("YQ"), json!(3_000_000_000_u64),
+            ];
+            let mut pointers = all_pointers(&changed);
+            let at = position.index(pointers.len());
+            let pointer = pointers.swap_remove(at);
+            *changed.pointer_mut(&pointer).unwrap() = others[other.index(others.len())].clone();
+        }
+        let mut normal = changed.clone();
+        if normalize_in_place(&mut normal, ty) {
+            let decoded = normalize(&changed, ty).unwrap();
+            prop_assert_eq!(&decoded.value, &normal);
+            prop_assert!(decoded.strict_errors.is_empty());
+        } else {
+            prop_assert_eq!(changed, normal);
+        }
+    }
+
+    #[test]
+    fn an_object_in_normal_form_needs_no_text((ty, value) in object()) {
+        // Where a schema may be something else, its text is decoded.
+        let is_definition = ty.get().name.starts_with("CustomResourceDefinition");
+        prop_assert!(is_definition || normalize_in_place(&mut value.clone(), ty));
     }
 
     #[test]

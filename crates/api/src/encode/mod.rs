@@ -13,6 +13,9 @@ pub use self::pretty::pretty;
 /// What stands before the metadata of an object.
 const METADATA: &[u8] = b"\"metadata\":{";
 
+/// The capacity that most objects need, so that the text is not moved while it grows.
+const CAPACITY: usize = 4096;
+
 /// An object as it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredObject<'b> {
@@ -24,7 +27,7 @@ pub struct StoredObject<'b> {
 
 /// Writes an object.
 pub fn encode(object: &Value) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(512);
+    let mut bytes = Vec::with_capacity(CAPACITY);
     match object {
         Value::Object(fields) => write_ordered(&mut bytes, fields, None),
         _ => write_value(&mut bytes, object),
@@ -34,7 +37,7 @@ pub fn encode(object: &Value) -> Vec<u8> {
 
 /// Writes an object as it is stored: without its resourceVersion. It gets metadata if it has none.
 pub fn encode_stored(object: &Map<String, Value>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(512);
+    let mut bytes = Vec::with_capacity(CAPACITY);
     write_ordered(&mut bytes, object, Some("resourceVersion"));
     bytes
 }
@@ -89,13 +92,50 @@ fn write_name(bytes: &mut Vec<u8>, name: &str) {
     if bytes.last() != Some(&b'{') {
         bytes.push(b',');
     }
-    serde_json::to_writer(&mut *bytes, name).expect("text can be written to memory");
+    write_text(bytes, name);
     bytes.push(b':');
 }
 
-/// Appends a tree.
+/// Appends a tree, as `serde_json` writes it.
 pub fn write_value(bytes: &mut Vec<u8>, value: &Value) {
-    serde_json::to_writer(bytes, value).expect("a tree can be written to memory");
+    match value {
+        Value::String(text) => write_text(bytes, text),
+        Value::Object(fields) => {
+            bytes.push(b'{');
+            for (name, value) in fields {
+                write_name(bytes, name);
+                write_value(bytes, value);
+            }
+            bytes.push(b'}');
+        }
+        Value::Array(items) => {
+            bytes.push(b'[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    bytes.push(b',');
+                }
+                write_value(bytes, item);
+            }
+            bytes.push(b']');
+        }
+        Value::Null => bytes.extend_from_slice(b"null"),
+        Value::Bool(true) => bytes.extend_from_slice(b"true"),
+        Value::Bool(false) => bytes.extend_from_slice(b"false"),
+        Value::Number(_) => serde_json::to_writer(bytes, value).expect("a tree can be written to memory"),
+    }
+}
+
+/// Appends a text. Few have something to escape, and whether one has is found without a look at each byte.
+fn write_text(bytes: &mut Vec<u8>, text: &str) {
+    let is_escaped = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    if text.bytes().fold(false, |any, byte| any | is_escaped(byte)) {
+        serde_json::to_writer(bytes, text).expect("text can be written to memory");
+        return;
+    }
+    bytes.reserve(text.len() + 2);
+    bytes.push(b'"');
+    bytes.extend_from_slice(text.as_bytes());
+    bytes.push(b'"');
 }
 
 // --- StoredObject ---
@@ -290,6 +330,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_tree_is_written_as_serde_json_writes_it((_, mut value) in object(), odd: String) {
+            value[odd.as_str()] = json!([odd, 1.5, -3, u64::MAX, null, [], {}]);
+            let mut text = Vec::new();
+            write_value(&mut text, &value);
+            prop_assert_eq!(text, serde_json::to_vec(&value).unwrap());
+        }
+
         #[test]
         fn the_metadata_alone_are_those_of_the_object((_, mut value) in object(), odd in "[\"{}\\\\a]{0,8}", revision: u64) {
             if !value["metadata"].is_object() {

@@ -76,7 +76,8 @@ pub struct Struct {
     /// Its own fields, sorted by protobuf number. A struct that stands inline is one field here.
     pub fields: Vec<Field>,
     /// The fields of its JSON form, those of inline structs included: name, struct and position in its
-    /// `fields`. Sorted by name.
+    /// `fields`. Sorted by the length of the name, then by the name: most names differ from others in their length, and every field
+    /// of every object is looked up.
     pub(super) names: Vec<(&'static str, u32, u32)>,
     /// The fields of its JSON form that are written even if they are zero.
     pub(super) shown: Vec<(u32, u32)>,
@@ -142,18 +143,21 @@ impl Struct {
         self.find(name).map(|(_, field)| field)
     }
 
-    /// The same, with its position among [`Struct::all`].
+    /// The same, with a number that no other field of the struct has; below 128.
     pub fn find(&self, name: &str) -> Option<(usize, &'static Field)> {
-        let found = self.names.binary_search_by_key(&name, |(known, ..)| known).ok()?;
+        let order = |known: &str| known.len().cmp(&name.len()).then_with(|| known.cmp(name));
+        let found = self.names.binary_search_by(|(known, ..)| order(known)).ok()?;
         let (_, owner, position) = self.names[found];
         Some((found, schema().field_at(owner, position)))
     }
 
     /// The fields of the JSON form, sorted by name.
     pub fn all(&self) -> impl Iterator<Item = &'static Field> {
-        self.names
-            .iter()
-            .map(|&(_, owner, position)| schema().field_at(owner, position))
+        let mut names = self.names.clone();
+        names.sort_unstable();
+        names
+            .into_iter()
+            .map(|(_, owner, position)| schema().field_at(owner, position))
     }
 
     /// The fields of the JSON form that are written even if they are zero.

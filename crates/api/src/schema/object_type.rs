@@ -70,6 +70,15 @@ impl ObjectType {
         }
     }
 
+    /// The same in place, if there is nothing to report. Otherwise returns false, and the tree is unchanged.
+    pub fn normalize_in_place(&self, value: &mut Value) -> bool {
+        match self {
+            ObjectType::Builtin(of) => decode::normalize_in_place(value, *of),
+            // What a definition leaves out is found while it is left out.
+            ObjectType::Custom(_) => false,
+        }
+    }
+
     /// An object of which nothing is set.
     pub fn zero(&self) -> Map<String, Value> {
         match self {

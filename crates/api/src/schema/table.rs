@@ -159,7 +159,7 @@ impl Schema {
             let mut names = Vec::new();
             let mut shown = Vec::new();
             self.gather(index, &mut names, &mut shown);
-            names.sort_unstable();
+            names.sort_unstable_by_key(|&(name, ..): &(&str, u32, u32)| (name.len(), name));
             let of = &mut self.structs[index as usize];
             (of.names, of.shown) = (names, shown);
         }

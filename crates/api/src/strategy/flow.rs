@@ -218,9 +218,11 @@ pub(super) fn keep_all_but_status(new: &mut Value, old: &Value) {
         return;
     };
     let kept = |name: &str| matches!(name, "status" | "metadata" | "kind" | "apiVersion");
-    fields.retain(|name, _| kept(name));
+    fields.retain(|name, value| kept(name) || before.get(name) == Some(value));
     for (name, value) in before.iter().filter(|(name, _)| !kept(name)) {
-        fields.insert(name.clone(), value.clone());
+        if !fields.contains_key(name) {
+            fields.insert(name.clone(), value.clone());
+        }
     }
 }
 

@@ -109,6 +109,8 @@ impl TreeMut for Value {
 
     fn copy_from(&mut self, name: &str, other: &Value) {
         match other.get(name) {
+            // To compare costs far less than to copy.
+            Some(value) if self.get(name) == Some(value) => {}
             Some(value) => self.set(name, value.clone()),
             None => drop(self.remove(name)),
         }

@@ -10,7 +10,11 @@
 //! watch_cache     the objects of one resource as a persistent map, a ring of recent events, the watchers
 //! snapshot        the objects of one resource at one revision
 //! watcher         the queue of one watcher, and its filter
+//! watcher_index   the watchers of one resource, by what they look at
 //! object          one state of one object: the stored bytes, and values derived from them on demand
+//! field_values    the values of the fields that objects can be selected by
+//! expected_commits  what a write knows of the object that it commits, until the commit arrives
+//! parsed_trees    the trees of objects that were written a moment ago
 //! projection      decoding of some fields of an object
 //! event           one change, and its frames, encoded once for all watchers
 //! ```
@@ -26,8 +30,11 @@
 
 mod decryption;
 mod event;
+mod expected_commits;
+mod field_values;
 mod freshness;
 mod object;
+mod parsed_trees;
 mod projection;
 mod reflector;
 mod snapshot;
@@ -38,10 +45,13 @@ mod waiters;
 mod watch_cache;
 mod watch_caches;
 mod watcher;
+mod watcher_index;
 
 pub(crate) use self::{
     event::{EventDelivery, EventType, FrameFormat, frame},
+    expected_commits::ExpectedCommit,
     object::CachedObject,
+    parsed_trees::ParsedTrees,
     reflector::StoreReflector,
     snapshot::Snapshot,
     watch_cache::{TooOldResourceVersion, WatchCache, WatchStart},

@@ -11,7 +11,7 @@ use serde::{
 };
 use serde_json::Value;
 
-use super::projection::FieldProjection;
+use super::{field_values::FieldValues, projection::FieldProjection};
 
 /// One state of one object: the stored bytes, and values derived from them on demand.
 pub(crate) struct CachedObject {
@@ -23,8 +23,8 @@ pub(crate) struct CachedObject {
     /// Where the metadata begin in `bytes`; 0 if they are not of our writing.
     metadata_offset: u32,
     labels: OnceLock<LabelList>,
-    /// The values of the fields that the kind can be narrowed by, in the order the kind names them.
-    fields: OnceLock<Box<[Box<str>]>>,
+    /// The values of the fields that the kind can be narrowed by.
+    fields: OnceLock<FieldValues>,
 }
 
 fn strip<'b>(bytes: &'b [u8], beginning: &[u8]) -> Option<&'b [u8]> {
@@ -50,6 +50,14 @@ impl CachedObject {
             metadata_offset: u32::try_from(metadata_offset).unwrap_or_default(),
             labels: OnceLock::new(),
             fields: OnceLock::new(),
+        }
+    }
+
+    /// The same object, with the values of its fields, which were read from the tree that was written.
+    pub(super) fn with_fields(self, values: FieldValues) -> Self {
+        CachedObject {
+            fields: OnceLock::from(values),
+            ..self
         }
     }
 
@@ -180,13 +188,9 @@ impl CachedObject {
         )
     }
 
-    /// The value of one of the fields that `read` reads from the tree, by position.
-    pub(crate) fn field(&self, position: usize, read: impl FnOnce(&Value) -> Box<[Box<str>]>) -> &str {
-        let fields = self.fields.get_or_init(|| {
-            let tree = serde_json::from_slice(&self.bytes).unwrap_or_default();
-            read(&tree)
-        });
-        fields.get(position).map_or("", |value| value)
+    /// The values of the fields that the kind can be narrowed by. They are read once, by `read` from a tree of the object.
+    pub(super) fn fields(&self, read: impl FnOnce(&Value) -> FieldValues) -> &FieldValues {
+        self.fields.get_or_init(|| read(&self.outline(None)))
     }
 }
 

@@ -392,3 +392,25 @@ async fn undecrypted_objects_are_retried_in_background() {
     assert_ne!(pods.version(), versions.0);
     assert_ne!(caches.version(), versions.1);
 }
+
+#[test]
+fn fields_of_a_commit_are_those_that_its_writer_has_read() {
+    let cache = WatchCache::new(BY_NODE.to_vec().into(), 0);
+    let key = Key::try_new(format!("{PODS}a/b")).unwrap();
+    let node = |bytes: &Bytes, revision| {
+        cache.apply(&key, &Change::Updated(bytes.clone()), revision, Instant::now());
+        let object = cache.get(&key).unwrap();
+        cache.field(&object, 0).to_owned()
+    };
+    // So that it is known where the value was read.
+    let tree = json!({"spec": {"nodeName": "node of the tree"}});
+    let expected = cache.expect(&key, &stored(1, 1), &tree);
+    assert_eq!(node(&stored(1, 1), 1), "node of the tree");
+    drop(expected);
+    // Another server wrote first.
+    let expected = cache.expect(&key, &stored(1, 2), &tree);
+    assert_eq!(node(&stored(2, 2), 2), "node2");
+    drop(expected);
+    // The write did not succeed, and another one wrote the same.
+    assert_eq!(node(&stored(1, 2), 3), "node1");
+}

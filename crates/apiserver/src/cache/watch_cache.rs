@@ -1,11 +1,12 @@
 //! The watch cache of one resource: objects, recent events and watchers.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 
+use bytes::Bytes;
 use imbl::OrdMap;
 use k3_api::strategy::SelectableField;
 use k3_storage::{Change, Key};
@@ -15,7 +16,10 @@ use tokio::time::Instant;
 use super::{
     CacheWatcher, CachedObject, EventDelivery, Snapshot, WatchFilter,
     event::WatchCacheEvent,
-    watcher::{self, WatchSender},
+    expected_commits::{ExpectedCommit, ExpectedCommits, ExpectedObject},
+    field_values::FieldValues,
+    watcher,
+    watcher_index::WatcherIndex,
 };
 
 /// The event window: events younger than this are kept for watches that start at an older resource version, up to
@@ -38,6 +42,8 @@ pub(crate) struct WatchCache {
     state: Mutex<CacheState>,
     /// The fields objects can be selected by.
     selectable: RwLock<Arc<[SelectableField]>>,
+    /// What writes of this server know of the objects that they commit.
+    expected: ExpectedCommits,
 }
 
 struct CacheState {
@@ -49,9 +55,7 @@ struct CacheState {
     /// The event window: the events after `horizon`, in order.
     events: VecDeque<(Instant, Arc<WatchCacheEvent>)>,
     horizon: u64,
-    watchers: HashMap<WatchFilter, Vec<WatchSender>>,
-    /// How many watchers select by field. If there are none, the fields of events are not computed.
-    by_field: usize,
+    watchers: WatcherIndex,
     snapshots: VecDeque<(Instant, Snapshot)>,
     /// The bytes of the objects in `events`; out of date while `events` is empty.
     event_bytes: usize,
@@ -92,8 +96,7 @@ impl WatchCache {
             version: 1,
             events: VecDeque::new(),
             horizon: revision,
-            watchers: HashMap::new(),
-            by_field: 0,
+            watchers: WatcherIndex::default(),
             snapshots: VecDeque::new(),
             event_bytes: 0,
             closed: false,
@@ -101,6 +104,7 @@ impl WatchCache {
         WatchCache {
             state: Mutex::new(state),
             selectable: RwLock::new(selectable),
+            expected: ExpectedCommits::default(),
         }
     }
 
@@ -112,9 +116,38 @@ impl WatchCache {
         }
     }
 
-    /// Applies a commit and notifies watchers.
+    /// Announces what a commit will store, before it is made: the fields that objects are selected by are read from the tree
+    /// that is there, and not from the bytes later. `None` if objects are not selected by fields.
+    pub(crate) fn expect(&self, key: &Key, bytes: &Bytes, tree: &Value) -> Option<ExpectedCommit<'_>> {
+        let selectable = self.selectable();
+        if selectable.is_empty() {
+            return None;
+        }
+        let object = ExpectedObject {
+            bytes: bytes.clone(),
+            values: FieldValues::read(&selectable, tree),
+            selectable,
+        };
+        Some(self.expected.add(key, object))
+    }
+
+    /// Applies a commit and notifies watchers. There is one caller, which follows the store.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go processEvent
     pub(super) fn apply(&self, key: &Key, change: &Change, revision: u64, now: Instant) {
+        let selectable = self.selectable();
+        let mut after = match change {
+            Change::Created(bytes) | Change::Updated(bytes) => {
+                Some(Arc::new(self.committed_object(key, bytes, revision, &selectable)))
+            }
+            Change::Deleted => None,
+        };
+        // Objects are parsed before the lock is taken.
+        if self.lock().watchers.selects_by_field() {
+            let before = self.get(key);
+            for object in before.iter().chain(&after) {
+                self.read_fields(object);
+            }
+        }
         let mut state = self.lock();
         // The loaded snapshot may be newer than the first events of the store's watch.
         if revision <= state.revision {
@@ -122,66 +155,46 @@ impl WatchCache {
         }
         state.revision = revision;
         state.version += 1;
-        let (before, after) = match change {
-            Change::Created(bytes) | Change::Updated(bytes) => {
-                let object = Arc::new(CachedObject::new(key.clone(), bytes.clone(), revision));
-                let before = state.objects.insert(key.clone(), Arc::clone(&object));
-                (before, Some(object))
-            }
-            Change::Deleted => match state.objects.remove(key) {
-                Some(before) => (Some(before), None),
-                // It was created and deleted between two loads: no watcher knows it.
-                None => return,
-            },
+        if !Arc::ptr_eq(&selectable, &self.selectable()) {
+            // Other fields have been declared since they were read.
+            after = after.map(|object| Arc::new(object.without_derived_state()));
+        }
+        let before = match &after {
+            Some(object) => state.objects.insert(key.clone(), Arc::clone(object)),
+            None => state.objects.remove(key),
         };
+        if before.is_none() && after.is_none() {
+            // It was created and deleted between two loads: no watcher knows it.
+            return;
+        }
         let event = Arc::new(WatchCacheEvent {
             revision,
             before,
             after,
         });
-        self.dispatch(&mut state, &event);
+        // Under the lock of the cache, so that every watcher receives events in order. A watcher whose queue is full is dropped,
+        // and its client starts a new watch.
+        state
+            .watchers
+            .send(&event, |object, position| self.field(object, position));
         state.append_event(event, now);
     }
 
-    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go dispatchEvent, startDispatching
-    fn dispatch(&self, state: &mut CacheState, event: &Arc<WatchCacheEvent>) {
-        if state.watchers.is_empty() {
-            return;
-        }
-        let delivery = Arc::new(EventDelivery::new(Arc::clone(event)));
-        let key = &event.object().key;
-        let mut interests = vec![WatchFilter::Everything, WatchFilter::Key(key.to_string())];
-        // A namespaced key has its namespace before the name.
-        if let Some(slash) = key.rfind('/') {
-            interests.push(WatchFilter::Under(key[..=slash].to_owned()));
-        }
-        if state.by_field > 0 {
-            for object in event.before.iter().chain(&event.after) {
-                for position in 0..self.selectable().len() {
-                    let interest = WatchFilter::Field(position, self.field(object, position).to_owned());
-                    if !interests.contains(&interest) {
-                        interests.push(interest);
-                    }
-                }
+    /// The object of a commit, with the fields that its writer has read.
+    fn committed_object(
+        &self,
+        key: &Key,
+        bytes: &Bytes,
+        revision: u64,
+        selectable: &Arc<[SelectableField]>,
+    ) -> CachedObject {
+        let object = CachedObject::new(key.clone(), bytes.clone(), revision);
+        match self.expected.take(key, bytes) {
+            Some(expected) if Arc::ptr_eq(&expected.selectable, selectable) => {
+                object.with_fields(expected.values)
             }
+            _ => object,
         }
-        // Under the lock of the cache, so that every watcher receives events in order. Sending never blocks: a watcher whose queue
-        // is full is dropped, and its client starts a new watch.
-        let mut closed_watchers = 0;
-        for interest in interests {
-            let Some(senders) = state.watchers.get_mut(&interest) else {
-                continue;
-            };
-            let before = senders.len();
-            senders.retain(|sender| sender.send(&delivery));
-            if matches!(interest, WatchFilter::Field(..)) {
-                closed_watchers += before - senders.len();
-            }
-            if senders.is_empty() {
-                state.watchers.remove(&interest);
-            }
-        }
-        state.by_field -= closed_watchers;
     }
 
     /// The current objects, with everything up to `applied`.
@@ -264,6 +277,16 @@ impl WatchCache {
         since: WatchStart,
         applied: u64,
     ) -> Result<(CacheWatcher, Snapshot), TooOldResourceVersion> {
+        if let (WatchFilter::Field(..), WatchStart::Revision(revision)) = (interest, since) {
+            // Objects are parsed before the lock is taken; what is added meanwhile is little.
+            let events = self.lock().range_after(revision).cloned().collect::<Vec<_>>();
+            for object in events
+                .iter()
+                .flat_map(|event| event.before.iter().chain(&event.after))
+            {
+                self.read_fields(object);
+            }
+        }
         let mut state = self.lock();
         let mut backlog = Vec::new();
         if let WatchStart::Revision(revision) = since {
@@ -276,10 +299,7 @@ impl WatchCache {
             }
             let concerns =
                 |object: &Arc<CachedObject>| interest.concerns(object, |object, at| self.field(object, at));
-            let from = state
-                .events
-                .partition_point(|(_, event)| event.revision <= revision);
-            for (_, event) in state.events.range(from..) {
+            for event in state.range_after(revision) {
                 if event.before.iter().chain(&event.after).any(concerns) {
                     backlog.push(Arc::new(EventDelivery::new(Arc::clone(event))));
                 }
@@ -292,7 +312,7 @@ impl WatchCache {
         let (sender, watcher) = watcher::queue(backlog, after);
         // Without its sending end, the queue has ended.
         if !state.closed {
-            state.add_watcher(interest, sender);
+            state.watchers.add(interest, sender);
         }
         let snapshot = Snapshot {
             revision: state.revision.max(applied),
@@ -309,8 +329,7 @@ impl WatchCache {
     /// Resets derived state because the selectable fields changed. All watches end, and none can start before `revision`.
     pub(super) fn renew(&self, selectable: Arc<[SelectableField]>, revision: u64) {
         let mut state = self.lock();
-        state.watchers.clear();
-        state.by_field = 0;
+        state.watchers = WatcherIndex::default();
         state.events.clear();
         state.snapshots.clear();
         state.revision = state.revision.max(revision);
@@ -329,18 +348,17 @@ impl WatchCache {
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        state.watchers.clear();
-        state.by_field = 0;
+        state.watchers = WatcherIndex::default();
     }
 
     /// The value of a field that objects can be selected by.
     pub(crate) fn field<'o>(&self, object: &'o CachedObject, position: usize) -> &'o str {
-        object.field(position, |tree: &Value| {
-            self.selectable()
-                .iter()
-                .map(|field| field.get(tree).into())
-                .collect()
-        })
+        self.read_fields(object).get(position)
+    }
+
+    /// The values of the fields that objects can be selected by. They are read from the object unless that has been done.
+    fn read_fields<'o>(&self, object: &'o CachedObject) -> &'o FieldValues {
+        object.fields(|tree| FieldValues::read(&self.selectable(), tree))
     }
 
     /// Where a field stands among those that objects can be selected by.
@@ -370,10 +388,9 @@ impl CacheReplacement<'_> {
         revision: u64,
     ) {
         let state = &mut *self.state;
-        for sender in state.watchers.drain().flat_map(|(_, senders)| senders) {
+        for sender in state.watchers.take_all() {
             sender.lose_history(revision);
         }
-        state.by_field = 0;
         state.events.clear();
         state.snapshots.clear();
         state.horizon = revision;
@@ -391,17 +408,12 @@ impl CacheReplacement<'_> {
 // --- CacheState ---
 
 impl CacheState {
-    fn add_watcher(&mut self, interest: &WatchFilter, sender: WatchSender) {
-        let senders = self.watchers.entry(interest.clone()).or_default();
-        // Closed watchers are removed when an event is sent to them. A filter without events would keep them for ever.
-        let before = senders.len();
-        senders.retain(|sender| !sender.is_closed());
-        let closed_watchers = before - senders.len();
-        senders.push(sender);
-        if matches!(interest, WatchFilter::Field(..)) {
-            self.by_field += 1;
-            self.by_field -= closed_watchers;
-        }
+    /// The events of the window after a revision, in order.
+    fn range_after(&self, revision: u64) -> impl Iterator<Item = &Arc<WatchCacheEvent>> {
+        let from = self
+            .events
+            .partition_point(|(_, event)| event.revision <= revision);
+        self.events.range(from..).map(|(_, event)| event)
     }
 
     /// Appends an event to the window, and removes the events that are too old, too many or too large together.

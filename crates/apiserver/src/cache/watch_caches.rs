@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::{
-    CachedObject, StoreReflector, WatchCache,
+    CachedObject, ParsedTrees, StoreReflector, WatchCache,
     decryption::UndecryptedTracker,
     freshness::{CacheFreshness, ClockReading, ProofAge},
     store_snapshot::{StoreSnapshot, resource_prefix},
@@ -54,6 +54,7 @@ pub(crate) struct WatchCaches {
     /// Counts the states of all caches together.
     version: AtomicU64,
     waiters: RevisionWaiters,
+    trees: ParsedTrees,
     /// Whether the caches follow the store; false while they are loaded after events were lost.
     follows: watch::Sender<bool>,
     freshness: CacheFreshness,
@@ -99,6 +100,7 @@ impl WatchCaches {
             newest_known: AtomicU64::new(0),
             version: AtomicU64::new(0),
             waiters: RevisionWaiters::default(),
+            trees: ParsedTrees::default(),
             follows: watch::Sender::new(true),
             freshness: CacheFreshness::unknown(),
             proof: tokio::sync::Mutex::new(None),
@@ -435,6 +437,11 @@ impl WatchCaches {
             .collect();
         counts.sort();
         counts
+    }
+
+    /// The trees of objects that were written a moment ago.
+    pub(crate) fn trees(&self) -> &ParsedTrees {
+        &self.trees
     }
 
     /// The store behind the caches.

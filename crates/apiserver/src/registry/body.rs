@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use k3_api::{
-    decode::{self, DecodeError, DecodedBody, TypeMeta},
+    decode::{self, DecodeError, DecodedBody, StrictErrors, TypeMeta},
     go,
     kinds::{Kind, builtin},
     protobuf,
@@ -83,6 +83,13 @@ fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<
     };
     match format {
         Format::Json => {
+            // A body that is decoded and is what is expected: its type need not be looked for first.
+            if expected.ty.table().is_some()
+                && let Ok(decoded) = expected.ty.json(body)
+                && expected.is_named_by(&decoded.value)
+            {
+                return Ok(decoded);
+            }
             let type_meta = decode::type_of(body).map_err(|error| {
                 unrecognized(&format!("couldn't get version/kind; json parse error: {error}"))
             })?;
@@ -116,10 +123,16 @@ fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<
             let Some(ty) = expected.ty.table() else {
                 return Err(unread());
             };
-            let value = protobuf::decode(body, ty).map_err(|error| {
+            let mut value = protobuf::decode(body, ty).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })?;
             // Zero values that protobuf writes and JSON leaves out, and the other way round.
+            if expected.ty.normalize_in_place(&mut value) {
+                return Ok(DecodedBody {
+                    value,
+                    strict_errors: StrictErrors::default(),
+                });
+            }
             expected.ty.normalize(&value).map_err(|error| {
                 not_handled(expected.kind, expected.version, expected.kind, &error.to_string())
             })
@@ -181,6 +194,15 @@ impl<'e> ExpectedKind<'e> {
         } else {
             format!("{}/{}", self.group, self.version)
         }
+    }
+
+    /// Whether kind and apiVersion of a tree are the expected ones, or left out.
+    fn is_named_by(&self, tree: &Value) -> bool {
+        let is_expected = |name: &str, expected: &str| match tree.get(name).and_then(Value::as_str) {
+            None | Some("") => true,
+            Some(found) => found == expected,
+        };
+        is_expected("kind", self.kind) && is_expected("apiVersion", &self.api_version())
     }
 
     /// Why a tree cannot be the expected kind; `None` if it can.

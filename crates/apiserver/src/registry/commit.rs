@@ -6,13 +6,13 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use k3_api::{kinds::Kind, status::Status, time::Time};
+use k3_api::{kinds::Kind, status::Status, strategy::TreeMut, time::Time};
 use k3_storage::{CommitError, Entry, Key, Operation, Precondition, Revision, Store, StoreError, Write};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Registry, Resource, outcome::Outcome};
-use crate::{allocation::Reservation, authn::EphemeralToken};
+use super::{Registry, Resource, outcome::Outcome, storage_version};
+use crate::{allocation::Reservation, authn::EphemeralToken, cache::WatchCaches};
 
 /// The write half of the store. The read half is [`ReadOnlyStore`](crate::read_only_store::ReadOnlyStore).
 #[derive(Clone)]
@@ -54,29 +54,47 @@ impl StoreWriter {
 // --- Registry ---
 
 impl Registry {
-    /// Stores an object. It keeps what was reserved for it.
-    // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go Create, GuaranteedUpdate
+    /// Stores an object. It keeps what was reserved for it; its tree is kept for the next write of the object.
     pub(super) async fn store_object(
         &self,
         ready: ReadyObject,
+        resource: &Resource,
         reservation: Reservation<'_>,
     ) -> Result<Outcome, WriteError> {
+        let revision = self.commit_object(&ready, resource, reservation).await?;
+        let bytes = ready.bytes.clone();
+        Ok(Outcome::Stored {
+            bytes,
+            revision,
+            object: keep_tree(&self.caches, ready, revision, resource),
+        })
+    }
+
+    /// Stores an object of which nothing but the revision is needed any more. It keeps what was reserved for it.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go Create, GuaranteedUpdate
+    pub(super) async fn commit_object(
+        &self,
+        ready: &ReadyObject,
+        resource: &Resource,
+        reservation: Reservation<'_>,
+    ) -> Result<u64, WriteError> {
+        let key = ready.key.clone();
         let bytes = ready.bytes.clone();
         let mut write = match ready.replaces {
-            None => Write::create(ready.key, bytes),
-            Some(revision) => Write::update(ready.key, Revision::new(revision), bytes),
+            None => Write::create(key, bytes),
+            Some(revision) => Write::update(key, Revision::new(revision), bytes),
         };
         if let Some(time) = ready.time_to_live {
             write = write.expiring(time);
         }
-        match self.commit(write).await {
+        let validation_kind = storage_version::validation_kind(&resource.kind);
+        let expected = resource.expect(&ready.key, &ready.bytes, &ready.object, validation_kind);
+        let committed = self.commit(write).await;
+        drop(expected);
+        match committed {
             Ok(revision) => {
                 reservation.keep().await;
-                Ok(Outcome::Stored {
-                    bytes: ready.bytes,
-                    revision,
-                    object: ready.object,
-                })
+                Ok(revision)
             }
             Err(error) => Err(error.release(reservation).await),
         }
@@ -139,6 +157,21 @@ impl From<Status> for WriteError {
     }
 }
 
+/// Keeps the tree that a commit has written, for the next write of the object. Trees of custom objects are not kept: what is shown
+/// of them depends on their definition.
+fn keep_tree(caches: &WatchCaches, ready: ReadyObject, revision: u64, resource: &Resource) -> Arc<Value> {
+    let mut tree = ready.object;
+    let validation_kind = storage_version::validation_kind(&resource.kind);
+    if resource.custom.is_some() || !storage_version::is_same(validation_kind, &resource.stored) {
+        return Arc::new(tree);
+    }
+    tree.ensure_object("metadata")
+        .set("resourceVersion", revision.to_string());
+    let tree = Arc::new(tree);
+    caches.trees().put(&ready.key, revision, &ready.bytes, &tree);
+    tree
+}
+
 /// The operation label of a write.
 fn operation(write: &Write) -> &'static str {
     match (&write.operation, write.precondition) {
@@ -187,5 +220,69 @@ pub(super) fn time_to_live(kind: &Kind, object: &Value, now: Time) -> Option<Dur
         "Event" => Some(Duration::from_hours(1)),
         "Secret" => EphemeralToken::life(object, now),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k3_api::strategy::Tree;
+    use k3_storage::memory::MemoryStore;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        cache::CachedObject,
+        registry::{own_user, testing::TestRegistry},
+    };
+
+    #[tokio::test]
+    async fn kept_tree_is_the_stored_object() {
+        let server = TestRegistry::start(MemoryStore::new(), "10.0.0.0/24").await;
+        let namespaces = server.resource("", "v1", "Namespace");
+        server.put(&namespaces, &json!({"metadata": {"name": "n"}})).await;
+        let target = json!({"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"});
+        let regarding = json!({"kind": "Pod", "namespace": "n", "name": "a"});
+        let event = json!({
+            "regarding": regarding, "eventTime": "2026-01-01T00:00:00.000001Z", "type": "Normal", "reason": "Test",
+            "action": "Test", "reportingController": "example.com/test", "reportingInstance": "test",
+        });
+        for (group, version, kind, mut object, is_kept) in [
+            ("", "v1", "ConfigMap", json!({"data": {"a": "1"}}), true),
+            // It is validated in the version that is stored.
+            (
+                "autoscaling",
+                "v1",
+                "HorizontalPodAutoscaler",
+                json!({"spec": {"scaleTargetRef": target, "maxReplicas": 3, "targetCPUUtilizationPercentage": 7}}),
+                true,
+            ),
+            // It is validated in the version of the request.
+            ("events.k8s.io", "v1", "Event", event, false),
+        ] {
+            let resource = server.resource(group, version, kind);
+            object["metadata"] = json!({"name": "a", "namespace": "n"});
+            let created = server
+                .registry
+                .create_own(resource.kind.clone(), object, own_user(), "test");
+            created.await.unwrap();
+            let key = resource.key("n", "a").unwrap();
+            let kept = |current: &CachedObject| server.caches.trees().get(current);
+            let created = resource.cache.get(&key).unwrap();
+            let tree = is_kept.then(|| created.tree());
+            assert_eq!(kept(&created).as_deref(), tree.as_ref(), "{kind}");
+            let mut changed = storage_version::convert(created.tree(), &resource.stored, &resource.kind);
+            changed["metadata"]["labels"] = json!({"changed": "true"});
+            let updated = server.registry.update_own(&resource, changed, "test", None);
+            updated.await.unwrap();
+            let updated = resource.cache.get(&key).unwrap();
+            assert_eq!(
+                updated.tree().at_path("metadata.labels.changed"),
+                "true",
+                "{kind}"
+            );
+            let tree = is_kept.then(|| updated.tree());
+            assert_eq!(kept(&updated).as_deref(), tree.as_ref(), "{kind}");
+            assert!(kept(&created).is_none(), "{kind}");
+        }
     }
 }

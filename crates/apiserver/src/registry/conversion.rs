@@ -1,11 +1,16 @@
 //! Converts objects between storage version and request version.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use k3_api::{kinds::Kind, status::Status};
 use serde_json::Value;
 
 use super::{Resource, storage_version};
-use crate::custom::CustomResourceConverter;
+use crate::{
+    cache::{CachedObject, WatchCaches},
+    custom::CustomResourceConverter,
+};
 
 /// Converts a stored object to the version of the request.
 pub(super) async fn shown(
@@ -18,6 +23,22 @@ pub(super) async fn shown(
     }
     let mut shown = shown_all(converter, vec![tree], resource).await?;
     Ok(shown.pop().unwrap_or_default())
+}
+
+/// The tree of a stored object in the version of the request, to be changed. It is not read again if it was written a moment ago.
+pub(super) async fn tree_to_change(
+    caches: &WatchCaches,
+    converter: &CustomResourceConverter,
+    object: &CachedObject,
+    resource: &Resource,
+) -> Result<Arc<Value>, Status> {
+    if resource.custom.is_none()
+        && !resource.converts()
+        && let Some(tree) = caches.trees().get(object)
+    {
+        return Ok(tree);
+    }
+    Ok(Arc::new(shown(converter, object.tree(), resource).await?))
 }
 
 /// Converts stored objects to the version of the request, with one call of the conversion webhook.

@@ -67,7 +67,7 @@ impl Registry {
                 "resourceVersion should not be set on objects to be created",
             ));
         }
-        size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
+        size::check_before_defaults(&object, ctx, &resource)?;
         dedup_owners(&mut object, &mut write.warnings);
         ctx.check_cancelled()?;
         resource.strategy().set_defaults(&mut object);
@@ -115,10 +115,17 @@ impl Registry {
         if !is_generated {
             return self.try_store_new(write, object, recording).await;
         }
-        // Each attempt starts from the submitted object, because admission has changed the copy of the attempt before.
+        // Each attempt starts from the submitted object, because admission changes it. A second one is rare: the text costs less than
+        // a second tree.
+        let submitted = encode::encode(&object);
         let mut taken = String::new();
+        let mut attempt = Some(object);
         for _ in 0..NAME_TRIES {
-            match self.try_store_new(write, object.clone(), recording).await {
+            let object = match attempt.take() {
+                Some(object) => object,
+                None => serde_json::from_slice(&submitted).map_err(Status::internal_error)?,
+            };
+            match self.try_store_new(write, object, recording).await {
                 Err(status) if status.code == 409 => {
                     taken = status.details.map(|details| details.name).unwrap_or_default();
                 }
@@ -200,7 +207,7 @@ impl Registry {
                 None => Ok(Outcome::DryRun(ready.object)),
             };
         }
-        match self.store_object(ready, reservation).await {
+        match self.store_object(ready, resource, reservation).await {
             Err(WriteError::Conflict(_)) => Err(already_exists(resource, &key)),
             Err(WriteError::Failed(status)) => Err(status),
             Ok(created) => Ok(created),

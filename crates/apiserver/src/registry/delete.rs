@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::{
     Registry, RequestContext, Resource,
     commit::{ReadyObject, WriteError},
-    conversion::{shown, shown_all, stored},
+    conversion::{shown, shown_all, stored, tree_to_change},
     decryption::{readable, readable_snapshot},
     freshness::read_index,
     list::SelectionPredicate,
@@ -190,7 +190,8 @@ impl Registry {
         let warning_count = write.warnings.0.len();
         for _ in 0..TRIES {
             write.warnings.0.truncate(warning_count);
-            let mut object = shown(&self.converter, current.tree(), resource).await?;
+            let object = tree_to_change(&self.caches, &self.converter, &current, resource).await?;
+            let mut object = Arc::unwrap_or_clone(object);
             check_preconditions(&object, write.options, resource)?;
             // A delete by a subresource (eviction) has been admitted already, as the create of that subresource.
             if ctx.target.part().is_empty() {
@@ -258,16 +259,19 @@ impl Registry {
             object,
             time_to_live: None,
         };
-        let marked = self.store_object(ready, Reservation::default()).await?;
-        if let Outcome::Stored { bytes, revision, .. } = &marked
-            && then_remove
-        {
-            // Two commits instead of one delete: watchers see the deletion timestamp before the DELETED event, as upstream.
-            let marked = CachedObject::new(current.key.clone(), bytes.clone(), *revision);
-            let tree = shown(&self.converter, marked.tree(), resource).await?;
-            return self.remove(&marked, tree, resource).await;
+        let reservation = Reservation::default();
+        if !then_remove {
+            return self.store_object(ready, resource, reservation).await;
         }
-        Ok(marked)
+        // Two commits instead of one delete: watchers see the deletion timestamp before the DELETED event, as upstream.
+        let revision = self.commit_object(&ready, resource, reservation).await?;
+        let marked = CachedObject::new(ready.key, ready.bytes, revision);
+        let tree = if resource.custom.is_none() && !resource.converts() {
+            ready.object
+        } else {
+            shown(&self.converter, marked.tree(), resource).await?
+        };
+        self.remove(&marked, tree, resource).await
     }
 }
 
@@ -379,14 +383,22 @@ fn precondition_failure(kind: &Kind) -> Option<&'static str> {
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go BeforeDelete
 fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time) -> DeletionPlan {
     let metadata = object.at("metadata");
-    let mut marked = object.clone();
     let finalizers = finalizers(object, resource, options);
     let has_finalizers = !finalizers.is_empty();
+    let asked = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
+    // Most objects: nothing of them is changed, and so nothing copied.
+    if !has_finalizers
+        && !metadata.has("deletionTimestamp")
+        && precondition_failure(&resource.kind).is_none()
+        && resource.strategy().check_graceful_delete(object, asked) == GracefulDeletion::None
+    {
+        return DeletionPlan::Remove;
+    }
+    let mut marked = object.clone();
     set_finalizers(&mut marked, &finalizers);
     if let Some(own) = two_phase_plan(object, &marked, &resource.kind, now) {
         return own;
     }
-    let asked = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let graceful = if metadata.has("deletionTimestamp") {
         match metadata.int("deletionGracePeriodSeconds") {
             None | Some(0) => false,

@@ -20,7 +20,7 @@ pub(super) enum Outcome {
         bytes: Bytes,
         /// The commit that wrote it.
         revision: u64,
-        object: Value,
+        object: Arc<Value>,
     },
     /// Nothing was committed: the object was as it should be.
     Unchanged {
@@ -60,6 +60,7 @@ impl Outcome {
         let validation_kind = storage_version::validation_kind(&resource.kind);
         match self {
             Outcome::Stored { revision, object, .. } => {
+                let object = Arc::unwrap_or_clone(object);
                 let mut tree = storage_version::convert(object, validation_kind, &resource.kind);
                 tree.ensure_object("metadata")
                     .set("resourceVersion", revision.to_string());

@@ -234,12 +234,16 @@ pub(super) fn conflict_policy(options: &WriteOptions) -> ApplyConflictPolicy {
 
 /// Decodes what a patch made.
 fn decode_as(
-    patched: Value,
+    mut patched: Value,
     kind: &Kind,
     options: &WriteOptions,
     warnings: &mut Warnings,
 ) -> Result<Value, Status> {
     let mismatch = ExpectedKind::of(kind).mismatch(&patched);
+    // Most of it is as it was, and needs neither be written nor read.
+    if mismatch.is_none() && kind.ty.normalize_in_place(&mut patched) {
+        return Ok(patched);
+    }
     let text = patched.to_string();
     drop(patched);
     if let Some(why) = mismatch {

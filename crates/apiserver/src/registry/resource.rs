@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use k3_api::{
     kinds::{Kind, KindRef, builtin},
     status::{GroupResource, Status},
     strategy::{self, RestStrategy, SelectableField},
 };
 use k3_storage::Key;
+use serde_json::Value;
 
 use super::storage_version;
 use crate::{
-    cache::{CachedObject, WatchCache, WatchCaches},
+    cache::{CachedObject, ExpectedCommit, WatchCache, WatchCaches},
     custom::ServedDefinition,
 };
 
@@ -97,6 +99,20 @@ impl Resource {
         } else {
             format!("{}{namespace}/", self.prefix)
         }
+    }
+
+    /// Announces what a commit will store: an object that was validated as a kind. To be held until the commit is applied.
+    pub(super) fn expect(
+        &self,
+        key: &Key,
+        bytes: &Bytes,
+        tree: &Value,
+        validation_kind: &Kind,
+    ) -> Option<ExpectedCommit<'_>> {
+        if !storage_version::is_same(validation_kind, &self.stored) {
+            return None;
+        }
+        self.cache.expect(key, bytes, tree)
     }
 
     /// Whether objects must be changed on their way to the client.

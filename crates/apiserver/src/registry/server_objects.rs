@@ -10,8 +10,12 @@ use k3_api::{
 use serde_json::Value;
 
 use super::{
-    Registry, RequestContext, Resource, create::random_uid, managed_fields, pending_write::PendingWrite,
-    response, storage_version, update::UpdateSource,
+    Registry, RequestContext, Resource,
+    create::random_uid,
+    managed_fields,
+    pending_write::PendingWrite,
+    response, storage_version,
+    update::{SubmittedObject, UpdateSource},
 };
 use crate::request::{FieldValidation, WriteOptions};
 
@@ -95,7 +99,8 @@ impl Registry {
             force: false,
         };
         let mut write = PendingWrite::new(&ctx, resource, &options);
-        self.change(&mut write, &UpdateSource::Put(object)).await?;
+        let source = UpdateSource::Put(SubmittedObject::new(object));
+        self.change(&mut write, &source).await?;
         Ok(())
     }
 }

@@ -24,6 +24,9 @@ pub(super) enum ManagedFields {
     Recorded,
 }
 
+/// A body that cannot become too large, or not by much.
+const SHORT_BODY: usize = 64 * 1024;
+
 /// Kinds that have a limit of their own for the size of all values: the answer names it.
 const LIMITED_KINDS: [&str; 2] = ["ConfigMap", "Secret"];
 
@@ -57,6 +60,21 @@ pub(super) fn check(
     Err(commit::too_large())
 }
 
+/// The same, before anything is computed for the object. After that it is checked anyway, so a short body is not looked at here.
+///
+/// # Errors
+/// 413; or 422 from the rules of a kind with a limit of its own.
+pub(super) fn check_before_defaults(
+    object: &Value,
+    ctx: &RequestContext,
+    resource: &Resource,
+) -> Result<(), Status> {
+    if ctx.body.len() <= SHORT_BODY {
+        return Ok(());
+    }
+    check(object, None, ManagedFields::Pending, ctx, resource)
+}
+
 fn fits(object: &Value, managed_fields: ManagedFields, ctx: &RequestContext, resource: &Resource) -> bool {
     let part = ctx.target.part();
     let has_status = resource.kind.subresource("status").is_some();
@@ -68,6 +86,9 @@ fn fits(object: &Value, managed_fields: ManagedFields, ctx: &RequestContext, res
     let Value::Object(fields) = object else {
         return true;
     };
+    if most_bytes(object) <= MAX_VALUE_BYTES {
+        return true;
+    }
     let mut budget = Budget(MAX_VALUE_BYTES);
     let mut counted = fields.iter().filter(|(name, _)| is_counted(name));
     counted.all(|(name, value)| match (name.as_str(), value) {
@@ -94,6 +115,25 @@ fn exceeds_own_limit(object: &Value) -> bool {
         .map(|value| value.as_str().map_or(0, str::len))
         .sum::<usize>()
         > MAX_SECRET_SIZE
+}
+
+/// At least as many bytes as a value has as JSON. Costs far less than to write it, and most objects are far below the limit.
+fn most_bytes(value: &Value) -> usize {
+    // A byte of text takes at most six: `\u001f`.
+    let text = |text: &str| text.len() * 6 + 2;
+    match value {
+        Value::Null | Value::Bool(_) => 5,
+        Value::Number(_) => 32,
+        Value::String(value) => text(value),
+        Value::Array(items) => items.iter().map(|item| most_bytes(item) + 1).sum::<usize>() + 2,
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            fields
+                .map(|(name, value)| text(name) + most_bytes(value) + 2)
+                .sum::<usize>()
+                + 2
+        }
+    }
 }
 
 /// How many more bytes there may be.
@@ -167,6 +207,17 @@ mod tests {
             code("", "ConfigMap", &map, ManagedFields::Pending).await,
             Some(413)
         );
+    }
+
+    #[test]
+    fn no_value_has_more_bytes_than_estimated() {
+        for value in [
+            json!({"a\u{1f}": ["\u{1}\u{2}", null, false, -1.797_693_134_862_315_7e-308, u64::MAX, {}, []]}),
+            json!(i64::MIN),
+            json!(""),
+        ] {
+            assert!(most_bytes(&value) >= value.to_string().len(), "{value}");
+        }
     }
 
     #[tokio::test]

@@ -1,9 +1,10 @@
 //! PUT and PATCH: updates objects, with optimistic locking.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k3_api::{
     apply::managed,
+    encode,
     field::{Error, Path},
     go,
     kinds::Kind,
@@ -18,7 +19,7 @@ use super::{
     admission_metrics::{ADMIT_CHANGE, VALIDATE_CHANGE},
     body::{self, ExpectedKind},
     commit::{ReadyObject, WriteError, time_to_live, unavailable},
-    conversion::{shown, stored},
+    conversion::{stored, tree_to_change},
     create::{FieldTracking, dedup_owners, match_namespace},
     decryption::readable,
     freshness::read_index,
@@ -49,11 +50,17 @@ const MODIFIED: &str =
 /// Where the new state of an object comes from.
 pub(super) enum UpdateSource {
     /// A PUT: the object in the body.
-    Put(Value),
+    Put(SubmittedObject),
     /// A PATCH: computed from the current object.
     Patch(Patch),
     /// A write to the scale subresource.
     Scale(NewScale),
+}
+
+/// The object of a PUT. The first attempt changes the tree; its text is kept for a second one, which is rare.
+pub(super) struct SubmittedObject {
+    text: Vec<u8>,
+    tree: Mutex<Option<Value>>,
 }
 
 /// What a PUT, a patch or an apply did.
@@ -75,11 +82,12 @@ impl Registry {
         let mut object = body::read(ctx, ExpectedKind::of(kind), &options, &mut write.warnings)?;
         match_name(&object, write.name())?;
         match_namespace(&mut object, &resource, &ctx.target.namespace)?;
-        size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
+        size::check_before_defaults(&object, ctx, &resource)?;
         ctx.check_cancelled()?;
         resource.strategy().set_defaults(&mut object);
         size::check(&object, None, ManagedFields::Pending, ctx, &resource)?;
-        self.answer_change(write, UpdateSource::Put(object)).await
+        let source = UpdateSource::Put(SubmittedObject::new(object));
+        self.answer_change(write, source).await
     }
 
     /// PATCH: applies the patch in the body.
@@ -141,11 +149,12 @@ impl Registry {
         let is_whole = ctx.target.part().is_empty();
         let mut object = match source {
             UpdateSource::Put(object) if is_whole && resource.strategy().allow_create_on_update() => {
+                let object = object.take()?;
                 let uid = object.at("metadata").text("uid");
                 if !uid.is_empty() {
                     return Err(uid_conflict(resource, ctx, uid, ""));
                 }
-                object.clone()
+                object
             }
             UpdateSource::Patch(patch) if is_whole && patch.creates() => {
                 let object = patch.make(None, write, custom_conversion(resource, &self.converter))?;
@@ -185,16 +194,16 @@ impl Registry {
         let ctx = write.ctx;
         let resource = write.resource;
         let current = &readable(&self.caches, resource, Arc::clone(current)).await?;
-        let old = shown(&self.converter, current.tree(), resource).await?;
+        let old = tree_to_change(&self.caches, &self.converter, current, resource).await?;
         let mut new = match source {
-            UpdateSource::Put(object) => object.clone(),
+            UpdateSource::Put(object) => object.take()?,
             UpdateSource::Patch(patch) => {
                 patch.make(Some(&old), write, custom_conversion(resource, &self.converter))?
             }
             UpdateSource::Scale(scale) => scale.make(&old, write)?,
         };
-        if let UpdateSource::Put(object) = source {
-            let uid = object.at("metadata").text("uid");
+        if let UpdateSource::Put(_) = source {
+            let uid = new.at("metadata").text("uid");
             let current_uid = old.at("metadata").text("uid");
             if !uid.is_empty() && uid != current_uid {
                 return Err(uid_conflict(resource, ctx, uid, current_uid).into());
@@ -222,7 +231,12 @@ impl Registry {
         size::check(&new, Some(&old), ManagedFields::Recorded, ctx, resource)?;
         let validation_kind = write.validation_kind();
         let mut new = storage_version::convert(new, &resource.kind, validation_kind);
-        let old = storage_version::convert(old, &resource.kind, validation_kind);
+        let old = if storage_version::is_same(&resource.kind, validation_kind) {
+            old
+        } else {
+            let old = Arc::unwrap_or_clone(old);
+            Arc::new(storage_version::convert(old, &resource.kind, validation_kind))
+        };
         // Taken before admission: the strategy resets the status of a PUT to the stored one.
         let status = self.status_of_unrestricted_put(ctx, source, &new);
         ctx.check_cancelled()?;
@@ -232,7 +246,7 @@ impl Registry {
         }
         // A write that changes nothing is not committed: the resource version stays, no watcher is notified, and a client that
         // writes the same object periodically costs no history in the store.
-        let is_unchanged = resource.serves_as_stored(current) && new == old;
+        let is_unchanged = resource.serves_as_stored(current) && new == *old;
         if is_unchanged && !self.is_encrypted_with_old_key(key, write).await? {
             return Ok(Outcome::Unchanged {
                 current: Arc::clone(current),
@@ -264,7 +278,7 @@ impl Registry {
             time_to_live: time_to_live(&resource.kind, &new, ctx.now),
             object: new,
         };
-        self.store_object(ready, reservation).await
+        self.store_object(ready, resource, reservation).await
     }
 
     /// Whether the stored object is encrypted with an old key. Then a write that changes nothing is committed too: rewriting all
@@ -358,6 +372,26 @@ fn set_status(write: &PendingWrite<'_>, new: &mut Value, status: Value) -> Resul
     strategy::update(new, &settled, WrittenPart::Status, &write.strategy_context())?;
     write.validation_kind().ty.forget_empty(new);
     Ok(())
+}
+
+// --- SubmittedObject ---
+
+impl SubmittedObject {
+    pub(super) fn new(object: Value) -> Self {
+        SubmittedObject {
+            text: encode::encode(&object),
+            tree: Mutex::new(Some(object)),
+        }
+    }
+
+    /// The tree, for one attempt.
+    fn take(&self) -> Result<Value, Status> {
+        let tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match tree {
+            Some(tree) => Ok(tree),
+            None => serde_json::from_slice(&self.text).map_err(Status::internal_error),
+        }
+    }
 }
 
 // --- ChangedObject ---

@@ -42,7 +42,15 @@ pub(super) struct Entry<'a> {
     pub(super) set: FieldSet<'a>,
     pub(super) time: Option<Time>,
     /// The set as it was read: what is to be written as long as the set is the same.
-    pub(super) source: Option<&'a Value>,
+    pub(super) source: Option<EntrySource<'a>>,
+}
+
+/// Where the set of an entry was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EntrySource<'a> {
+    pub(super) fields: &'a Value,
+    /// The position of the entry in its record.
+    pub(super) index: usize,
 }
 
 /// Why an entry cannot be read.
@@ -152,7 +160,10 @@ impl<'a> Entry<'a> {
             None | Some(Value::Null) => (FieldSet::new(), None),
             Some(fields) => {
                 let decoded = FieldSet::decode_record(fields)?;
-                (decoded.set, decoded.canonical.then_some(fields))
+                (
+                    decoded.set,
+                    decoded.canonical.then_some(EntrySource { fields, index }),
+                )
             }
         };
         let identity = Identity {
@@ -171,6 +182,16 @@ impl<'a> Entry<'a> {
     }
 
     pub(super) fn encode(&self) -> Value {
+        let fields = self
+            .source
+            .map_or_else(|| self.set.encode(), |source| source.fields.clone());
+        let mut entry = self.encode_without_fields();
+        entry.insert("fieldsV1".to_owned(), fields);
+        Value::Object(entry)
+    }
+
+    /// All of the entry but its set.
+    pub(super) fn encode_without_fields(&self) -> Map<String, Value> {
         let mut entry = Map::new();
         let mut put = |name: &str, value: &str| {
             if !value.is_empty() {
@@ -185,9 +206,7 @@ impl<'a> Entry<'a> {
         }
         put("fieldsType", "FieldsV1");
         put("subresource", &self.identity.subresource);
-        let fields = self.source.map_or_else(|| self.set.encode(), Value::clone);
-        entry.insert("fieldsV1".to_owned(), fields);
-        Value::Object(entry)
+        entry
     }
 
     /// What orders the entries of a record.

@@ -277,7 +277,8 @@ proptest! {
         own.set = field_set(&again, &server.typed);
         own.source = None;
         prop_assume!(last.set.is_subset(&own.set));
-        let record = Record { entries: vec![own] };
+        let mut record = Record::default();
+        record.entries.push(own);
         prop_assert_eq!(subject.prune_fully(merged.clone(), &record, last).unwrap(), merged);
     }
 

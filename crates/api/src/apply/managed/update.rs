@@ -14,7 +14,7 @@ use super::{
     conflict::{Conflicts, OwnerConflicts},
     entry::{Entry, Identity, Operation},
     field_manager::{ConversionError, FieldManager},
-    record::{self, Record},
+    record::{self, DetachedRecord, Record},
 };
 use crate::{
     apply::{
@@ -58,11 +58,11 @@ impl FieldManager<'_> {
     /// Never fails: if the record cannot be kept, the old one stays. An object without a record, one from
     /// before records were kept, gets none by this.
     pub fn track(&self, live: Option<&Value>, new: &mut Value, manager: &str, now: Time) {
-        let record = match self.tracked(live, new, manager, now) {
-            Ok(record) => record,
-            Err(_) => live.and_then(record::raw).cloned(),
-        };
-        record::set(new, record);
+        match self.tracked(live, new, manager, now) {
+            Ok(Some(record)) => record.attach(new, live),
+            Ok(None) => record::set(new, None),
+            Err(_) => record::set(new, live.and_then(record::raw).cloned()),
+        }
     }
 
     fn tracked(
@@ -71,14 +71,14 @@ impl FieldManager<'_> {
         new: &Value,
         manager: &str,
         now: Time,
-    ) -> Result<Option<Value>, NotTracked> {
+    ) -> Result<Option<DetachedRecord>, NotTracked> {
         let record = Record::of_request(live, new, self.subresource);
         let exists = live.is_some_and(has_uid);
         if record.entries.is_empty() && exists {
             return Ok(None);
         }
         let record = self.follow(live.unwrap_or(self.blank), new, record, manager, now)?;
-        Ok(record.encode())
+        Ok(Some(record.detach()))
     }
 
     /// The record after a write: the writer owns what it changed, the others no longer do.
@@ -91,11 +91,11 @@ impl FieldManager<'_> {
         now: Time,
     ) -> Result<Record<'a>, NotTracked> {
         self.reconcile(&mut record);
-        let mut own = self.compare(live, new)?;
+        let own = self.compare(live, new)?;
         self.take(live, new, &own, &mut record, None)
             .map_err(TakeFieldsError::into_not_tracked)?;
-        own.modified.add(&own.added);
         let mut set = own.modified;
+        set.absorb(own.added);
         self.reset.filter(&mut set);
         strip_identity(&mut set);
         if !set.is_empty() {

@@ -75,7 +75,7 @@ impl Registry {
                 object: tree,
                 time_to_live: None,
             };
-            match self.store_object(ready, Reservation::default()).await {
+            match self.store_object(ready, resource, Reservation::default()).await {
                 Ok(stored) => return Ok(stored),
                 Err(WriteError::Failed(status)) => return Err(status),
                 Err(WriteError::Conflict(None)) => return Err(resource.not_found(name)),
