@@ -414,6 +414,10 @@ spec:
         for text in [
             "",
             " ",
+            "<<",
+            "a\u{2028}b",
+            "a\u{2029}b\nc\n",
+            "\u{2028}",
             "a: b",
             "#x",
             "- a",
@@ -478,7 +482,7 @@ spec:
             ":a",
             "a, b",
         ] {
-            let tree = json!({"key": text, "list": [text, {"deep": text}]});
+            let tree = json!({"key": text, "list": [text, {"deep": text}], "under": {text: {"x": 1}}});
             let written = to_string(&tree);
             assert_eq!(read(&written), tree, "{text:?}:\n{written}");
         }

@@ -109,6 +109,7 @@ fn is_read_as_other_type(text: &str) -> bool {
                 | "Off"
                 | "OFF"
                 | "~"
+                | "<<"
                 | "null"
                 | "Null"
                 | "NULL"
@@ -136,7 +137,8 @@ fn analyze(text: &str) -> Analysis {
             ('#', Some(previous)) => is_blank_or_break(previous),
             _ => false,
         };
-        is_special |= !is_printable(letter);
+        // Upstream writes the breaks of Unicode as they are; readers of YAML 1.2 take them, and the indent after them, for letters.
+        is_special |= !is_printable(letter) || matches!(letter, '\u{2028}' | '\u{2029}');
         if letter == ' ' {
             has_break_space |= previous.is_some_and(is_break);
         } else if is_break(letter) {

@@ -24,5 +24,7 @@ pub(crate) use self::leaf::{Precision, quantity};
 pub(crate) use self::lexer::MAX_DEPTH;
 pub use self::normal::normalize_in_place;
 pub(crate) use self::number::float;
-pub use self::tree::{DecodedBody, TypeMeta, duplicates, json, json_type, normalize, type_of, untyped};
+pub use self::tree::{
+    DecodedBody, TypeMeta, duplicates, json, json_type, normalize, tree_of, type_of, untyped,
+};
 pub use self::yaml::{yaml, yaml_to_json, yaml_tree};

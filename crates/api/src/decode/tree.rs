@@ -44,6 +44,11 @@ pub fn untyped(body: &[u8]) -> Result<DecodedBody, DecodeError> {
     decoder.finish(value)
 }
 
+/// Reads a text that was a request body or is stored. It may be nested as deeply as a body may be, which is deeper than `serde_json` reads.
+pub fn tree_of(text: &[u8]) -> Result<Value, DecodeError> {
+    serde_json::from_slice(text).or_else(|_| Ok(untyped(text)?.value))
+}
+
 /// What is there more than once in a body of a type that is not known, without a tree of it.
 pub fn duplicates(body: &[u8]) -> Result<StrictErrors, DecodeError> {
     let mut decoder = Decoder::new(body);

@@ -3,7 +3,7 @@
 use std::{fmt, sync::OnceLock};
 
 use bytes::Bytes;
-use k3_api::{encode::StoredObject, kinds::Kind, selector::label::Labels};
+use k3_api::{decode, encode::StoredObject, kinds::Kind, selector::label::Labels};
 use k3_storage::Key;
 use serde::{
     Deserialize,
@@ -118,7 +118,7 @@ impl CachedObject {
 
     /// The same, as if another commit had written it.
     pub(crate) fn tree_at(&self, revision: u64) -> Value {
-        let mut tree: Value = serde_json::from_slice(&self.bytes).unwrap_or_else(|error| {
+        let mut tree = decode::tree_of(&self.bytes).unwrap_or_else(|error| {
             match self.undecrypted() {
                 Some(reason) => tracing::debug!(key = %self.key, reason, "object is not decrypted"),
                 None => {
@@ -152,8 +152,7 @@ impl CachedObject {
 
     /// Whether the stored bytes are an object at all. What has metadata of our writing is.
     pub(crate) fn is_readable(&self) -> bool {
-        self.metadata_offset > 0
-            || serde_json::from_slice::<serde_json::Map<String, Value>>(&self.bytes).is_ok()
+        self.metadata_offset > 0 || decode::tree_of(&self.bytes).is_ok_and(|tree| tree.is_object())
     }
 
     /// The bytes that are stored.
@@ -318,6 +317,25 @@ mod tests {
                 None
             );
         }
+    }
+
+    #[test]
+    fn reads_objects_as_deep_as_a_body_may_be() {
+        let deep = (0..300).fold(json!(1), |inner, _| json!({"a": inner}));
+        let tree = json!({"kind": "ControllerRevision", "metadata": {"name": "b", "finalizers": ["x/y"]}, "data": deep});
+        let revision = object(&tree);
+        assert_eq!(revision.tree()["metadata"]["finalizers"], json!(["x/y"]));
+        assert_eq!(revision.outline(None)["data"], tree["data"]);
+    }
+
+    #[test]
+    fn only_metadata_has_managed_fields() {
+        let object = object(&json!({"kind": "W", "managedFields": "root",
+            "metadata": {"name": "b", "managedFields": [{}]}, "spec": {"managedFields": 1}}));
+        let outline = object.outline(None);
+        assert_eq!(outline["managedFields"], "root");
+        assert_eq!(outline["spec"]["managedFields"], 1);
+        assert_eq!(outline["metadata"].get("managedFields"), None);
     }
 
     #[test]

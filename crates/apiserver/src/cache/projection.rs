@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 pub(super) enum FieldProjection {
     /// Everything except managed fields, which may be larger than all the rest.
     Unmanaged,
+    /// The same, of metadata alone.
+    UnmanagedMetadata,
     /// Fields whose names are wanted, wherever they stand.
     Named(fn(&str) -> bool),
 }
@@ -22,7 +24,8 @@ struct ProjectedName(FieldProjection);
 impl FieldProjection {
     fn has(self, name: &str) -> bool {
         match self {
-            FieldProjection::Unmanaged => name != "managedFields",
+            FieldProjection::Unmanaged => true,
+            FieldProjection::UnmanagedMetadata => name != "managedFields",
             FieldProjection::Named(wants) => wants(name),
         }
     }
@@ -52,8 +55,11 @@ impl<'de> Visitor<'de> for FieldProjection {
             };
             let value = match self {
                 // Elsewhere a field of that name is ordinary data.
-                FieldProjection::Unmanaged if name != "metadata" => fields.next_value()?,
-                _ => fields.next_value_seed(self)?,
+                FieldProjection::Unmanaged if name == "metadata" => {
+                    fields.next_value_seed(FieldProjection::UnmanagedMetadata)?
+                }
+                FieldProjection::Unmanaged | FieldProjection::UnmanagedMetadata => fields.next_value()?,
+                FieldProjection::Named(_) => fields.next_value_seed(self)?,
             };
             object.insert(name, value);
         }

@@ -7,7 +7,7 @@ use http::{
     header::{self, WARNING},
 };
 use http_body_util::BodyExt;
-use k3_api::{encode, protobuf, schema::schema, status::Status};
+use k3_api::{decode, encode, protobuf, schema::schema, status::Status};
 
 use super::{Format, ResponseBody, status_limit::bound};
 
@@ -38,7 +38,7 @@ pub(crate) fn text(code: u16, text: impl Into<String>) -> HttpResponse {
 pub(crate) fn json(code: u16, text: Vec<u8>, format: Format, pretty: bool) -> HttpResponse {
     match format {
         Format::Yaml => {
-            let tree = serde_json::from_slice(&text).unwrap_or_default();
+            let tree = decode::tree_of(&text).unwrap_or_default();
             answer(code, format.media(), k3_yaml::to_string(&tree))
         }
         _ if pretty => answer(code, Format::Json.media(), encode::pretty(&text)),

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{RequestContext, Resource, freshness::read_index, request_context::Warnings};
 use crate::{
     admission::{AdmissionAttributes, AdmissionChain, Operation},
-    authz::{Authorizer, RbacGrant},
+    authz::{AuthorizationAttributes, AuthorizationTarget, Authorizer, RbacGrant, ResourceAttributes},
     cache::WatchCaches,
     metrics::Metrics,
 };
@@ -91,6 +91,26 @@ impl ObjectAdmission {
             object: attributes.object,
             old: attributes.old,
         })
+    }
+
+    /// Rejects a PUT or an apply that creates an object, if the user may not create it.
+    // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/update.go withAuthorization
+    pub(super) fn authorize_create(&self, ctx: &RequestContext, resource: &Resource) -> Result<(), Status> {
+        let kind = &resource.kind;
+        let attributes = ResourceAttributes {
+            group: &kind.group,
+            version: &kind.version,
+            resource: &kind.plural,
+            namespace: &ctx.target.namespace,
+            name: &ctx.target.name,
+            ..ResourceAttributes::default()
+        };
+        let action = AuthorizationAttributes {
+            user: &ctx.user,
+            verb: "create",
+            what: AuthorizationTarget::Resource(attributes),
+        };
+        self.authorizer.require(&action).map(drop)
     }
 
     /// Lets the plugins, policies and webhooks change an object that is there.

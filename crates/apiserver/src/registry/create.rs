@@ -3,7 +3,7 @@
 use std::{collections::HashSet, fmt::Write as _};
 
 use k3_api::{
-    encode,
+    decode, encode,
     kinds::KindRef,
     name,
     status::Status,
@@ -123,7 +123,7 @@ impl Registry {
         for _ in 0..NAME_TRIES {
             let object = match attempt.take() {
                 Some(object) => object,
-                None => serde_json::from_slice(&submitted).map_err(Status::internal_error)?,
+                None => decode::tree_of(&submitted).map_err(Status::internal_error)?,
             };
             match self.try_store_new(write, object, recording).await {
                 Err(status) if status.code == 409 => {
@@ -226,6 +226,9 @@ impl Registry {
         let warnings = strategy::create(&mut object, &write.strategy_context())?;
         write.warnings.0.extend(warnings);
         ctx.check_cancelled()?;
+        if write.needs_create_permission {
+            self.admission.authorize_create(ctx, write.resource)?;
+        }
         let mut attributes = write.attributes(Operation::Create, &mut object, None);
         let validated = self.admission.validate(&mut attributes);
         self.admission.step(VALIDATE_NEW, validated).await?;

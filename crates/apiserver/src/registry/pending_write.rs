@@ -16,6 +16,8 @@ pub(super) struct PendingWrite<'w, O = WriteOptions> {
     pub options: &'w O,
     /// Warnings for the client, so far.
     pub warnings: Warnings,
+    /// Whether a PUT or an apply creates the object: the request was authorized as another verb.
+    pub needs_create_permission: bool,
 }
 
 /// Options of a write that may be a dry run.
@@ -33,6 +35,7 @@ impl<'w, O: DryRun> PendingWrite<'w, O> {
             resource,
             options,
             warnings: Warnings::default(),
+            needs_create_permission: false,
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use k3_api::{
     apply::managed,
-    encode,
+    decode, encode,
     field::{Error, Path},
     go,
     kinds::Kind,
@@ -170,6 +170,7 @@ impl Registry {
             }
             _ => return Err(resource.not_found(write.name())),
         };
+        write.needs_create_permission = true;
         let metadata = object.ensure_object("metadata");
         metadata.set("name", write.name());
         metadata.remove("resourceVersion");
@@ -389,7 +390,7 @@ impl SubmittedObject {
         let tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner).take();
         match tree {
             Some(tree) => Ok(tree),
-            None => serde_json::from_slice(&self.text).map_err(Status::internal_error),
+            None => decode::tree_of(&self.text).map_err(Status::internal_error),
         }
     }
 }
