@@ -176,6 +176,14 @@ impl<R: Phased> PhaseReconciler<R> {
             } => {
                 let written = remote.write_status(&*object, &begun).await?;
                 if let WriteResult::Written(now) = &written {
+                    if now.meta().resource_version == object.meta().resource_version {
+                        let why = "the server did not keep the state: its schema of the status may lack it";
+                        warn!(machine = self.machine.name(), object = object.name_any(), "{why}");
+                        return Ok(PassOutcome::new(
+                            object,
+                            NextPass::After(self.machine.defer.max(SOON)),
+                        ));
+                    }
                     self.record(now, event.as_slice());
                 }
                 Ok(PassOutcome::stored(object, written))
