@@ -123,8 +123,9 @@ async fn binds_claims_to_matching_volumes() {
         "doomed": ["Lost", "v-doomed"],
     });
     assert_eq!(end, claim_spec);
-    // Four for each of four pairs, at most three to say that volumes are free, one to release and one to lose.
-    assert!(writes <= 21, "{writes} writes");
+    // Four for each of four pairs, at most three to say that volumes are free, one to release and one to lose. A status is written
+    // without being read first: for each pair one may be refused, because the informer has not shown the write before it.
+    assert!(writes <= 25, "{writes} writes");
 }
 
 #[tokio::test(start_paused = true)]
