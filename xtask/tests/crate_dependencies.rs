@@ -48,6 +48,12 @@ const CRATE_RULES: &[CrateRule] = &[
         knows: &[],
         bans: &["tokio", "hyper", "kube", "serde_json"],
     },
+    // What labels are, and which of them are meant.
+    CrateRule {
+        directory: "crates/labels",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube"],
+    },
     // Numbers that are counted, and the text that scrapers read.
     CrateRule {
         directory: "crates/metrics",
@@ -81,7 +87,13 @@ const CRATE_RULES: &[CrateRule] = &[
     // Pure code: no I/O, no runtime, no HTTP, no storage engine.
     CrateRule {
         directory: "crates/api",
-        knows: &["crates/cel", "crates/jsonpath", "crates/pki", "crates/quantity"],
+        knows: &[
+            "crates/cel",
+            "crates/jsonpath",
+            "crates/labels",
+            "crates/pki",
+            "crates/quantity",
+        ],
         bans: &[
             "tokio",
             "hyper",
@@ -124,7 +136,7 @@ const CRATE_RULES: &[CrateRule] = &[
     // Knows any cluster through `kube::Client`, and k3 not at all.
     CrateRule {
         directory: "crates/kubecontroller",
-        knows: &["crates/decode", "crates/metrics", "crates/task"],
+        knows: &["crates/decode", "crates/labels", "crates/metrics", "crates/task"],
         bans: &["redb", "sqlx", "tonic"],
     },
     CrateRule {

@@ -7,6 +7,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     informer::Informer,
     object::Object,
+    selector::Selector,
     store::Store,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     context::{ControllerContext, Task},
-    objects::{ProjectedMeta, Selector, object},
+    objects::{ProjectedMeta, object},
     resource::CLUSTER_ROLES,
 };
 

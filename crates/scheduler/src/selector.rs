@@ -1,35 +1,16 @@
-//! Selectors of labels, ready to be asked often.
+//! Selectors of labels with interned texts, ready to be asked often.
+//!
+//! They are made of [`kubecontroller::selector::Selector`], which reads and validates them, and match as it does: texts are equal if they are
+//! one in the interner.
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use kubecontroller::selector::{self, LabelSelector, LabelSelectorRequirement, Operator};
 
 use crate::{
     interner::{StringInterner, Text},
     labels::Labels,
 };
-
-/// A selector as it stands in an object.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RawSelector {
-    /// Labels that must be there.
-    pub match_labels: BTreeMap<String, String>,
-    /// Other rules.
-    pub match_expressions: Vec<RawRequirement>,
-}
-
-/// A rule of a selector as it stands in an object.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct RawRequirement {
-    /// The label.
-    pub key: String,
-    /// What is asked of it.
-    pub operator: String,
-    /// The values it is compared with.
-    pub values: Vec<String>,
-}
 
 /// What labels must be like.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -44,17 +25,10 @@ pub enum Selector {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
     key: Text,
-    test: RequirementTest,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum RequirementTest {
-    In(Box<[Text]>),
-    NotIn(Box<[Text]>),
-    Exists,
-    Absent,
-    Above(i64),
-    Below(i64),
+    operator: Operator,
+    values: Box<[Text]>,
+    /// The value as a number, for order.
+    bound: i64,
 }
 
 impl Selector {
@@ -63,17 +37,18 @@ impl Selector {
         Selector::All(Box::new([]))
     }
 
-    /// The selector of a field: without one, nothing is selected.
-    pub fn read(raw: Option<&RawSelector>, interner: &mut StringInterner) -> Self {
-        let Some(raw) = raw else { return Selector::Nothing };
-        let labels = Self::from_labels(&raw.match_labels, interner);
-        let rules = raw
-            .match_expressions
-            .iter()
-            .map(|rule| Requirement::read(rule, interner));
-        match rules.collect() {
-            Some(rules) => labels.and(rules),
-            None => Selector::Nothing,
+    /// The selector of a field: without one, or with one that is not valid, nothing is selected.
+    pub fn read(raw: Option<&LabelSelector>, interner: &mut StringInterner) -> Self {
+        match raw.map(LabelSelector::to_selector) {
+            Some(Ok(selector)) => {
+                let requirements = selector.requirements().iter();
+                Selector::All(
+                    requirements
+                        .map(|one| Requirement::intern(one, interner))
+                        .collect(),
+                )
+            }
+            Some(Err(_)) | None => Selector::Nothing,
         }
     }
 
@@ -88,9 +63,9 @@ impl Selector {
     }
 
     /// The rules of a node selector; `None` when one of them is not a rule.
-    pub fn of_requirements(raw: &[RawRequirement], interner: &mut StringInterner) -> Option<Self> {
+    pub fn of_requirements(raw: &[LabelSelectorRequirement], interner: &mut StringInterner) -> Option<Self> {
         raw.iter()
-            .map(|rule| Requirement::read(rule, interner))
+            .map(|rule| Some(Requirement::intern(&rule.to_node_requirement()?, interner)))
             .collect::<Option<_>>()
             .map(Selector::All)
     }
@@ -131,35 +106,33 @@ impl Requirement {
     pub fn equal(key: Text, value: Text) -> Self {
         Requirement {
             key,
-            test: RequirementTest::In(Box::new([value])),
+            operator: Operator::Equals,
+            values: Box::new([value]),
+            bound: 0,
         }
     }
 
-    fn read(raw: &RawRequirement, interner: &mut StringInterner) -> Option<Self> {
-        let mut values = || raw.values.iter().map(|value| interner.text(value)).collect();
-        let number = || raw.values.first()?.parse().ok();
-        let test = match raw.operator.as_str() {
-            "In" => RequirementTest::In(values()),
-            "NotIn" => RequirementTest::NotIn(values()),
-            "Exists" => RequirementTest::Exists,
-            "DoesNotExist" => RequirementTest::Absent,
-            "Gt" => RequirementTest::Above(number()?),
-            "Lt" => RequirementTest::Below(number()?),
-            _ => return None,
-        };
-        let key = interner.text(&raw.key);
-        Some(Requirement { key, test })
+    fn intern(requirement: &selector::Requirement, interner: &mut StringInterner) -> Self {
+        let values = requirement.values().iter();
+        Requirement {
+            key: interner.text(requirement.key()),
+            values: values.map(|value| interner.text(value)).collect(),
+            operator: requirement.operator(),
+            bound: requirement.bound(),
+        }
     }
 
     fn holds(&self, value: Option<&Text>) -> bool {
         let number = || value.and_then(|value| value.parse::<i64>().ok());
-        match &self.test {
-            RequirementTest::In(values) => value.is_some_and(|value| values.contains(value)),
-            RequirementTest::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
-            RequirementTest::Exists => value.is_some(),
-            RequirementTest::Absent => value.is_none(),
-            RequirementTest::Above(limit) => number().is_some_and(|number| number > *limit),
-            RequirementTest::Below(limit) => number().is_some_and(|number| number < *limit),
+        match self.operator {
+            Operator::Equals | Operator::DoubleEquals | Operator::In => {
+                value.is_some_and(|value| self.values.contains(value))
+            }
+            Operator::NotEquals | Operator::NotIn => value.is_none_or(|value| !self.values.contains(value)),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::GreaterThan => number().is_some_and(|number| number > self.bound),
+            Operator::LessThan => number().is_some_and(|number| number < self.bound),
         }
     }
 }
@@ -199,9 +172,17 @@ mod tests {
             (json!({"key": "app", "operator": "Gt", "values": ["x"]}), false),
             (json!({"key": "app", "operator": "Like"}), false),
         ] {
-            let raw = serde_json::from_value(json!({"matchExpressions": [rule]})).unwrap();
-            let selector = Selector::read(Some(&raw), &mut interner);
-            assert_eq!(selector.matches(&labels), holds, "{raw:?}");
+            let raw: LabelSelectorRequirement = serde_json::from_value(rule).unwrap();
+            let interned = Selector::of_requirements(std::slice::from_ref(&raw), &mut interner);
+            assert_eq!(interned.is_some_and(|one| one.matches(&labels)), holds, "{raw:?}");
+            // What is interned matches as what it is made of does.
+            let plain = BTreeMap::from([("app", "web"), ("size", "7")]);
+            let requirement = raw.to_node_requirement();
+            assert_eq!(
+                requirement.is_some_and(|one| one.matches(&plain)),
+                holds,
+                "{raw:?}"
+            );
         }
     }
 
@@ -209,7 +190,7 @@ mod tests {
     fn no_selector_selects_nothing_and_an_empty_one_everything() {
         let mut interner = StringInterner::default();
         assert!(!Selector::read(None, &mut interner).matches(&Labels::default()));
-        let empty = Selector::read(Some(&RawSelector::default()), &mut interner);
+        let empty = Selector::read(Some(&LabelSelector::default()), &mut interner);
         assert!(empty.is_empty() && empty.matches(&Labels::default()));
     }
 }

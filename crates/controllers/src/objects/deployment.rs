@@ -1,9 +1,10 @@
 //! Deployments.
 
+use kubecontroller::selector::Selector;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Condition, Projection, Selector, Template};
+use super::{Condition, Projection, Template};
 
 /// A deployment.
 pub type Deployment = Projection<DeploymentSpec, DeploymentStatus>;

@@ -1,9 +1,10 @@
 //! Jobs, as controllers see them.
 
 use k8s_openapi::jiff::Timestamp;
+use kubecontroller::selector::Selector;
 use serde::Deserialize;
 
-use super::{Condition, ConditionStatus, Projection, Selector, Template};
+use super::{Condition, ConditionStatus, Projection, Template};
 
 /// A job.
 pub type Job = Projection<JobSpec, JobStatus>;

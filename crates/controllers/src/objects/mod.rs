@@ -20,7 +20,6 @@ mod persistent_volume_claim;
 mod pod;
 mod pod_disruption_budget;
 mod replica_set;
-mod selector;
 mod service;
 mod service_cidr;
 mod stateful_set;
@@ -60,7 +59,6 @@ pub use self::{
     },
     pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus},
     replica_set::{LabelEqualitySelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
-    selector::Selector,
     service::{Service, ServicePort, ServiceSpec, TargetPort},
     service_cidr::{IpAddress, ServiceCidr, ServiceCidrSpec, ServiceCidrStatus},
     stateful_set::{

@@ -1,8 +1,9 @@
 //! Claims of volumes, as controllers see them.
 
+use kubecontroller::selector::Selector;
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, Projection, Selector, StorageRequest, VolumeMode, persistent_volume::CLASS};
+use super::{Condition, Projection, StorageRequest, VolumeMode, persistent_volume::CLASS};
 
 /// A claim of a volume.
 pub type PersistentVolumeClaim = Projection<ClaimSpec, ClaimStatus>;

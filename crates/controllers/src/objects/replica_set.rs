@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use kubecontroller::selector::Selector;
 use serde::{Deserialize, Deserializer};
 
-use super::{Condition, Projection, Selector, Template};
+use super::{Condition, Projection, Template};
 
 /// A replica set.
 pub type ReplicaSet = Projection<ReplicaSpec<Selector>, ReplicaStatus>;
@@ -60,19 +61,13 @@ fn one() -> i32 {
 
 impl<'de> Deserialize<'de> for LabelEqualitySelector {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let labels = BTreeMap::deserialize(from)?;
-        Ok(LabelEqualitySelector(Selector::from_labels(&labels)))
+        let labels = BTreeMap::<String, String>::deserialize(from)?;
+        Ok(LabelEqualitySelector(Selector::from_labels(labels)))
     }
 }
 
 impl AsRef<Selector> for LabelEqualitySelector {
     fn as_ref(&self) -> &Selector {
         &self.0
-    }
-}
-
-impl AsRef<Selector> for Selector {
-    fn as_ref(&self) -> &Selector {
-        self
     }
 }

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use kubecontroller::selector::Labels;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Interner;
@@ -33,6 +34,16 @@ impl Deref for StringMap {
 
     fn deref(&self) -> &TextMap {
         &self.0
+    }
+}
+
+impl Labels for StringMap {
+    fn get(&self, key: &str) -> Option<&str> {
+        Labels::get(&*self.0, key)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&str, &str)) {
+        self.0.visit(see);
     }
 }
 

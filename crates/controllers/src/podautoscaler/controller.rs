@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use k3_api::selector::label;
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerSpec, MetricStatus};
 use kubecontroller::{
     Clock, Key,
@@ -392,9 +393,7 @@ impl HorizontalPodAutoscalerController {
             self.warn(autoscaler, "SelectorRequired", why);
             return Err(why.to_owned());
         }
-        let read = k3_api::selector::label::Selector::parse(text).map_err(|error| error.to_string());
-        let parsed = read.and_then(|_| text.parse::<Selector>().map_err(|error| error.to_string()));
-        let selector = parsed.map_err(|why| {
+        let selector = label::parse(text).map_err(|why| {
             let why =
                 format!("couldn't convert selector into a corresponding internal selector object: {why}");
             self.warn(autoscaler, "InvalidSelector", &why);
@@ -403,7 +402,7 @@ impl HorizontalPodAutoscalerController {
         })?;
         let namespace = &*autoscaler.metadata.namespace;
         let mut pods = self.pods.get(namespace);
-        pods.retain(|pod| selector.matches(|label| pod.label(label)));
+        pods.retain(|pod| selector.matches_with(|label| pod.label(label)));
         self.with_memory(autoscaler, |memory| memory.selector = Some(selector));
         let rivals = self.autoscalers_selecting(namespace, &pods);
         if rivals.len() > 1 {
@@ -421,7 +420,10 @@ impl HorizontalPodAutoscalerController {
     // upstream: pkg/controller/podautoscaler/hpa_selector_store.go HPAsMatchingPods
     fn autoscalers_selecting(&self, namespace: &str, pods: &[Arc<Pod>]) -> Vec<Key> {
         let memory = self.memory();
-        let means = |selector: &Selector| pods.iter().any(|pod| selector.matches(|label| pod.label(label)));
+        let means = |selector: &Selector| {
+            pods.iter()
+                .any(|pod| selector.matches_with(|label| pod.label(label)))
+        };
         let mut keys: Vec<_> = memory
             .iter()
             .filter(|(key, _)| key.namespace() == namespace)

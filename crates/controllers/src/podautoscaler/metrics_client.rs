@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use k3_api::{quantity::Quantity, selector::label::Selector, strategy::Tree};
+use k3_api::{quantity::Quantity, selector::label, strategy::Tree};
 use k8s_openapi::{
     api::autoscaling::v2::{CrossVersionObjectReference, MetricIdentifier},
     jiff::Timestamp,
@@ -311,7 +311,7 @@ fn selector(metric: &MetricIdentifier) -> Result<String, String> {
     let Some(selector) = &metric.selector else {
         return Ok(String::new());
     };
-    let selector = Selector::from_object(Some(&json!(selector)));
+    let selector = label::from_object(Some(&json!(selector)));
     selector
         .map(|selector| selector.to_string())
         .map_err(|error| error.to_string())

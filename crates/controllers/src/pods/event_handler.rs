@@ -8,10 +8,11 @@ use kubecontroller::{
     informer::Delta,
     object::Object,
     resource::Resource,
+    selector::Selector,
     store::{Index, Store},
 };
 
-use crate::objects::{OwnerRef, Pod, Selector};
+use crate::objects::{OwnerRef, Pod};
 
 /// Finds the sets of a kind that a pod belongs to, and updates expectations.
 pub(crate) struct PodEventHandler<T> {

@@ -13,13 +13,14 @@ use kubecontroller::{
     expectations::ControllerExpectations,
     informer::Informer,
     resource::Resource,
+    selector::Selector,
     writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code},
 };
 
 use super::status::{self, ObservedReplicaSet};
 use crate::{
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
-    objects::{Pod, Projection, ReplicaSpec, ReplicaStatus, Selector},
+    objects::{Pod, Projection, ReplicaSpec, ReplicaStatus},
     pods::{
         deletion_order,
         pod_control::PodControl,

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use k3_pki::{certificate_to_pem, pem_blocks};
 use k8s_openapi::api::{certificates::v1::ClusterTrustBundle, core::v1::ClusterTrustBundleProjection};
-use kubecontroller::selector::Selector;
+use kubecontroller::selector::label_selector_as_selector;
 
 /// The certificates that a projection selects, without duplicates.
 // upstream: pkg/kubelet/clustertrustbundle/clustertrustbundle_manager.go GetTrustAnchorsByName, GetTrustAnchorsBySigner
@@ -29,13 +29,18 @@ pub(super) fn trust_anchors(
         }
     } else if let Some(signer) = &source.signer_name {
         // An absent selector selects no bundle, an empty one selects all.
-        let selector = source.label_selector.as_ref().map(Selector::try_from).transpose();
+        let selector = source
+            .label_selector
+            .as_ref()
+            .map(label_selector_as_selector)
+            .transpose();
         let selector = selector.map_err(|error| format!("while parsing label selector: {error}"))?;
         let is_selected = |bundle: &&Arc<ClusterTrustBundle>| {
             let labels = bundle.metadata.labels.as_ref();
-            let label = |name: &str| labels.and_then(|labels| labels.get(name)).map(String::as_str);
             bundle.spec.signer_name.as_ref() == Some(signer)
-                && selector.as_ref().is_some_and(|selector| selector.matches(label))
+                && selector
+                    .as_ref()
+                    .is_some_and(|selector| selector.matches(&labels))
         };
         let selected: Vec<_> = bundles.iter().filter(is_selected).collect();
         if selected.is_empty() && !is_optional {

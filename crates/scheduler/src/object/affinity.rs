@@ -1,12 +1,13 @@
 //! Which nodes, and which other pods, a pod wants to be near.
 
+use kubecontroller::selector::{LabelSelector, LabelSelectorRequirement};
 use serde::Deserialize;
 
 use super::Node;
 use crate::{
     interner::{StringInterner, Text},
     labels::Labels,
-    selector::{RawRequirement, RawSelector, Selector},
+    selector::Selector,
 };
 
 /// Affinity as it stands in a pod.
@@ -46,9 +47,9 @@ pub struct RawNodeSelector {
 #[serde(rename_all = "camelCase", default)]
 pub struct RawNodeTerm {
     /// Of labels.
-    pub match_expressions: Vec<RawRequirement>,
+    pub match_expressions: Vec<LabelSelectorRequirement>,
     /// Of fields.
-    pub match_fields: Vec<RawRequirement>,
+    pub match_fields: Vec<LabelSelectorRequirement>,
 }
 
 /// A wish for nodes as it stands in a pod.
@@ -88,11 +89,11 @@ pub struct RawPreferredPods {
 #[serde(rename_all = "camelCase", default)]
 pub struct RawTerm {
     /// Their labels.
-    pub label_selector: Option<RawSelector>,
+    pub label_selector: Option<LabelSelector>,
     /// Their namespaces by name.
     pub namespaces: Vec<String>,
     /// Their namespaces by label.
-    pub namespace_selector: Option<RawSelector>,
+    pub namespace_selector: Option<LabelSelector>,
     /// The label of nodes that must be equal.
     pub topology_key: String,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kubecontroller::selector::LabelSelector;
 use serde::Deserialize;
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{
     interner::{StringInterner, Text},
-    selector::{RawSelector, Requirement, Selector},
+    selector::{Requirement, Selector},
 };
 
 /// The specification of a pod as far as scheduling reads it.
@@ -87,7 +88,7 @@ pub struct RawSpread {
     /// Whether it must be.
     pub when_unsatisfiable: String,
     /// Which pods count.
-    pub label_selector: Option<RawSelector>,
+    pub label_selector: Option<LabelSelector>,
     /// Labels whose value on this pod counts too.
     pub match_label_keys: Vec<String>,
     /// How many places there must be.

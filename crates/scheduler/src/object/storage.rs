@@ -1,13 +1,13 @@
 //! What volumes are made of: claims, volumes, classes, drivers and what they can give.
 
-use kubecontroller::object::SlimMeta;
+use kubecontroller::{object::SlimMeta, selector::LabelSelector};
 use serde::Deserialize;
 
 use super::{NodeSelector, RawNodeSelector, ResourceList, ResourceQuantity, SchedulerObject};
 use crate::{
     interner::{StringInterner, Text},
     labels::Labels,
-    selector::{RawSelector, Selector},
+    selector::Selector,
 };
 
 macro_rules! raw {
@@ -29,7 +29,7 @@ raw! {
         storage_class_name: Option<String>,
         volume_name: String,
         access_modes: Vec<String>,
-        selector: Option<RawSelector>,
+        selector: Option<LabelSelector>,
         resources: RawAsked,
         volume_mode: Option<String>,
         volume_attributes_class_name: Option<String>,
@@ -112,7 +112,7 @@ raw! {
     /// A capacity as it is read.
     pub RawCapacity {
         storage_class_name: String,
-        node_topology: Option<RawSelector>,
+        node_topology: Option<LabelSelector>,
         capacity: Option<ResourceQuantity>,
         maximum_volume_size: Option<ResourceQuantity>,
     }

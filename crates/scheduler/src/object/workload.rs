@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashSet;
-use kubecontroller::object::{MetadataOnly, SlimMeta};
+use kubecontroller::{
+    object::{MetadataOnly, SlimMeta},
+    selector::LabelSelector,
+};
 use serde::Deserialize;
 
 use super::SchedulerObject;
 use crate::{
     interner::{StringInterner, Text},
     labels::Labels,
-    selector::{RawSelector, Selector},
+    selector::Selector,
 };
 
 /// Who controls an object.
@@ -33,7 +36,7 @@ pub struct SelectorFields {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RawSelectorSpec {
-    selector: Option<RawSelector>,
+    selector: Option<LabelSelector>,
 }
 
 /// What is read of a Service or a `ReplicationController`.

@@ -2,7 +2,7 @@
 
 use k3_api::{
     kinds::{KindRef, builtin},
-    selector::label::Selector,
+    selector::label,
     strategy::Tree,
 };
 use serde_json::Value;
@@ -89,7 +89,7 @@ pub(super) fn collect(
             .map(|object| read(&object))
             .collect::<Result<_, _>>()?
     } else if reference.has("selector") {
-        let selector = Selector::from_object(reference.get("selector")).map_err(|error| error.to_string())?;
+        let selector = label::from_object(reference.get("selector")).map_err(|error| error.to_string())?;
         let snapshot = resource.cache.snapshot(0);
         let prefix = resource.under(namespace);
         snapshot

@@ -1,7 +1,6 @@
 //! Review kinds (SubjectAccessReview, TokenReview, SelfSubjectReview, ...): evaluated and returned, never stored.
 
 use k3_api::{
-    field::Path,
     kinds::token_review,
     selector::{
         field::{self, Operator, Term},
@@ -199,22 +198,19 @@ fn read_fields(selector: &Value) -> (Vec<Term>, bool) {
 fn read_labels(selector: &Value) -> (usize, bool) {
     let raw = selector.text("rawSelector");
     if !raw.is_empty() {
-        return match label::Selector::parse(raw) {
+        return match label::parse(raw) {
             Ok(selector) => (selector.requirements().len(), true),
             Err(_) => (0, false),
         };
     }
     let all = selector.items("requirements");
     let is_sound = |requirement: &&Value| {
-        let operator = match requirement.text("operator") {
-            "In" => label::Operator::In,
-            "NotIn" => label::Operator::NotIn,
-            "Exists" => label::Operator::Exists,
-            "DoesNotExist" => label::Operator::DoesNotExist,
-            _ => return false,
+        let operator = label::Operator::from_name(requirement.text("operator"));
+        let Some(operator) = operator.filter(|operator| !operator.is_order()) else {
+            return false;
         };
         let values = requirement.texts("values").map(str::to_owned).collect();
-        label::Requirement::try_new(requirement.text("key"), operator, values, &Path::NIL).is_ok()
+        label::Requirement::try_new(requirement.text("key"), operator, values).is_ok()
     };
     let sound = all.iter().filter(is_sound).count();
     (sound, sound == all.len())
