@@ -473,7 +473,7 @@ async fn costly_request_does_not_block_others_and_error_is_bounded() {
 #[derive(Default)]
 struct RequestOutcomes {
     answered: AtomicUsize,
-    unanswered: std::sync::Mutex<Vec<String>>,
+    unanswered: parking_lot::Mutex<Vec<String>>,
 }
 
 /// Whether the server said in good order that it did not look at a request, or the request was never sent.
@@ -503,11 +503,7 @@ async fn load_http2(client: Client, outcomes: Arc<RequestOutcomes>) {
             Ok(_) => drop(outcomes.answered.fetch_add(1, Relaxed)),
             Err(error) if is_orderly(&error) => return,
             Err(error) => {
-                return outcomes
-                    .unanswered
-                    .lock()
-                    .unwrap()
-                    .push(format!("http2: {error:?}"));
+                return outcomes.unanswered.lock().push(format!("http2: {error:?}"));
             }
         }
     }
@@ -531,11 +527,7 @@ async fn load_http1(client: Client, outcomes: Arc<RequestOutcomes>, number: usiz
                 Ok(_) => drop(outcomes.answered.fetch_add(1, Relaxed)),
                 Err(error) if is_orderly(&error) => break,
                 Err(error) => {
-                    return outcomes
-                        .unanswered
-                        .lock()
-                        .unwrap()
-                        .push(format!("http1: {error:?}"));
+                    return outcomes.unanswered.lock().push(format!("http1: {error:?}"));
                 }
             }
         }
@@ -555,7 +547,7 @@ async fn graceful_shutdown_under_load_answers_every_request() {
         while outcomes.answered.load(Relaxed) < 200 {
             time::sleep(Duration::from_millis(1)).await;
         }
-        let unanswered = |outcomes: &RequestOutcomes| outcomes.unanswered.lock().unwrap().join("\n");
+        let unanswered = |outcomes: &RequestOutcomes| outcomes.unanswered.lock().join("\n");
         assert_eq!(unanswered(&outcomes), "", "before the stop");
         cluster.stop().await;
         let all = async { while clients.join_next().await.is_some() {} };

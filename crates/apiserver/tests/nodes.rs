@@ -78,7 +78,7 @@ impl TestAuthority {
 /// What a stand-in for a node has seen.
 #[derive(Default)]
 struct NodeRequests {
-    asked: std::sync::Mutex<Vec<(String, HeaderMap)>>,
+    asked: parking_lot::Mutex<Vec<(String, HeaderMap)>>,
     /// How many logs are being followed.
     following: AtomicUsize,
     ended: Notify,
@@ -105,13 +105,10 @@ fn whole(code: u16, text: impl Into<Bytes>) -> NodeResponse {
 fn node_reply(
     mut request: Request<Incoming>,
     seen: Arc<NodeRequests>,
-    tasks: &std::sync::Mutex<JoinSet<()>>,
+    tasks: &parking_lot::Mutex<JoinSet<()>>,
 ) -> NodeResponse {
     let uri = request.uri().to_string();
-    seen.asked
-        .lock()
-        .unwrap()
-        .push((uri.clone(), request.headers().clone()));
+    seen.asked.lock().push((uri.clone(), request.headers().clone()));
     if uri.contains("container%20") || uri.starts_with("/containerLogs/default/p/waiting") {
         return whole(
             400,
@@ -146,7 +143,7 @@ fn node_reply(
     if uri.starts_with("/exec/") {
         let upgrade = hyper::upgrade::on(&mut request);
         // What is said is repeated in capitals; the end of it is answered, too.
-        tasks.lock().unwrap().spawn(async move {
+        tasks.lock().spawn(async move {
             let mut io = TokioIo::new(upgrade.await.unwrap());
             let mut buffer = BytesMut::new();
             while io.read_buf(&mut buffer).await.unwrap() > 0 {
@@ -323,7 +320,7 @@ impl Cluster {
     }
 
     fn asked(&self) -> (String, HeaderMap) {
-        self.seen.asked.lock().unwrap().last().cloned().unwrap()
+        self.seen.asked.lock().last().cloned().unwrap()
     }
 
     /// Begins a conversation.
@@ -367,7 +364,7 @@ async fn start_node(
     let seen = Arc::clone(seen);
     tasks.spawn(async move {
         let mut connections = JoinSet::new();
-        let talks = Arc::new(std::sync::Mutex::new(JoinSet::new()));
+        let talks = Arc::new(parking_lot::Mutex::new(JoinSet::new()));
         while let Ok((stream, _)) = listener.accept().await {
             let acceptor = acceptor.clone();
             let seen = Arc::clone(&seen);
@@ -549,7 +546,7 @@ async fn verifies_node_certificate() {
         message.ends_with(r#"certificate is valid for "system:node:n", not for node "m""#),
         "{message}"
     );
-    assert!(cluster.seen.asked.lock().unwrap().is_empty());
+    assert!(cluster.seen.asked.lock().is_empty());
 }
 
 #[tokio::test]
@@ -584,7 +581,7 @@ async fn simulated_node_is_never_dialled() {
     let (_, metrics) = cluster.get("/apis/metrics.k8s.io/v1beta1/nodes").await;
     let metrics: Value = serde_json::from_str(&metrics).unwrap();
     assert_eq!(metrics["items"], json!([]));
-    assert!(cluster.seen.asked.lock().unwrap().is_empty());
+    assert!(cluster.seen.asked.lock().is_empty());
     // The address alone is enough: what a node says of its runtime does not matter.
     for address in ["198.18.0.1", "::ffff:198.19.1.2", "240.0.0.2"] {
         cluster.put_node("n", address, 10250, &json!({})).await;

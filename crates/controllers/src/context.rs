@@ -1,10 +1,6 @@
 //! The context that controllers get.
 
-use std::{
-    fmt,
-    net::IpAddr,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{fmt, net::IpAddr, sync::Arc};
 
 use k3_pki::{CertificateRequest, Template};
 use k3_workloads::{Pod, pod_informer, pods_by_node};
@@ -21,6 +17,7 @@ use kubecontroller::{
     store::Index,
     writer::ApiWriter,
 };
+use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -147,12 +144,12 @@ impl fmt::Debug for TokenSigner {
 impl CaBundle {
     /// The current certificates.
     pub fn get(&self) -> Arc<str> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.read())
     }
 
     /// Replaces the certificates. Published copies are updated on their next event.
     pub fn set(&self, pem: &str) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = pem.into();
+        *self.0.write() = pem.into();
     }
 }
 

@@ -1,10 +1,7 @@
 //! The TTL controller: annotates nodes with how long kubelets may cache secrets and config maps. The more nodes, the longer,
 //! to limit the load on the API server.
 
-use std::{
-    ops::RangeInclusive,
-    sync::{Mutex, PoisonError},
-};
+use std::ops::RangeInclusive;
 
 use k3_workloads::Node;
 use kubecontroller::{
@@ -13,6 +10,7 @@ use kubecontroller::{
     store::Store,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::{
@@ -73,10 +71,7 @@ impl Reconciler for TTLController {
             size,
         } = self;
         let node = store.get(&request.key);
-        let seconds = size
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .ttl_seconds(store.len());
+        let seconds = size.lock().ttl_seconds(store.len());
         let Some(node) = node.filter(|node| annotated_ttl(node) != Some(seconds)) else {
             return Ok(Outcome::Done);
         };

@@ -1,12 +1,9 @@
 //! A pause between two status writes of an object, so that many changes are written at once.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use kubecontroller::Key;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 /// Many pods become ready within this time; the delay is not noticeable.
@@ -44,7 +41,7 @@ impl StatusThrottle {
     }
 
     fn written(&self) -> MutexGuard<'_, HashMap<Key, Instant>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock()
     }
 }
 

@@ -1,11 +1,9 @@
 //! The providers of each resource: the first encrypts, all decrypt.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
+use parking_lot::RwLock;
 
 use crate::{
     config::EncryptionConfiguration,
@@ -59,11 +57,11 @@ impl Transformers {
     /// Uses another configuration from now on.
     pub async fn replace(&self, configuration: &EncryptionConfiguration) {
         let table = Arc::new(TransformerTable::new(configuration).await);
-        *self.table.write().unwrap_or_else(PoisonError::into_inner) = table;
+        *self.table.write() = table;
     }
 
     fn table(&self) -> Arc<TransformerTable> {
-        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.table.read())
     }
 
     /// The value as it is stored under a key; `None` for one that is stored as it is.

@@ -6,8 +6,9 @@
 use std::{
     fmt,
     io::{self, Write},
-    sync::Mutex,
 };
+
+use parking_lot::Mutex;
 
 /// The first write error, except for a closed pipe.
 static WRITE_ERROR: Mutex<Option<io::Error>> = Mutex::new(None);
@@ -33,18 +34,13 @@ pub(crate) fn write(text: fmt::Arguments<'_>) {
 
 /// Returns the first write error.
 pub(crate) fn take_error() -> Option<io::Error> {
-    WRITE_ERROR
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .take()
+    WRITE_ERROR.lock().take()
 }
 
 fn record_error(error: io::Error) {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return;
     }
-    let mut first = WRITE_ERROR
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut first = WRITE_ERROR.lock();
     first.get_or_insert(error);
 }

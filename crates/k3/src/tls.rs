@@ -3,8 +3,9 @@
 //! The handshake proves only that a client has the key of its certificate. The API server verifies the issuer per request with
 //! [`ServerTls::clients`], so a client with a certificate of another authority gets a 401 instead of a failed handshake.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use rustls::{
     DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
     client::danger::HandshakeSignatureValid,
@@ -86,12 +87,8 @@ impl ServerTls {
     pub(crate) fn replace(&self, certificates: &ServerCertificates) -> Result<(), CertificateError> {
         let certificate = certified_key(certificates)?;
         let verifier = client_verifier(certificates)?;
-        *self.certificate.0.write().unwrap_or_else(PoisonError::into_inner) = certificate;
-        *self
-            .verifier
-            .current
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = verifier;
+        *self.certificate.0.write() = certificate;
+        *self.verifier.current.write() = verifier;
         Ok(())
     }
 }
@@ -125,7 +122,7 @@ fn client_verifier(
 
 impl ResolvesServerCert for ReloadableCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
+        Some(Arc::clone(&self.0.read()))
     }
 }
 
@@ -133,7 +130,7 @@ impl ResolvesServerCert for ReloadableCertificate {
 
 impl ReloadableClientVerifier {
     fn current(&self) -> Arc<dyn ClientCertVerifier> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read())
     }
 }
 

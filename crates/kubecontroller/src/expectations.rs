@@ -9,12 +9,10 @@
 //! removed.
 // upstream: pkg/controller/controller_utils.go UIDTrackingControllerExpectations
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use crate::Key;
@@ -134,7 +132,7 @@ impl ControllerExpectations {
     }
 
     fn keys(&self) -> MutexGuard<'_, HashMap<Key, PendingExpectation>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        self.keys.lock()
     }
 }
 

@@ -1,3 +1,3 @@
 //! Locks of the work queue. `testing/queue-model` replaces this module with the locks of a model checker.
 
-pub(crate) use std::sync::{Mutex, MutexGuard};
+pub(crate) use parking_lot::{Mutex, MutexGuard};

@@ -3,8 +3,10 @@
 use std::{
     collections::{BTreeMap, HashMap},
     hash::{BuildHasher, RandomState},
-    sync::{Arc, PoisonError, RwLock},
+    sync::Arc,
 };
+
+use parking_lot::RwLock;
 
 /// The maximum number of series of a metric. Label values are bounded by the served API; this limit covers a label that is not.
 const MAX_SERIES: usize = 20_000;
@@ -43,7 +45,7 @@ impl<F, const N: usize> MetricVec<F, N> {
     /// The series with these label values.
     pub fn of(&self, values: [&str; N]) -> Arc<MetricSeries<F, N>> {
         let hash = self.hasher.hash_one(values);
-        let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
+        let all = self.series.read();
         if let Some(found) = all.get(&hash).and_then(|series| find(series, values)) {
             return found;
         }
@@ -52,7 +54,7 @@ impl<F, const N: usize> MetricVec<F, N> {
         if is_full && values.iter().any(|value| *value != "other") {
             return self.of(["other"; N]);
         }
-        let mut all = self.series.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.series.write();
         let series = all.entry(hash).or_default();
         find(series, values).unwrap_or_else(|| {
             let made = Arc::new(MetricSeries {
@@ -66,7 +68,7 @@ impl<F, const N: usize> MetricVec<F, N> {
 
     /// All of them, in the order of their values.
     pub fn all(&self) -> Vec<Arc<MetricSeries<F, N>>> {
-        let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
+        let all = self.series.read();
         let sorted: BTreeMap<_, _> = all
             .values()
             .flatten()

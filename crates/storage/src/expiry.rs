@@ -2,10 +2,11 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::Notify, task::JoinHandle, time::Instant};
 
 use crate::{CommitError, Key, Revision, Store, Write};
@@ -77,9 +78,7 @@ impl Deadlines {
     }
 
     fn lock(&self) -> MutexGuard<'_, DeadlineState> {
-        self.state
-            .lock()
-            .expect("nothing panics while it holds the deadlines")
+        self.state.lock()
     }
 }
 

@@ -1,14 +1,8 @@
 //! Interned values: lists and parts that many objects share.
 
-use std::{
-    borrow::Borrow,
-    collections::HashSet,
-    fmt,
-    hash::Hash,
-    ops::Deref,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{borrow::Borrow, collections::HashSet, fmt, hash::Hash, ops::Deref, sync::Arc};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A list that is stored once for all objects that have it: the pods of a set differ in little more than their names.
@@ -82,7 +76,7 @@ impl<T: ?Sized + Eq + Hash> Interner<T> {
     /// The value that is equal to this one and was there before, or this one.
     pub fn share(&self, value: impl Borrow<T> + Into<Arc<T>>) -> Arc<T> {
         const FEW: usize = 64;
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if let Some(same) = known.values.get(value.borrow()) {
             return Arc::clone(same);
         }
@@ -227,7 +221,7 @@ mod tests {
         for number in 0..1_000 {
             drop(list([number]));
         }
-        let known = TestNumber::lists().0.lock().unwrap();
+        let known = TestNumber::lists().0.lock();
         assert!(known.values.len() < 200, "{} are kept", known.values.len());
         assert!(known.values.contains(&*kept));
     }

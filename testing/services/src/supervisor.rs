@@ -12,8 +12,9 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     ServiceError,
@@ -204,7 +205,7 @@ impl Supervisor {
 
     fn orders(&self) -> MutexGuard<'_, Orders> {
         // A panic in between leaves at worst an answer unread, and the test has failed already.
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+        self.orders.lock()
     }
 }
 

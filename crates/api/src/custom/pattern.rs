@@ -4,9 +4,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
+use parking_lot::Mutex;
 use regex::Regex;
 
 use crate::kinds::go_regexp_error;
@@ -25,7 +26,7 @@ impl Pattern {
     pub(crate) fn new(source: &str) -> Result<Self, String> {
         static CACHE: OnceLock<Mutex<HashMap<String, Arc<Regex>>>> = OnceLock::new();
         let cache = CACHE.get_or_init(Mutex::default);
-        let lock = || cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || cache.lock();
         if let Some(known) = lock().get(source) {
             return Ok(Pattern(Arc::clone(known)));
         }

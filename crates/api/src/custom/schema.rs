@@ -2,8 +2,9 @@
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/convert.go NewStructural
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use super::node::Node;
@@ -36,7 +37,7 @@ impl Schema {
     /// The schema, compiled. The first call does it.
     pub(super) fn node(&self) -> &Node {
         self.node.get_or_init(|| {
-            let text = std::mem::take(&mut *self.text.lock().unwrap_or_else(PoisonError::into_inner));
+            let text = std::mem::take(&mut *self.text.lock());
             let schema = serde_json::from_slice(&text).unwrap_or_default();
             Node::read(&schema, self.open)
         })

@@ -9,11 +9,12 @@ use std::{
     cell::Cell,
     env, fmt,
     process::abort,
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{Arc, mpsc},
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use parking_lot::Mutex;
 use proptest::{
     strategy::Strategy,
     test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
@@ -126,7 +127,7 @@ impl Watchdog {
         let seen = Arc::clone(&input);
         thread::spawn(move || {
             while closed.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
-                if let Some((start, input)) = seen.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
+                if let Some((start, input)) = seen.lock().as_ref()
                     && start.elapsed() > HANG
                 {
                     eprintln!("does not end:\n{input}");
@@ -146,6 +147,6 @@ impl Watchdog {
     }
 
     fn set(&self, input: Option<(Instant, String)>) {
-        *self.input.lock().unwrap_or_else(PoisonError::into_inner) = input;
+        *self.input.lock() = input;
     }
 }

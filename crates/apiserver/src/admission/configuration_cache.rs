@@ -1,12 +1,10 @@
 //! Caches compiled admission configuration (webhooks, policies): one entry per object version, and one list per version of all
 //! objects.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use k3_storage::Key;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{cache::CachedObject, registry::Resource};
@@ -48,7 +46,7 @@ impl<I, A> ConfigurationCache<I, A> {
         all: impl FnOnce(Vec<Arc<I>>) -> A,
     ) -> Arc<A> {
         let snapshot = of.cache.snapshot(0);
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if let Some(known) = &*known
             && known.version == snapshot.version
         {

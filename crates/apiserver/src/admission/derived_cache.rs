@@ -1,10 +1,8 @@
 //! A value computed from all objects of a resource, cached until one of them changes.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{cache::CachedObject, registry::Resource};
@@ -34,7 +32,7 @@ impl<T: Clone> DerivedCache<T> {
     /// What `find` finds among the objects as they are. It is asked once per state of the resource.
     pub(super) fn get(&self, of: &Resource, find: impl FnOnce(&[Value]) -> T) -> T {
         let snapshot = of.cache.snapshot(0);
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if let Some((version, value)) = &*known
             && *version == snapshot.version
         {
@@ -80,7 +78,7 @@ impl<T> NamespacedDerivedCache<T> {
         if revisions.is_empty() {
             return None;
         }
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if let Some((from, value)) = known.get(namespace)
             && *from == revisions
         {

@@ -3,7 +3,7 @@
 use std::{
     fmt, io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError},
     },
@@ -13,6 +13,7 @@ use std::{
 
 use k3_api::time::Time;
 use k3_task::Clock;
+use parking_lot::Mutex;
 
 use super::{
     AuditConfig,
@@ -160,7 +161,7 @@ fn lost(metrics: &Metrics, why: &str) {
 impl Drop for Auditor {
     fn drop(&mut self) {
         self.queue.events = None;
-        let written = self.queue.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = self.queue.written.lock();
         if written.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
             tracing::error!("audit log not flushed within the shutdown timeout");
         }

@@ -2,7 +2,9 @@
 //!
 //! Promise: who asks gets a signer and keys that belong together.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use super::{PublicKey, Signer};
 
@@ -35,7 +37,7 @@ impl KeyRing {
     /// Signs with another key from now on, and believes these further ones.
     pub(super) fn replace(&self, signer: Signer, more: &[PublicKey]) {
         let held = SigningKeys::new(signer, &self.always, more);
-        *self.held.write().unwrap_or_else(PoisonError::into_inner) = held;
+        *self.held.write() = held;
     }
 
     pub(super) fn signer(&self) -> Arc<Signer> {
@@ -48,7 +50,7 @@ impl KeyRing {
     }
 
     fn held(&self) -> SigningKeys {
-        self.held.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.held.read().clone()
     }
 }
 

@@ -3,12 +3,10 @@
 //! Promises: an entry is invalid once an object it depends on has changed or was deleted; entries expire after seconds; their
 //! number is bounded; tokens are stored as hashes only.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
 use k3_api::time::Time;
+use parking_lot::{Mutex, MutexGuard};
 use ring::digest::{Context, SHA256};
 
 use super::{
@@ -77,7 +75,7 @@ impl TokenCache {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TokenHash, TokenCacheEntry>> {
         // The map is never half changed.
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        self.records.lock()
     }
 }
 

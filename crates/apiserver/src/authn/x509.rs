@@ -3,10 +3,9 @@
 //! Promises: TLS has verified only that the client holds the private key; issuer, usage and validity are verified here, and
 //! again periodically while the connection lasts. An untrusted certificate is a 401, not a failed handshake, as upstream.
 
-use std::sync::{Mutex, PoisonError};
-
 use k3_api::{strategy::User, time::Time};
 use k3_pki::{Certificate, ParseError};
+use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use rustls::{
     pki_types::{CertificateDer, UnixTime},
@@ -74,7 +73,7 @@ impl ClientCertificate {
     /// The user of the certificate.
     pub(super) fn user(&self, verifier: &dyn ClientCertVerifier, now: Time) -> CertificateResult {
         let now = now.unix_seconds();
-        let mut cached_result = self.cached_result.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached_result = self.cached_result.lock();
         if let Some((when, cached_result)) = &*cached_result
             && (0..SECONDS).contains(&(now - when))
         {

@@ -7,7 +7,6 @@
 use std::{
     collections::{BTreeMap, HashMap},
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Mutex, PoisonError},
 };
 
 use http::HeaderMap;
@@ -18,6 +17,7 @@ use k3_api::{
     status::Status,
     strategy::User,
 };
+use parking_lot::Mutex;
 
 use super::{AuthorizationAttributes, AuthorizationTarget, Authorizer, MASTERS, ResourceAttributes};
 use crate::{
@@ -158,12 +158,12 @@ impl Authorizer {
 
 impl ImpersonationModeCache {
     fn last(&self, user: &User) -> Option<ImpersonationMode> {
-        let modes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let modes = self.0.lock();
         modes.get(&number(user)).copied()
     }
 
     fn remember(&self, user: &User, mode: ImpersonationMode) {
-        let mut modes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut modes = self.0.lock();
         if modes.len() >= MAX_REMEMBERED {
             modes.clear();
         }

@@ -3,14 +3,12 @@
 //! Promises: what the cache takes from here belongs to exactly the bytes that the store delivers, whichever server wrote them.
 //! Nothing stays here longer than its write lasts.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use k3_api::strategy::SelectableField;
 use k3_storage::Key;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::field_values::FieldValues;
 
@@ -57,7 +55,7 @@ impl ExpectedCommits {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, ExpectedObject>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

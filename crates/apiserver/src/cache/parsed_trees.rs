@@ -6,12 +6,13 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use bytes::Bytes;
 use k3_storage::Key;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::{sync::Notify, time::Instant};
 
@@ -119,7 +120,7 @@ impl ParsedTrees {
     }
 
     fn lock(&self) -> MutexGuard<'_, TreeCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cache.lock()
     }
 }
 

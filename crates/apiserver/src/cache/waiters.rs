@@ -1,11 +1,8 @@
 //! Requests that wait until a revision is in the caches.
 
-use std::{
-    cmp::Reverse,
-    collections::BinaryHeap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{cmp::Reverse, collections::BinaryHeap};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// Beyond this many, those whose request has ended are removed before another one is added.
@@ -48,7 +45,7 @@ impl RevisionWaiters {
     }
 
     fn lock(&self) -> MutexGuard<'_, BinaryHeap<Reverse<RevisionWaiter>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

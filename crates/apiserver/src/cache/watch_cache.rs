@@ -1,15 +1,12 @@
 //! The watch cache of one resource: objects, recent events and watchers.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use imbl::OrdMap;
 use k3_api::strategy::SelectableField;
 use k3_storage::{Change, Key};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -341,7 +338,7 @@ impl WatchCache {
             .iter()
             .map(|(key, object)| (key.clone(), Arc::new(object.without_derived_state())))
             .collect();
-        *self.selectable.write().unwrap_or_else(PoisonError::into_inner) = selectable;
+        *self.selectable.write() = selectable;
     }
 
     /// Ends all watches, also those that begin later.
@@ -367,12 +364,12 @@ impl WatchCache {
     }
 
     fn selectable(&self) -> Arc<[SelectableField]> {
-        Arc::clone(&self.selectable.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.selectable.read())
     }
 
     fn lock(&self) -> MutexGuard<'_, CacheState> {
         // A panic under the lock is a bug that is reported where it happens; the map itself is never half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -397,11 +394,7 @@ impl CacheReplacement<'_> {
         state.revision = revision;
         state.version += 1;
         state.objects = objects;
-        *self
-            .cache
-            .selectable
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = selectable;
+        *self.cache.selectable.write() = selectable;
     }
 }
 

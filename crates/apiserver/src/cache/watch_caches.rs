@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -11,6 +11,7 @@ use std::{
 
 use k3_api::strategy::SelectableField;
 use k3_storage::{Change, EventBatch, ReadError, Store, StoreError};
+use parking_lot::{Mutex, RwLock};
 use tokio::{
     sync::{Notify, watch},
     time::Instant,
@@ -145,7 +146,7 @@ impl WatchCaches {
         );
         let mut selectable: HashMap<String, Arc<[SelectableField]>> = definitions.selectable().collect();
         // Those of a definition that is deleted have none.
-        let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut abandoned = self.abandoned.lock();
         for (prefix, _) in self.definitions.table().selectable() {
             if !selectable.contains_key(&prefix) {
                 selectable.insert(prefix.clone(), [].into());
@@ -154,7 +155,7 @@ impl WatchCaches {
         }
         drop(abandoned);
 
-        let mut resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
+        let mut resources = self.resources.write();
         for prefix in loaded.resources.keys() {
             if !resources.contains_key(prefix) {
                 resources.insert(prefix.clone(), self.create(prefix, revision));
@@ -201,7 +202,7 @@ impl WatchCaches {
             }
             cache.apply(&event.key, &event.change, revision, now);
             if event.key.starts_with(custom::PREFIX) {
-                let _defining = self.defining.lock().unwrap_or_else(PoisonError::into_inner);
+                let _defining = self.defining.lock();
                 self.define(&event.key, cache.get(&event.key).as_deref(), revision);
             }
         }
@@ -227,13 +228,13 @@ impl WatchCaches {
             return;
         };
         self.resource(&change.prefix).renew(change.selectable, revision);
-        let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut abandoned = self.abandoned.lock();
         if change.deleted {
             abandoned.insert(change.prefix);
         } else {
             abandoned.remove(&change.prefix);
         }
-        let mut resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
+        let mut resources = self.resources.write();
         abandoned.retain(|prefix| {
             let cache = resources.get(prefix.as_str());
             // A request that holds it must not be left with one that is fed no more.
@@ -249,7 +250,7 @@ impl WatchCaches {
     /// Lets those know who follow an object that it was decrypted.
     pub(super) fn follow_decrypted(&self, cache: &WatchCache, key: &str) {
         if key.starts_with(custom::PREFIX) {
-            let _defining = self.defining.lock().unwrap_or_else(PoisonError::into_inner);
+            let _defining = self.defining.lock();
             // It may have changed or gone meanwhile.
             if let Some(object) = cache.get(key) {
                 self.define(key, Some(&*object), object.revision);
@@ -268,7 +269,7 @@ impl WatchCaches {
         if let Some(cache) = self.existing(prefix) {
             return cache;
         }
-        let mut resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
+        let mut resources = self.resources.write();
         // Read under the lock: it changes together with the caches.
         let began = self.began.load(Ordering::Acquire);
         let cache = resources
@@ -288,14 +289,14 @@ impl WatchCaches {
 
     /// All caches, with the prefixes of their keys.
     pub(super) fn all(&self) -> Vec<(Box<str>, Arc<WatchCache>)> {
-        let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
+        let resources = self.resources.read();
         let all = resources.iter();
         all.map(|(prefix, cache)| (prefix.clone(), Arc::clone(cache)))
             .collect()
     }
 
     fn existing(&self, prefix: &str) -> Option<Arc<WatchCache>> {
-        let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
+        let resources = self.resources.read();
         resources.get(prefix).cloned()
     }
 
@@ -424,7 +425,7 @@ impl WatchCaches {
 
     /// How many objects each resource has, by group and name.
     pub(crate) fn counts(&self) -> Vec<(String, String, usize)> {
-        let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
+        let resources = self.resources.read();
         let mut counts: Vec<_> = resources
             .iter()
             .filter_map(|(prefix, cache)| {
@@ -451,7 +452,7 @@ impl WatchCaches {
 
     /// Ends all watches, also those that begin later.
     pub(crate) fn close(&self) {
-        let resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
+        let resources = self.resources.write();
         self.closed.store(true, Ordering::Release);
         for cache in resources.values() {
             cache.close();

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -12,6 +12,7 @@ use k3_api::{
     kinds::{KindRef, builtin},
     strategy::{SelectableField, Tree},
 };
+use parking_lot::RwLock;
 use serde_json::Value;
 
 use super::ServedDefinition;
@@ -57,7 +58,7 @@ impl DefinitionRegistry {
         if before.is_none() && after.is_none() {
             return None;
         }
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write();
         let entries = Arc::make_mut(&mut table);
         match &after {
             Some(after) => drop(entries.insert(name.into(), Arc::clone(after))),
@@ -111,7 +112,7 @@ impl DefinitionRegistry {
 
     /// Replaces all of them.
     pub(crate) fn replace(&self, table: DefinitionTable) {
-        *self.table.write().unwrap_or_else(PoisonError::into_inner) = table.0;
+        *self.table.write() = table.0;
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -132,7 +133,7 @@ impl DefinitionRegistry {
 
     /// All of them, by name.
     pub(crate) fn all(&self) -> Arc<DefinitionsByName> {
-        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.table.read())
     }
 
     /// Changes with what is served.
@@ -141,7 +142,7 @@ impl DefinitionRegistry {
     }
 
     fn named(&self, name: &str) -> Option<Arc<ServedDefinition>> {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.table.read();
         table.get(name).cloned()
     }
 }

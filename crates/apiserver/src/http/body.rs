@@ -131,9 +131,10 @@ impl<B: Into<Bytes>> From<B> for ResponseBody {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use http_body_util::BodyExt;
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -147,7 +148,7 @@ mod tests {
         }
 
         fn broken(&mut self, why: &str) {
-            why.clone_into(&mut self.1.lock().unwrap());
+            why.clone_into(&mut self.1.lock());
         }
     }
 
@@ -158,6 +159,6 @@ mod tests {
         assert!(body.frame().await.unwrap().is_ok());
         assert!(body.frame().await.unwrap().is_err());
         assert!(body.frame().await.is_none());
-        assert_eq!(*reported.lock().unwrap(), "no more");
+        assert_eq!(*reported.lock(), "no more");
     }
 }

@@ -1,9 +1,6 @@
 //! Connections to webhooks, kept alive for the next call.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, header};
@@ -13,6 +10,7 @@ use hyper::{
     client::conn::http1::{self, SendRequest},
 };
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use tokio::{task::JoinHandle, time::Instant};
 use tokio_rustls::TlsConnector;
@@ -191,14 +189,14 @@ impl WebhookEndpoint {
 
     /// The connection that was used last, if it is not too old.
     fn take(&self) -> Option<Connection> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         let now = Instant::now();
         idle.retain(|(since, connection)| now - *since < IDLE && !connection.sender.is_closed());
         idle.pop().map(|(_, connection)| connection)
     }
 
     fn keep(&self, connection: Connection) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         if idle.len() < MAX_IDLE && !connection.sender.is_closed() {
             idle.push((Instant::now(), connection));
         }

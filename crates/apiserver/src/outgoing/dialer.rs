@@ -7,11 +7,12 @@
 use std::{
     fmt, io,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, PoisonError, RwLock},
+    sync::Arc,
 };
 
 use futures_util::future::BoxFuture;
 use k3_api::name::Subnet;
+use parking_lot::RwLock;
 use tokio::net::TcpStream;
 
 use super::{
@@ -89,10 +90,7 @@ impl Dialer {
 
     /// Remembers an address at which this server listens.
     pub(crate) fn add_own(&self, address: SocketAddr) {
-        self.own
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(address);
+        self.own.write().push(address);
     }
 
     /// Connects to the first address of a host that answers.
@@ -138,7 +136,7 @@ impl Dialer {
     }
 
     fn is_own(&self, ip: IpAddr, port: u16) -> bool {
-        let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
+        let own = self.own.read();
         let mut own = own.iter().filter(|own| own.port() == port);
         self.own_hosts.contains(&ip)
             || own.any(|own| {
@@ -176,7 +174,9 @@ impl fmt::Display for DialError {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::{collections::HashMap, sync::Mutex};
+    use std::collections::HashMap;
+
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -198,7 +198,7 @@ pub(crate) mod tests {
         }
 
         fn connect(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>> {
-            self.dialled.lock().unwrap().push(address);
+            self.dialled.lock().push(address);
             Box::pin(std::future::ready(Err(io::ErrorKind::ConnectionRefused.into())))
         }
 
@@ -233,7 +233,7 @@ pub(crate) mod tests {
         });
         let error = dialer(&network).connect(rule, host, port).await.unwrap_err();
         let is_refused = matches!(error, DialError::NotAllowed(_));
-        let dialled = network.dialled.lock().unwrap().len();
+        let dialled = network.dialled.lock().len();
         assert_eq!(dialled == 0, is_refused, "{host}:{port}: {error}");
         is_refused
     }

@@ -33,13 +33,10 @@ pub(crate) mod testing;
 mod tests;
 mod trust;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 pub use self::certificate_verifier::{CertificateVerifier, TlsVerifier};
 use self::connection::WebhookEndpoint;
@@ -95,7 +92,7 @@ impl WebhookClientManager {
     }
 
     fn endpoint(&self, to: &Destination) -> Result<Arc<WebhookEndpoint>, CallError> {
-        let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut endpoints = self.endpoints.lock();
         if let Some(endpoint) = endpoints.get(to) {
             return Ok(Arc::clone(endpoint));
         }

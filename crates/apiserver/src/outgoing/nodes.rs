@@ -1,8 +1,9 @@
 //! Connections to kubelets: address, port and client certificate.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
 use k3_api::{go, kinds::builtin, status::Status, strategy::Tree};
+use parking_lot::{RwLock, RwLockReadGuard};
 use rustls::ClientConfig;
 use serde_json::Value;
 
@@ -63,12 +64,12 @@ impl NodeConnectionInfoGetter {
     /// Shows nodes another identity from now on.
     pub(crate) fn replace_client(&self, client: &NodeClient) -> Result<(), String> {
         let tls = NodeTls::new(client)?;
-        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = Some(tls);
+        *self.tls.write() = Some(tls);
         Ok(())
     }
 
     fn tls(&self) -> RwLockReadGuard<'_, Option<NodeTls>> {
-        self.tls.read().unwrap_or_else(PoisonError::into_inner)
+        self.tls.read()
     }
 
     /// How TLS is spoken to who is not a node.

@@ -8,7 +8,7 @@ use std::{
     io,
     net::IpAddr,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -24,6 +24,7 @@ use hyper::{
     upgrade::{OnUpgrade, Upgraded},
 };
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite, copy_bidirectional},
@@ -420,12 +421,12 @@ impl UpgradeTunnel {
 
     /// What is to be done, once.
     pub(crate) fn take(&self) -> Option<BoxFuture<'static, ()>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 
     /// Keeps something for as long as it lasts.
     pub(crate) fn keep(&self, kept: impl Send + 'static) {
-        let mut tunnel = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tunnel = self.0.lock();
         if let Some(running) = tunnel.take() {
             *tunnel = Some(Box::pin(async move {
                 let _kept = kept;

@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     net::SocketAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -16,6 +16,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use k3_api::base64;
+use parking_lot::Mutex;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
@@ -97,7 +98,7 @@ impl FakeWebhookServer {
 
     /// The bodies it was called with, in order.
     pub(crate) fn calls(&self) -> Vec<Value> {
-        self.calls.lock().unwrap().clone()
+        self.calls.lock().clone()
     }
 
     /// How many connections were made to it.
@@ -139,7 +140,7 @@ async fn reply(
     let path = request.uri().to_string();
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    calls.lock().unwrap().push(body.clone());
+    calls.lock().push(body.clone());
     let (code, media, text) = match script(&path, &body) {
         FakeResponse::Json(value) => (200, "application/json", value.to_string()),
         FakeResponse::Text(code, text) => (code, "text/plain", text.to_owned()),

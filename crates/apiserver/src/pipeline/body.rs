@@ -2,7 +2,7 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -12,6 +12,7 @@ use http::{HeaderMap, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use k3_api::status::Status;
+use parking_lot::Mutex;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time,
@@ -163,7 +164,7 @@ impl UnreadBody {
     /// connection closed may never read the answer. A client that waits for leave to send (`Expect: 100-continue`) sends nothing, and
     /// gets the answer instead of the leave.
     pub(super) async fn discard(self, headers: &HeaderMap) {
-        let rest = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let rest = self.0.lock().take();
         let waits_for_leave = |rest: &BodyRemainder| headers.contains_key(header::EXPECT) && !rest.was_read;
         let Some(rest) = rest.filter(|rest| !waits_for_leave(rest)) else {
             return;
@@ -218,7 +219,7 @@ impl Drop for ReturningBody {
                 body,
                 was_read: self.was_read,
             };
-            *self.unread.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(rest);
+            *self.unread.0.lock() = Some(rest);
         }
     }
 }
@@ -284,7 +285,7 @@ mod tests {
         let mut body = unread.keep(chunks(3));
         assert!(body.frame().await.is_some());
         drop(body);
-        let rest = unread.0.lock().unwrap().take().unwrap();
+        let rest = unread.0.lock().take().unwrap();
         assert!(rest.was_read);
         assert_eq!(rest.body.collect().await.unwrap().to_bytes().len(), 2 * UNIT);
     }

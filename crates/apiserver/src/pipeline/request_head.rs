@@ -1,13 +1,11 @@
 //! A request without its body.
 
-use std::{
-    net::IpAddr,
-    sync::{Mutex, PoisonError},
-};
+use std::net::IpAddr;
 
 use http::{HeaderMap, Method, Version, header};
 use hyper::upgrade::OnUpgrade;
 use k3_api::status::Status;
+use parking_lot::Mutex;
 
 use crate::{
     authn::ConnectionPeer,
@@ -89,7 +87,7 @@ impl RequestHead {
                 .unwrap_or_default(),
             host: self.host.clone(),
             peer: self.address,
-            upgrade: self.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            upgrade: self.upgrade.lock().take(),
             body,
         }
     }

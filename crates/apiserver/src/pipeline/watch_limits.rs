@@ -1,11 +1,9 @@
 //! Limits the number of watches per user.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use k3_api::{status::Status, strategy::User};
+use parking_lot::{Mutex, MutexGuard};
 
 /// The watches of all users.
 pub(crate) struct WatchLimits {
@@ -51,7 +49,7 @@ impl WatchLimits {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, usize>> {
-        self.by_user.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_user.lock()
     }
 }
 

@@ -1,11 +1,8 @@
 //! Write tasks, which continue when their client disconnects or times out: a write that was started is completed.
 
-use std::{
-    future::Future,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{future::Future, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::oneshot, task::JoinSet, time};
 
 /// The writes that are under way.
@@ -40,7 +37,7 @@ impl WriteTasks {
     }
 
     fn lock(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,7 +1,5 @@
 //! Decodes and applies patches: JSON patch, merge patch, strategic merge patch, server-side apply.
 
-use std::sync::{Mutex, PoisonError};
-
 use k3_api::{
     apply::managed::{ApplyConflictPolicy, ApplyError},
     decode,
@@ -10,6 +8,7 @@ use k3_api::{
     patch,
     status::{GroupResource, Status, StatusCause},
 };
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
@@ -218,7 +217,7 @@ impl PatchDocument {
     }
 
     fn take(&self, ctx: &RequestContext) -> Result<Value, Status> {
-        let document = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let document = self.0.lock().take();
         document.map_or_else(|| patch::read(&ctx.body), Ok)
     }
 }

@@ -3,13 +3,14 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
 
 use bytes::Bytes;
 use k3_api::{kinds::KindRef, status::Status, strategy::User, time::Time};
+use parking_lot::Mutex;
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use crate::{
@@ -127,12 +128,12 @@ impl Drop for CancelOnDrop {
 impl AuditAnnotations {
     /// Writes a note; the first one under a key stays.
     pub(crate) fn add(&self, key: &str, text: impl Into<String>) {
-        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = self.0.lock();
         notes.entry(key.to_owned()).or_insert_with(|| text.into());
     }
 
     /// All of them.
     pub(crate) fn all(&self) -> BTreeMap<String, String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }

@@ -1,6 +1,6 @@
 //! PUT and PATCH: updates objects, with optimistic locking.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k3_api::{
     apply::managed,
@@ -12,6 +12,7 @@ use k3_api::{
     strategy::{self, Tree, TreeMut, WrittenPart},
 };
 use k3_storage::{Entry, Key, ReadError};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
@@ -387,7 +388,7 @@ impl SubmittedObject {
 
     /// The tree, for one attempt.
     fn take(&self) -> Result<Value, Status> {
-        let tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let tree = self.tree.lock().take();
         match tree {
             Some(tree) => Ok(tree),
             None => decode::tree_of(&self.text).map_err(Status::internal_error),

@@ -1,11 +1,6 @@
 //! Connections: TLS, HTTP/1.1 or HTTP/2, and an orderly end.
 
-use std::{
-    net::SocketAddr,
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Request, Version, header};
@@ -14,6 +9,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
 };
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -275,7 +271,7 @@ async fn run(
             let mut answer = handler.handle(request.map(sent), &peer, &end).await;
             if let Some(tunnel) = answer.extensions_mut().remove::<UpgradeTunnel>() {
                 busy.upgrade();
-                *next.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
+                *next.lock() = Some(tunnel);
             } else if !is_http2 && has_ended(&ending) {
                 // The client learns with the answer that no other request will be read.
                 let close = HeaderValue::from_static("close");
@@ -325,7 +321,7 @@ async fn run(
         tracing::debug!(%error, "a connection ended");
     }
     // What was HTTP may be something else now, for as long as both sides like, or until the server stops.
-    let tunnel = next.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let tunnel = next.lock().take();
     if let Some(tunnel) = tunnel.and_then(|tunnel| tunnel.take())
         && !stops
     {

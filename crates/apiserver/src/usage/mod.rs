@@ -15,7 +15,7 @@ mod summary;
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -27,6 +27,7 @@ use k3_api::{
     strategy::Tree,
     time::Time,
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{self, Instant};
 
@@ -141,7 +142,7 @@ impl ResourceMetrics {
 
     async fn ask_one(&self, name: &str) -> Option<Arc<NodeSummary>> {
         let summaries = {
-            let mut all = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.summaries.lock();
             Arc::clone(all.entry(name.to_owned()).or_default())
         };
         let mut summaries = summaries.lock().await;
@@ -160,7 +161,7 @@ impl ResourceMetrics {
         };
         // A node that is gone is not kept for ever.
         if summary.is_none() && self.get("Node", "", name).is_none() {
-            let mut all = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.summaries.lock();
             all.remove(name);
         }
         *summaries = Some((Instant::now(), summary.clone()));

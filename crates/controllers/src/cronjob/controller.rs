@@ -1,10 +1,6 @@
 //! Reconciles CronJobs: starts due jobs and deletes old ones.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
@@ -18,6 +14,7 @@ use kubecontroller::{
         is_namespace_terminating,
     },
 };
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{
@@ -88,7 +85,7 @@ impl CronJobController {
     /// Whether the schedule changed since the last sync.
     fn has_new_schedule(&self, key: &Key, spec: &CronJobSpec) -> bool {
         let schedule = (spec.schedule.clone(), spec.time_zone.clone());
-        let mut schedules = self.schedules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut schedules = self.schedules.lock();
         let before = schedules.insert(key.clone(), schedule.clone());
         before.is_some_and(|before| before != schedule)
     }
@@ -97,7 +94,7 @@ impl CronJobController {
 impl Reconciler for CronJobController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
         let Some(cron) = self.crons.store().get(&request.key) else {
-            let mut schedules = self.schedules.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut schedules = self.schedules.lock();
             schedules.remove(&request.key);
             return Ok(Outcome::Done);
         };

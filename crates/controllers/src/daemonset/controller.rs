@@ -3,11 +3,7 @@
 //! Invariants: a DaemonSet is not synced before all its creations and deletions are in the informer's cache. Pods created before
 //! a crash are found again by owner and node. If two replicas of this controller run, both delete the same duplicate pod.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k3_workloads::{Node, Pod};
 use kubecontroller::{
@@ -19,6 +15,7 @@ use kubecontroller::{
     store::Store,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code, is_namespace_terminating},
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 
 use super::{
@@ -277,7 +274,7 @@ impl DaemonSetController {
     }
 
     fn backoff(&self) -> MutexGuard<'_, KeyedBackoff<BackoffKey>> {
-        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
+        self.backoff.lock()
     }
 
     // upstream: pkg/controller/daemon/daemon_controller.go syncNodes

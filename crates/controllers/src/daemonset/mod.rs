@@ -17,13 +17,14 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use k3_workloads::Node;
 use kubecontroller::{
     Key, KeyedBackoff, controller::Predicate, expectations::ControllerExpectations, informer::Delta,
     object::Object, store::Store,
 };
+use parking_lot::Mutex;
 
 use self::{
     controller::{DaemonSetController, FAILED_PODS_BACKOFF},

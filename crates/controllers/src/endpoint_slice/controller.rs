@@ -1,10 +1,6 @@
 //! Reconciles the EndpointSlices of Services.
 
-use std::{
-    collections::HashSet,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, time::Duration};
 
 use k3_workloads::{Node, ObjectMeta};
 use kubecontroller::{
@@ -16,6 +12,7 @@ use kubecontroller::{
     store::Store,
     writer::ApiWriter,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     MANAGER,
@@ -150,7 +147,7 @@ impl Reconciler for EndpointSliceController {
 
 impl EndpointSliceController {
     fn hinted(&self) -> MutexGuard<'_, HashSet<Key>> {
-        self.hinted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hinted.lock()
     }
 
     /// Records when topology aware hints are enabled, disabled, or impossible.

@@ -2,13 +2,14 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use kubecontroller::{
     Key,
     metrics::{MetricDesc, Metrics, exponential_buckets},
 };
+use parking_lot::Mutex;
 
 use super::reconcile::{MAX_ENDPOINTS_PER_SLICE, SlicePlan};
 use crate::{
@@ -147,7 +148,7 @@ impl EndpointSliceMetrics {
     }
 
     fn change(&self, service: &Key, sizes: Option<SliceSizes>) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         let old = match sizes {
             Some(sizes) => all.services.insert(service.clone(), sizes),
             None => all.services.remove(service),

@@ -10,10 +10,9 @@ mod reconcile;
 mod tests;
 mod topology;
 
-use std::sync::Mutex;
-
 use k3_workloads::Node;
 use kubecontroller::informer::Delta;
+use parking_lot::Mutex;
 
 use self::{controller::EndpointSliceController, metrics::EndpointSliceMetrics, topology::ZoneCpu};
 

@@ -1,9 +1,6 @@
 //! Carries out the graph's work items: attemptToDelete and attemptToOrphan.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError, RwLock},
-};
+use std::collections::HashMap;
 
 use futures_util::{TryStreamExt, stream};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -12,6 +9,7 @@ use kubecontroller::{
     resource::Resource,
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -92,7 +90,7 @@ impl WorkProcessor {
             let kind = (resource.group.to_string(), resource.kind.to_string());
             (kind, resource.clone())
         });
-        *self.resources.write().unwrap_or_else(PoisonError::into_inner) = by_kind.collect();
+        *self.resources.write() = by_kind.collect();
     }
 
     /// Processes a work item. Returns follow-up items.
@@ -270,12 +268,7 @@ impl WorkProcessor {
         let Ok(owner) = OwnerReference::deserialize(reference) else {
             return Ok(OwnerState::Solid);
         };
-        if self
-            .absent_owners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .has(&owner, namespace)
-        {
+        if self.absent_owners.lock().has(&owner, namespace) {
             return Ok(OwnerState::AbsentOwnerCache);
         }
         let resource = self.resource(&owner.api_version, &owner.kind)?;
@@ -294,7 +287,7 @@ impl WorkProcessor {
                 OwnerState::Solid
             }),
             _ => {
-                let mut absent_owners = self.absent_owners.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut absent_owners = self.absent_owners.lock();
                 absent_owners.remember(&owner, namespace);
                 Ok(OwnerState::AbsentOwnerCache)
             }
@@ -376,7 +369,7 @@ impl WorkProcessor {
 
     fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, ProcessingError> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        let resources = self.resources.read().unwrap_or_else(PoisonError::into_inner);
+        let resources = self.resources.read();
         let found = resources.get(&(group.to_owned(), kind.to_owned()));
         found
             .cloned()
@@ -384,7 +377,7 @@ impl WorkProcessor {
     }
 
     fn graph(&self) -> MutexGuard<'_, DependencyGraph> {
-        self.graph.lock().unwrap_or_else(PoisonError::into_inner)
+        self.graph.lock()
     }
 }
 

@@ -1,10 +1,6 @@
 //! Reconciles a Job.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use http::Method;
 use k3_workloads::Pod;
@@ -19,6 +15,7 @@ use kubecontroller::{
         is_already_exists, is_namespace_terminating,
     },
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::{
@@ -84,7 +81,7 @@ impl JobController {
     }
 
     fn failures(&self) -> MutexGuard<'_, HashMap<Key, (Box<str>, BackoffRecord)>> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failures.lock()
     }
 }
 
@@ -106,10 +103,10 @@ impl Reconciler for JobController {
         };
         let begun = Instant::now();
         let outcome = sync.run().await;
-        let action_label = *sync.action_label.lock().unwrap_or_else(PoisonError::into_inner);
+        let action_label = *sync.action_label.lock();
         self.metrics
             .record_sync(&job, action_label, outcome.is_ok(), begun.elapsed());
-        let newest = *sync.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = *sync.newest.lock();
         if newest > 0 {
             request.record_write(&self.pods, &newest.to_string());
         }
@@ -131,7 +128,7 @@ impl JobSync<'_> {
         let known = self.backoff_record();
         let snapshot = JobSnapshot::new(job, &pods, known, self.controller.clock.now());
         let action = PodAction::new(&snapshot);
-        *self.action_label.lock().unwrap_or_else(PoisonError::into_inner) = SyncAction::of(&action);
+        *self.action_label.lock() = SyncAction::of(&action);
         let (done, problem) = self.act(&snapshot, &action).await;
         let mut tracker = StatusTracker::new(&snapshot, &action, done);
         let mut status = job.status.clone();
@@ -225,14 +222,14 @@ impl JobSync<'_> {
             let done = &done;
             async move {
                 self.delete(&pod, release).await?;
-                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut done = done.lock();
                 done.deleted += 1;
                 done.deleted_ready += i32::from(pod.is_ready());
                 Ok(())
             }
         });
         let error = all(deletions).await.error;
-        (done.into_inner().unwrap_or_else(PoisonError::into_inner), error)
+        (done.into_inner(), error)
     }
 
     /// Deletes a pod; the finalizer of a pod that is not counted is removed.
@@ -297,13 +294,13 @@ impl JobSync<'_> {
                     .metrics
                     .record_pod_creation(snapshot, made.is_ok());
                 if made? {
-                    *created.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+                    *created.lock() += 1;
                 }
                 Ok(())
             }
         });
         let error = tally.await.error;
-        let created = created.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let created = created.into_inner();
         let done = PodChanges {
             created,
             ..PodChanges::default()
@@ -367,13 +364,13 @@ impl JobSync<'_> {
                 if let Some(version) = remove_finalizer(&self.controller.writer, &pod).await? {
                     self.wrote(&version);
                 }
-                released.lock().unwrap_or_else(PoisonError::into_inner).push(pod);
+                released.lock().push(pod);
                 Ok(())
             }
         });
         let error = all(releases).await.error;
         FinalizerRemoval {
-            released: released.into_inner().unwrap_or_else(PoisonError::into_inner),
+            released: released.into_inner(),
             error,
         }
     }
@@ -381,7 +378,7 @@ impl JobSync<'_> {
     /// Records the resourceVersion of a written pod.
     fn wrote(&self, version: &str) {
         if let Ok(version) = version.parse::<u64>() {
-            let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut newest = self.newest.lock();
             *newest = version.max(*newest);
         }
     }

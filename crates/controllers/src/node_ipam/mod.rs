@@ -10,11 +10,7 @@ mod cidr_set;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k3_workloads::Node;
@@ -25,6 +21,7 @@ use kubecontroller::{
     informer::{Delta, Informer},
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -148,7 +145,7 @@ impl Reconciler for NodeIpamController {
 
 impl NodeIpamController {
     fn choose(&self, nodes: &[Arc<Node>]) -> Vec<CidrChoice> {
-        let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hints = self.hints.lock();
         let AllocationHints { next, conflicting } = &mut *hints;
         let uids: HashSet<&str> = nodes.iter().map(|node| &*node.metadata.uid).collect();
         conflicting.retain(|uid| uids.contains(&**uid));
@@ -185,7 +182,7 @@ impl NodeIpamController {
 
     /// Remembers nodes that conflicted with others.
     fn remember<'a>(&self, conflicting: impl Iterator<Item = &'a Node>) {
-        let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hints = self.hints.lock();
         hints
             .conflicting
             .extend(conflicting.map(|node| node.metadata.uid.clone()));

@@ -1,9 +1,8 @@
 //! State shared by the parts of the controller.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use k3_workloads::Node;
 use kubecontroller::informer::Informer;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use tokio::{sync::Notify, time::Instant};
 
@@ -45,7 +44,7 @@ pub(super) struct NodeState {
 
 impl SharedState {
     pub(super) fn lock(&self) -> MutexGuard<'_, NodeLifecycleState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Updates the state with a node. If the node has to be tainted, it waits for the zone's rate limit.

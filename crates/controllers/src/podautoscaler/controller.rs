@@ -1,10 +1,6 @@
 //! Reconciles HorizontalPodAutoscalers: target, metrics, and the decision.
 
-use std::{
-    cmp::Ordering,
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
 use k3_workloads::Pod;
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerSpec, MetricStatus};
@@ -19,6 +15,7 @@ use kubecontroller::{
     store::Index,
     writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code},
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::{
@@ -465,7 +462,7 @@ impl HorizontalPodAutoscalerController {
     }
 
     fn memory(&self) -> MutexGuard<'_, HashMap<Key, AutoscalerMemory>> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The target of an autoscaler: an object of any kind with a scale subresource.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k3_api::{go, strategy::Tree};
 use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
@@ -8,6 +8,7 @@ use kubecontroller::{
     resource::Resource,
     writer::{ApiWriter, ObjectRef, error_message, has_status_code},
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use crate::discovery::DiscoveryResult;
@@ -88,7 +89,7 @@ impl TargetFinder {
     }
 
     fn known(&self) -> MutexGuard<'_, Arc<DiscoveryResult>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

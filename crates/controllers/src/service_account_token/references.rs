@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use kubecontroller::{
@@ -11,6 +11,7 @@ use kubecontroller::{
     informer::Delta,
     writer::{ApiWriter, ObjectRef, has_status_code},
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use super::secret::{ACCOUNT, TokenSecret};
@@ -52,7 +53,7 @@ impl DeletedSecrets {
     }
 
     fn names(&self) -> MutexGuard<'_, HashMap<Key, BTreeSet<String>>> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock()
     }
 }
 

@@ -6,12 +6,13 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use k3_workloads::{Condition, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::Key;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::TRIGGER_TIME;
 use crate::{objects::Service, patch_values::truncate_to_second};
@@ -68,7 +69,7 @@ impl TriggerTimeTracker {
     }
 
     fn seen(&self) -> MutexGuard<'_, HashMap<Key, TriggerTimes>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 }
 

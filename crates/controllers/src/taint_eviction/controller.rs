@@ -1,9 +1,6 @@
 //! Deletes pods from nodes with NoExecute taints, after tolerationSeconds.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
 use k3_workloads::{Condition, ConditionStatus, Node, Pod};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -15,6 +12,7 @@ use kubecontroller::{
     store::Store,
     writer::{ApiWriter, ObjectRef, delete_options_for_uid, has_status_code},
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -77,7 +75,7 @@ impl TaintEvictionController {
     }
 
     fn scheduled(&self) -> MutexGuard<'_, HashMap<Key, ScheduledDeletion>> {
-        self.scheduled.lock().unwrap_or_else(PoisonError::into_inner)
+        self.scheduled.lock()
     }
 
     /// Cancels a scheduled deletion, with an event if it was in the future.

@@ -3,12 +3,10 @@
 //! Binding is four writes to two objects. Without this, the first resulting event would find three of them missing, and two claims
 //! that are synced one after the other would get the same volume.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use kubecontroller::{Key, informer::Informer, object::Object, store::Store};
+use parking_lot::{Mutex, MutexGuard};
 
 // upstream: pkg/controller/volume/persistentvolume/pv_controller_base.go storeObjectUpdate, storeVolumeUpdate, storeClaimUpdate
 pub(super) struct WriteCache<T> {
@@ -61,6 +59,6 @@ impl<T: Object> WriteCache<T> {
     }
 
     fn written(&self) -> MutexGuard<'_, HashMap<Key, Arc<T>>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock()
     }
 }

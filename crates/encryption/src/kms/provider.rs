@@ -3,10 +3,11 @@
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, RwLock, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
+use parking_lot::{Mutex, RwLock};
 use tokio::{task::JoinHandle, time::Instant};
 
 use super::{
@@ -69,7 +70,7 @@ impl KmsProvider {
         let weak = Arc::downgrade(&provider);
         #[expect(clippy::disallowed_methods, reason = "the handle is kept, and ends the task")]
         let probe = tokio::spawn(probe_periodically(weak, is_healthy));
-        *provider.probe.lock().unwrap_or_else(PoisonError::into_inner) = Some(probe);
+        *provider.probe.lock() = Some(probe);
         provider
     }
 
@@ -100,7 +101,7 @@ impl KmsProvider {
             return Err(format!("expected KMSv2 API version v2, got {}", status.version));
         }
         validate_key_id(&status.key_id)?;
-        if let Some(current) = &mut *self.current.write().unwrap_or_else(PoisonError::into_inner)
+        if let Some(current) = &mut *self.current.write()
             && current.source.key_id == status.key_id
         {
             current.expires = expires;
@@ -122,18 +123,17 @@ impl KmsProvider {
         let dek = Arc::new(dek);
         self.remember((*source).clone(), Arc::clone(&dek));
         tracing::info!(provider = %self.name, "using a new data encryption key of the KMS plugin");
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) =
-            Some(CurrentDek { dek, source, expires });
+        *self.current.write() = Some(CurrentDek { dek, source, expires });
         Ok(())
     }
 
     fn current(&self) -> Option<CurrentDek> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         current.clone()
     }
 
     fn remember(&self, source: DekSource, dek: Arc<Dek>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.len() >= MAX_DEKS {
             known.clear();
         }
@@ -141,7 +141,7 @@ impl KmsProvider {
     }
 
     fn known(&self, source: &DekSource) -> Option<Arc<Dek>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         known.get(source).cloned()
     }
 
@@ -233,7 +233,7 @@ impl KmsProvider {
 
 impl Drop for KmsProvider {
     fn drop(&mut self) {
-        let mut probe = self.probe.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut probe = self.probe.lock();
         if let Some(probe) = probe.take() {
             probe.abort();
         }

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -12,6 +12,7 @@ use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use parking_lot::Mutex;
 use prost::Message;
 use tokio::{net::UnixListener, task::JoinHandle};
 
@@ -129,7 +130,7 @@ async fn answer(
         .to_owned();
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let message = body.slice(5.min(body.len())..);
-    let answer = state.lock().unwrap().answer(&method, message);
+    let answer = state.lock().answer(&method, message);
     let mut trailers = HeaderMap::new();
     let mut frame = BytesMut::new();
     match answer {

@@ -3,15 +3,11 @@
 //! A request is sent to one server, and fails if that server does not respond; the retry is sent to the next one. Requests use
 //! the certificate and the authorities at the time of the request.
 
-use std::{
-    fmt,
-    str::FromStr,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use http::{Request, Response, Uri};
 use kube::{Client, client::Body};
+use parking_lot::RwLock;
 use tokio::time::Instant;
 
 /// A request that is dropped after this time counts as unanswered.
@@ -93,12 +89,12 @@ impl CurrentServer {
 
     /// Replaces the clients; the order of the servers must be the same.
     pub(super) fn set(&self, clients: Vec<Client>) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).clients = clients;
+        self.0.write().clients = clients;
     }
 
     /// The index of the server in use.
     pub(super) fn index(&self) -> usize {
-        let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.0.read();
         state.failovers % state.clients.len().max(1)
     }
 
@@ -114,7 +110,7 @@ impl CurrentServer {
 
     async fn send(&self, request: Request<Body>) -> kube::Result<Response<Body>> {
         let (client, failovers) = {
-            let state = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            let state = self.0.read();
             let index = state.failovers % state.clients.len().max(1);
             (state.clients[index].clone(), state.failovers)
         };
@@ -133,7 +129,7 @@ impl CurrentServer {
 
     /// Fails over to the next server, unless a concurrent request has done so.
     fn fail_over(&self, failovers: usize) {
-        let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.write();
         if state.failovers == failovers && state.clients.len() > 1 {
             state.failovers += 1;
             tracing::warn!("API server does not answer: failing over to another one");

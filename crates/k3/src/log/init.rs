@@ -1,10 +1,8 @@
 //! Initializes the log of this process; its level can be changed at any time.
 
-use std::{
-    io,
-    sync::{Mutex, OnceLock, PoisonError},
-};
+use std::{io, sync::OnceLock};
 
+use parking_lot::Mutex;
 use tracing_subscriber::{
     Layer, Registry,
     filter::Targets,
@@ -111,7 +109,7 @@ pub(crate) fn change(text: &str) -> Result<String, String> {
 // --- LogHandle ---
 
 impl LogHandle {
-    fn level(&self) -> std::sync::MutexGuard<'_, LogLevel> {
-        self.level.lock().unwrap_or_else(PoisonError::into_inner)
+    fn level(&self) -> parking_lot::MutexGuard<'_, LogLevel> {
+        self.level.lock()
     }
 }

@@ -3,10 +3,10 @@
 use std::{
     io::{self, Write},
     path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use k3_files::{NumberedBackups, RotatingFile};
+use parking_lot::{Mutex, MutexGuard};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// A log file that is rotated at its maximum size.
@@ -32,7 +32,7 @@ impl<'f> MakeWriter<'f> for LogFile {
     type Writer = LogLine<'f>;
 
     fn make_writer(&'f self) -> LogLine<'f> {
-        LogLine(self.file.lock().unwrap_or_else(PoisonError::into_inner))
+        LogLine(self.file.lock())
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     net::SocketAddr,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::Arc,
     time::Duration,
 };
 
@@ -22,6 +22,7 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
 };
 use kubecontroller::Clock;
+use parking_lot::RwLock;
 use serde_json::json;
 use tokio::{
     sync::watch,
@@ -98,11 +99,11 @@ impl CurrentCertificates {
     }
 
     pub(super) fn get(&self) -> Arc<ServerCertificates> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.read())
     }
 
     fn set(&self, certificates: ServerCertificates) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(certificates);
+        *self.0.write() = Arc::new(certificates);
     }
 
     /// Signs approved requests with the current authority.

@@ -6,13 +6,14 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use k3_apiserver::Server;
 use k3_client::with_causes;
 use k3_storage::{Key, Store, transfer};
 use kubecontroller::Clock;
+use parking_lot::Mutex;
 use tokio::{fs::File, runtime::Handle, task::block_in_place};
 
 use super::shared_keys::holds_private_keys;
@@ -29,7 +30,7 @@ pub(super) fn offer_snapshots(server: &Server, store: Arc<dyn Store>, data_dir: 
     let data_dir = data_dir.to_path_buf();
     let running = Mutex::new(());
     server.add_masters_action(SNAPSHOT_PATH, move |body| {
-        let Ok(_guard) = running.try_lock() else {
+        let Some(_guard) = running.try_lock() else {
             return Err("another snapshot is being saved; try again when it is done".to_owned());
         };
         let saved =

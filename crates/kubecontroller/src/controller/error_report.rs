@@ -1,11 +1,9 @@
 //! Recent errors of a controller, and the event for keys that keep failing.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
+use parking_lot::Mutex;
 
 use super::ErrorClass;
 use crate::{
@@ -69,13 +67,13 @@ impl FailureReporter {
 
 impl LastErrors {
     pub(super) fn push(&self, error: LastError) {
-        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut errors = self.errors.lock();
         errors.truncate(MAX_LAST_ERRORS - 1);
         errors.push_front(error);
     }
 
     pub(super) fn all(&self) -> Vec<LastError> {
-        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let errors = self.errors.lock();
         errors.iter().cloned().collect()
     }
 }

@@ -4,14 +4,12 @@
 //! Therefore it records the write, and its key is not reconciled again until the informer has caught up.
 
 use std::{
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
 use hashbrown::HashMap;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use crate::{Backoff, BackoffDelays, Key};
@@ -75,7 +73,7 @@ impl OwnWrites {
     }
 
     fn keys(&self) -> MutexGuard<'_, HashMap<Key, PendingWrites>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        self.keys.lock()
     }
 }
 

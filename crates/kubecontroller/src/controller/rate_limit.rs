@@ -1,10 +1,8 @@
 //! Limits the rate of reconciles.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 /// Limits reconciles of all workers to a rate, with a burst of one second.
@@ -29,7 +27,7 @@ impl ReconcileRateLimiter {
     pub(super) async fn acquire(&self) {
         let now = Instant::now();
         let start_at = {
-            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut next = self.next.lock();
             // One interval less than a second: the reconcile that starts now is part of the burst.
             let burst = Duration::from_secs(1).saturating_sub(self.interval);
             let earliest = now.checked_sub(burst).unwrap_or(now);

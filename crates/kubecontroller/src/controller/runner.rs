@@ -4,13 +4,14 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use futures_util::future::{BoxFuture, join_all};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{task::JoinSet, time::timeout};
 
 use super::{
@@ -227,7 +228,7 @@ impl Drop for ControllerRun<'_> {
 
 impl ControllerShared {
     fn state(&self) -> MutexGuard<'_, RunnerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn queue(&self) -> WorkQueue<Key> {

@@ -4,11 +4,12 @@ use std::{
     any::{Any, TypeId},
     fmt,
     hash::BuildHasher,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use futures_util::future::BoxFuture;
 use hashbrown::HashMap;
+use parking_lot::{Mutex, MutexGuard};
 use serde::de::DeserializeOwned;
 use tokio::{
     runtime::Handle,
@@ -320,7 +321,7 @@ impl SharedInformerFactory {
     }
 
     fn table(&self) -> MutexGuard<'_, InformerTable> {
-        self.shared.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.table.lock()
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -15,6 +15,7 @@ use futures_util::future::BoxFuture;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use kube::client::Body;
+use parking_lot::{Mutex, MutexGuard};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::{
@@ -126,7 +127,7 @@ impl LeaseServer {
     }
 
     fn state(&self) -> MutexGuard<'_, StoredLease> {
-        self.state.lock().unwrap()
+        self.state.lock()
     }
 }
 
@@ -149,11 +150,11 @@ fn status(code: u16, reason: &str) -> Value {
 
 impl Link {
     fn get(&self) -> LinkFault {
-        *self.fault.lock().unwrap()
+        *self.fault.lock()
     }
 
     fn set(&self, fault: LinkFault) {
-        *self.fault.lock().unwrap() = fault;
+        *self.fault.lock() = fault;
     }
 
     /// Cuts the connection.
@@ -183,7 +184,7 @@ impl<F: Future> Future for SuspendableProcess<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let resumes = *self.resumes.lock().unwrap();
+        let resumes = *self.resumes.lock();
         if resumes > Instant::now() {
             self.alarm.as_mut().reset(resumes);
             if self.alarm.as_mut().poll(context).is_pending() {
@@ -240,7 +241,7 @@ async fn simulate(faults: Vec<(u64, InjectedFault)>) -> u64 {
         options.identity = format!("candidate-{candidate}-{life}");
         let skew = Arc::clone(&skews[candidate]);
         let clock = Clock::new(move || {
-            let skew = *skew.lock().unwrap();
+            let skew = *skew.lock();
             k8s_openapi::jiff::Timestamp::from_millisecond(1_700_000_000_000 + skew).unwrap()
         });
         let elector = LeaderElector::new(server.client(&links[candidate]), options)
@@ -281,13 +282,13 @@ async fn simulate(faults: Vec<(u64, InjectedFault)>) -> u64 {
                 });
             }
             InjectedFault::Suspend(candidate, pause) => {
-                *resumes[candidate].lock().unwrap() = Instant::now() + Duration::from_millis(pause);
+                *resumes[candidate].lock() = Instant::now() + Duration::from_millis(pause);
             }
             InjectedFault::Crash(candidate) => {
                 lives[candidate].abort();
                 lives[candidate] = start(candidate, life + 1);
             }
-            InjectedFault::Jump(candidate, by) => *skews[candidate].lock().unwrap() = by,
+            InjectedFault::Jump(candidate, by) => *skews[candidate].lock() = by,
         }
     }
     // After the faults, a candidate leads.

@@ -1,11 +1,9 @@
 //! Tests of leader election.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::{
     task::JoinSet,
@@ -66,7 +64,7 @@ impl Election {
             let lead = |term: Stop| {
                 let log = Arc::clone(&log);
                 async move {
-                    log.lock().unwrap().push((candidate, "leads", begin.elapsed()));
+                    log.lock().push((candidate, "leads", begin.elapsed()));
                     let mut logged = LoggedTerm {
                         candidate,
                         log,
@@ -84,7 +82,7 @@ impl Election {
     }
 
     fn log(&self) -> Vec<(&'static str, &'static str, Duration)> {
-        self.log.lock().unwrap().clone()
+        self.log.lock().clone()
     }
 
     /// Waits for an entry of the log and returns its time.
@@ -110,10 +108,7 @@ impl Election {
 impl Drop for LoggedTerm {
     fn drop(&mut self) {
         let what = if self.was_stopped { "ends" } else { "is dropped" };
-        self.log
-            .lock()
-            .unwrap()
-            .push((self.candidate, what, self.begin.elapsed()));
+        self.log.lock().push((self.candidate, what, self.begin.elapsed()));
     }
 }
 
@@ -270,7 +265,7 @@ async fn wall_clock_may_stand_still_or_jump() {
     let server = LeaseServer::default();
     let time = Arc::new(Mutex::new(1_700_000_000_i64));
     let current = Arc::clone(&time);
-    let clock = Clock::new(move || Timestamp::from_second(*current.lock().unwrap()).unwrap());
+    let clock = Clock::new(move || Timestamp::from_second(*current.lock()).unwrap());
     let mut tasks = JoinSet::new();
     let led = Arc::new(Mutex::new(Vec::new()));
     for candidate in ["a", "b"] {
@@ -282,17 +277,17 @@ async fn wall_clock_may_stand_still_or_jump() {
         let led = Arc::clone(&led);
         tasks.spawn(async move {
             let lead = |term: Stop| {
-                led.lock().unwrap().push(candidate);
+                led.lock().push(candidate);
                 async move { term.stopped().await }
             };
             elector.run(&Stop::new(), lead).await;
         });
     }
     for second in [1_700_000_000, 1_800_000_000, 1_600_000_000, 0] {
-        *time.lock().unwrap() = second;
+        *time.lock() = second;
         sleep(60 * SECOND).await;
     }
-    assert_eq!(led.lock().unwrap().len(), 1);
+    assert_eq!(led.lock().len(), 1);
 }
 
 #[test]

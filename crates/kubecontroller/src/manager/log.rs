@@ -6,9 +6,10 @@ use std::{
     io,
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::{
     Event, Level, Subscriber,
@@ -41,7 +42,7 @@ pub(super) fn install(config: &LogConfig) -> Result<(), io::Error> {
     let writer = match config.output.as_str() {
         "stderr" => BoxMakeWriter::new(io::stderr),
         "stdout" => BoxMakeWriter::new(io::stdout),
-        path => BoxMakeWriter::new(Mutex::new(open(Path::new(path))?)),
+        path => BoxMakeWriter::new(Arc::new(open(Path::new(path))?)),
     };
     let (filter, handle) = reload::Layer::new(targets(config.level));
     let subscriber = tracing_subscriber::registry()
@@ -93,9 +94,7 @@ fn targets(level: Level) -> Targets {
 
 /// The current level.
 pub(super) fn level() -> String {
-    let level = LEVEL_CONTROL
-        .get()
-        .map(|control| control.lock().unwrap_or_else(PoisonError::into_inner).level);
+    let level = LEVEL_CONTROL.get().map(|control| control.lock().level);
     level.map_or_else(|| "unknown".to_owned(), |level| level.to_string().to_lowercase())
 }
 
@@ -105,7 +104,7 @@ pub(super) fn set_level(text: &str) -> Result<String, String> {
     let Some(control) = LEVEL_CONTROL.get() else {
         return Err("the log level cannot be changed: the log was not installed by this program".to_owned());
     };
-    let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut control = control.lock();
     control
         .handle
         .reload(targets(new_level))

@@ -1,9 +1,8 @@
 //! The status of runnables.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::Runnable;
 use crate::controller::ControllerHandle;
@@ -90,6 +89,6 @@ impl StatusBoard {
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<String, StatusEntry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }

@@ -113,12 +113,13 @@ impl Supervisor {
 mod tests {
     use std::{
         sync::{
-            Arc, Mutex,
+            Arc,
             atomic::{AtomicU32, Ordering},
         },
         time::Duration,
     };
 
+    use parking_lot::Mutex;
     use tokio::{
         net::TcpListener,
         task::JoinSet,
@@ -163,7 +164,7 @@ mod tests {
         let seen = Arc::clone(&starts);
         let counter = Arc::clone(&ticks);
         let failing = task("failing", move |_| {
-            let mut seen = seen.lock().unwrap();
+            let mut seen = seen.lock();
             seen.push(begin.elapsed().as_secs());
             let is_odd = seen.len() % 2 == 1;
             async move {
@@ -182,7 +183,7 @@ mod tests {
         });
         let (stop, mut all, _) = supervised(vec![(Arc::new(failing), vec![]), (Arc::new(steady), vec![])]);
         sleep(Duration::from_secs(200)).await;
-        assert_eq!(*starts.lock().unwrap(), [0, 1, 3, 7, 15, 31, 63, 123, 183]);
+        assert_eq!(*starts.lock(), [0, 1, 3, 7, 15, 31, 63, 123, 183]);
         assert!(ticks.load(Ordering::SeqCst) >= 199);
         stop.stop(SECOND);
         all.join_next().await.unwrap().unwrap();
@@ -194,7 +195,7 @@ mod tests {
         let starts = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&starts);
         let failing = task("failing", move |_| {
-            seen.lock().unwrap().push(begin.elapsed().as_secs());
+            seen.lock().push(begin.elapsed().as_secs());
             async {
                 sleep(Duration::from_secs(100)).await;
                 Err("failed".into())
@@ -202,7 +203,7 @@ mod tests {
         });
         let (_stop, _all, _) = supervised(vec![(Arc::new(failing), vec![])]);
         sleep(Duration::from_secs(350)).await;
-        assert_eq!(*starts.lock().unwrap(), [0, 101, 202, 303]);
+        assert_eq!(*starts.lock(), [0, 101, 202, 303]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -230,7 +231,7 @@ mod tests {
             task(name, move |stop: Stop| {
                 let order = Arc::clone(&order);
                 async move {
-                    order.lock().unwrap().push(name);
+                    order.lock().push(name);
                     sleep(pause).await;
                     stop.stopped().await;
                     Ok(())
@@ -245,7 +246,7 @@ mod tests {
             (Arc::new(note("first", SECOND)), vec![]),
         ]);
         sleep(20 * SECOND).await;
-        assert_eq!(*order.lock().unwrap(), ["first", "second"]);
+        assert_eq!(*order.lock(), ["first", "second"]);
         stop.stop(SECOND);
         all.join_next().await.unwrap().unwrap();
     }

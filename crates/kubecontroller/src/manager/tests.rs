@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -10,6 +10,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;
+use parking_lot::Mutex;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
@@ -34,11 +35,11 @@ struct EventLog(Arc<Mutex<Vec<String>>>);
 
 impl EventLog {
     fn add(&self, what: impl Into<String>) {
-        self.0.lock().unwrap().push(what.into());
+        self.0.lock().push(what.into());
     }
 
     fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+        self.0.lock().clone()
     }
 
     async fn has(&self, what: &str) {
@@ -577,12 +578,12 @@ async fn controllers_use_configured_workers() {
                 let busy = Arc::clone(&watched);
                 async move {
                     {
-                        let mut busy = busy.lock().unwrap();
+                        let mut busy = busy.lock();
                         busy.0 += 1;
                         busy.1 = busy.1.max(busy.0);
                     }
                     sleep(SECOND).await;
-                    busy.lock().unwrap().0 -= 1;
+                    busy.lock().0 -= 1;
                     Ok(Outcome::Done)
                 }
             }));
@@ -594,7 +595,7 @@ async fn controllers_use_configured_workers() {
     config.controller.max_concurrent = Some(2);
     let (stop, running) = start(app, config, &api);
     sleep(60 * SECOND).await;
-    assert_eq!(*busy.lock().unwrap(), (0, 2));
+    assert_eq!(*busy.lock(), (0, 2));
     stop.stop(30 * SECOND);
     end(running).await.unwrap();
 }

@@ -3,13 +3,14 @@
 use std::{
     hash::Hash,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use k3_metrics::{Histogram, HistogramSnapshot};
+use parking_lot::Mutex;
 
 use super::buckets::{RECONCILE_BUCKETS, WORKQUEUE_BUCKETS};
 use crate::workqueue::{WorkQueue, WorkQueueStats};
@@ -83,7 +84,7 @@ pub(super) struct QueueSnapshot {
 impl ControllerMetrics {
     /// The metrics of a worker, by number.
     pub(crate) fn worker(&self, number: usize) -> Arc<WorkerMetrics> {
-        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workers = self.workers.lock();
         while workers.len() <= number {
             workers.push(Arc::default());
         }
@@ -122,7 +123,7 @@ impl ControllerMetrics {
     }
 
     pub(super) fn snapshot(&self) -> ControllerMetricsSnapshot {
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let workers = self.workers.lock();
         let mut results = [0; ReconcileResult::ALL.len()];
         for worker in &*workers {
             for (sum, more) in results.iter_mut().zip(&worker.results) {

@@ -1,11 +1,9 @@
 //! Metrics that a controller declares itself.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
 
 use k3_metrics::{ExpositionText, Number};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::Metrics;
 
@@ -218,7 +216,7 @@ impl CustomMetrics {
     }
 
     fn metrics(&self) -> MutexGuard<'_, BTreeMap<&'static str, DeclaredMetric>> {
-        self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
+        self.metrics.lock()
     }
 }
 

@@ -23,14 +23,10 @@ mod custom;
 mod informer;
 mod named;
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, hash::Hash, sync::Arc};
 
 use k3_metrics::ExpositionText;
+use parking_lot::{Mutex, MutexGuard};
 
 use self::controller::QueueCounts;
 pub(crate) use self::controller::{ControllerMetrics, ReconcileResult, WorkerMetrics};
@@ -108,7 +104,7 @@ impl Metrics {
     }
 
     fn names(&self) -> MutexGuard<'_, NamedMetrics> {
-        self.shared.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.names.lock()
     }
 }
 

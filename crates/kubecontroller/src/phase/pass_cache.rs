@@ -1,11 +1,9 @@
 //! What a reconciler remembers of objects between passes.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use kube::ResourceExt;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::{
@@ -92,7 +90,7 @@ impl<R: Phased> PassCache<R> {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, CachedPass<R>>> {
-        self.memos.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memos.lock()
     }
 }
 

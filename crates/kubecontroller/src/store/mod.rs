@@ -8,13 +8,11 @@
 mod index;
 mod select;
 
-use std::{
-    fmt,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
-};
+use std::{fmt, sync::Arc};
 
 use hashbrown::HashMap;
 use kube::core::Selector;
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use self::{
     index::{IndexData, IndexKind},
@@ -120,7 +118,7 @@ impl<T> Store<T> {
         kind: IndexKind,
         values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
     ) -> Index<T> {
-        let mut contents = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        let mut contents = self.shared.write();
         let StoreContents { objects, indexes } = &mut *contents;
         let existing = indexes.iter().position(|index| index.is_shared_as(&kind));
         let position = existing.unwrap_or_else(|| {
@@ -139,7 +137,7 @@ impl<T> Store<T> {
 
     /// Inserts an object. Returns the one it replaces.
     pub(crate) fn insert(&self, key: Key, object: Arc<T>) -> Option<Arc<T>> {
-        let mut contents = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        let mut contents = self.shared.write();
         let StoreContents { objects, indexes } = &mut *contents;
         if !indexes.is_empty() {
             let old = objects.get(&key).map(|old| &**old);
@@ -152,7 +150,7 @@ impl<T> Store<T> {
 
     /// Removes an object.
     pub(crate) fn remove(&self, key: &Key) -> Option<Arc<T>> {
-        let mut contents = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        let mut contents = self.shared.write();
         let StoreContents { objects, indexes } = &mut *contents;
         let old = objects.remove(key)?;
         for index in indexes {
@@ -162,7 +160,7 @@ impl<T> Store<T> {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, StoreContents<T>> {
-        self.shared.read().unwrap_or_else(PoisonError::into_inner)
+        self.shared.read()
     }
 }
 

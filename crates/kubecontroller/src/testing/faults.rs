@@ -1,7 +1,8 @@
 //! Fault injection.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::recorded_request::RecordedRequest;
@@ -200,16 +201,12 @@ impl Faults {
         self.signal.send_modify(change);
     }
 
-    fn rules(&self) -> std::sync::MutexGuard<'_, Vec<Rule>> {
-        self.rules
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn rules(&self) -> parking_lot::MutexGuard<'_, Vec<Rule>> {
+        self.rules.lock()
     }
 
-    fn watch_faults(&self) -> std::sync::MutexGuard<'_, WatchFaults> {
-        self.watches
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn watch_faults(&self) -> parking_lot::MutexGuard<'_, WatchFaults> {
+        self.watches.lock()
     }
 }
 

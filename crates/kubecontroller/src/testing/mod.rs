@@ -49,11 +49,13 @@ mod writes;
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use ::http::{HeaderValue, Request, header};
 use kube::{
@@ -311,7 +313,7 @@ fn read<K: DeserializeOwned>(object: &Value) -> K {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 // --- FakeApiState ---

@@ -37,12 +37,7 @@ mod time;
 mod token_bucket;
 mod waiters;
 
-use std::{
-    hash::Hash,
-    sync::{Arc, PoisonError},
-    task::Waker,
-    time::Duration,
-};
+use std::{hash::Hash, sync::Arc, task::Waker, time::Duration};
 
 use tokio::{sync::Notify, time::Instant};
 
@@ -233,7 +228,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, LockedQueue<K>> {
-        self.shared.locked.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.locked.lock()
     }
 }
 

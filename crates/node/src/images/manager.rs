@@ -1,17 +1,14 @@
 //! Ensures that the image of a container is present: pull policy, back-off after a failed pull, events.
 // upstream: pkg/kubelet/images/image_manager.go imageManager
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
 use kubecontroller::{
     Backoff, Clock, KeyedBackoff,
     events::{EventRecorder, EventType},
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
@@ -302,7 +299,7 @@ impl ImageManager {
     }
 
     fn failures(&self) -> MutexGuard<'_, PullFailures> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failures.lock()
     }
 }
 

@@ -6,8 +6,10 @@
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::image_list_file;
 use crate::{blocking::run_blocking, runtime::Image};
@@ -73,7 +75,7 @@ impl PulledImages {
     }
 
     fn ids(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ids.lock()
     }
 }
 

@@ -1,10 +1,7 @@
 //! Mirror pods: the API objects of static pods.
 // upstream: pkg/kubelet/pod/mirror_client.go basicMirrorClient
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use k8s_openapi::{
     api::core::v1::{Node, Pod},
@@ -14,6 +11,7 @@ use kube::{
     Api,
     api::{DeleteParams, PostParams, Preconditions},
 };
+use parking_lot::{Mutex, MutexGuard};
 
 /// Annotation with the hash of the manifest.
 pub(super) const CONFIG_HASH: &str = "kubernetes.io/config.hash";
@@ -111,7 +109,7 @@ impl MirrorPods {
     }
 
     fn lock(&self) -> MutexGuard<'_, PodsByName> {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pods.lock()
     }
 }
 

@@ -1,13 +1,11 @@
 //! Brings the containers of pods to what their specs ask for.
 // upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go kubeGenericRuntimeManager
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
 use kubecontroller::{Backoff, Clock, KeyedBackoff};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
@@ -119,6 +117,6 @@ impl RestartBackoff {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, KeyedBackoff<(String, String, String)>> {
-        self.delays.lock().unwrap_or_else(PoisonError::into_inner)
+        self.delays.lock()
     }
 }

@@ -6,11 +6,7 @@
 //! - Callers never wait for the API: when it is unreachable, the newest status is written once it is back.
 // upstream: pkg/kubelet/status/status_manager.go manager, syncBatch
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::{
@@ -22,6 +18,7 @@ use kubecontroller::{
     manager::Stop,
     workqueue::{WorkQueue, WorkQueueOptions},
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
@@ -214,7 +211,7 @@ impl StatusManager {
     }
 
     fn statuses(&self) -> MutexGuard<'_, HashMap<String, VersionedPodStatus>> {
-        self.statuses.lock().unwrap_or_else(PoisonError::into_inner)
+        self.statuses.lock()
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use k8s_openapi::{
     api::core::v1::{Pod, PodStatus},
     jiff::Timestamp,
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
@@ -88,7 +89,7 @@ pub(super) enum AdmissionState {
 impl PodStore {
     /// Locks the store. Never hold the guard across an await.
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<String, PodEntry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     pub(super) fn read<T>(&self, uid: &str, read: impl FnOnce(&PodEntry) -> T) -> Option<T> {

@@ -4,12 +4,13 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kubecontroller::{Clock, events::EventRecorder};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -240,5 +241,5 @@ fn duration_since(then: Timestamp, now: Timestamp) -> Duration {
 
 /// Locks a mutex, even after a panic: no critical section here leaves inconsistent data.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

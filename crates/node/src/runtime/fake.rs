@@ -9,7 +9,7 @@ mod tests;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     net::{IpAddr, Ipv4Addr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -20,6 +20,7 @@ use futures_util::{
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kubecontroller::Clock;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
 use self::container::FakeContainer;
@@ -329,7 +330,7 @@ impl FakeRuntime {
 
 impl FakeRuntime {
     fn state(&self) -> MutexGuard<'_, FakeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn notify(&self) {

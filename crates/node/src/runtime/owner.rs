@@ -1,9 +1,8 @@
 //! The node and cluster that sandboxes and containers belong to.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::HashSet, sync::Arc};
+
+use parking_lot::RwLock;
 
 use super::labels;
 
@@ -61,7 +60,7 @@ impl ContainerOwner {
 impl AdoptedPods {
     /// Adopts the containers of a pod of this cluster.
     pub fn add(&self, uid: &str) {
-        let mut uids = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut uids = self.0.write();
         if !uids.contains(uid) {
             uids.insert(uid.to_owned());
         }
@@ -69,14 +68,11 @@ impl AdoptedPods {
 
     /// Removes a pod after all its containers were removed.
     pub fn remove(&self, uid: &str) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.0.write().remove(uid);
     }
 
     fn contains(&self, uid: &str) -> bool {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(uid)
+        self.0.read().contains(uid)
     }
 }
 

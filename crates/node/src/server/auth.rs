@@ -4,12 +4,7 @@
 // upstream: pkg/kubelet/server/auth.go KubeletAuth
 // upstream: pkg/kubelet/apis/config/v1beta1/defaults.go SetDefaults_KubeletConfiguration; the cache TTLs of webhook authentication
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, hash::Hash, time::Duration};
 
 use http::{HeaderMap, header};
 use k3_pki::Identity;
@@ -18,6 +13,7 @@ use k8s_openapi::api::{
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
+use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use tokio::time::{self, Instant};
 
@@ -193,13 +189,13 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 impl<K: Hash + Eq, V: Clone> ExpiringCache<K, V> {
     fn get(&self, key: &K) -> Option<V> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.0.lock();
         let (until, value) = entries.get(key)?;
         (Instant::now() < *until).then(|| value.clone())
     }
 
     fn insert(&self, key: K, value: V, ttl: Duration) {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.0.lock();
         if entries.len() >= MAX_ENTRIES {
             let now = Instant::now();
             entries.retain(|_, (until, _)| now < *until);
@@ -241,6 +237,6 @@ mod tests {
         for key in 0..2 * MAX_ENTRIES {
             cache.insert(key, "b", TOKEN_TTL);
         }
-        assert!(cache.0.lock().unwrap().len() <= MAX_ENTRIES);
+        assert!(cache.0.lock().len() <= MAX_ENTRIES);
     }
 }

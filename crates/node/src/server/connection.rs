@@ -1,18 +1,14 @@
 //! Connections of the kubelet API: TLS, HTTP/1.1, graceful shutdown.
 // upstream: pkg/kubelet/server/server.go ListenAndServeKubeletServer
 
-use std::{
-    convert::Infallible,
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use http::Request;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use k3_pki::{Certificate, Identity};
 use kubecontroller::manager::Stop;
+use parking_lot::Mutex;
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
@@ -96,7 +92,7 @@ async fn serve_connection(stream: TcpStream, acceptor: &TlsAcceptor, handler: Ar
         let next = Arc::clone(&next);
         async move {
             let (reply, session) = handler.handle(request, identity.as_deref()).await;
-            *next.lock().unwrap_or_else(PoisonError::into_inner) = session;
+            *next.lock() = session;
             Ok::<_, Infallible>(reply)
         }
     });
@@ -118,7 +114,7 @@ async fn serve_connection(stream: TcpStream, acceptor: &TlsAcceptor, handler: Ar
         tracing::debug!(%error, "connection to the kubelet API failed");
     }
     // The session runs after hyper has handed over the upgraded connection.
-    let session = next.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let session = next.lock().take();
     if let Some(session) = session {
         tokio::select! {
             () = session => {}

@@ -1,9 +1,6 @@
 //! In-memory object sources for tests.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use k8s_openapi::{
@@ -15,6 +12,7 @@ use k8s_openapi::{
     jiff::{SignedDuration, Timestamp},
 };
 use kubecontroller::Key;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{ObjectSourceError, ObjectSources, ServiceAccountToken};
 use crate::PodIdentity;
@@ -85,7 +83,7 @@ impl FakeObjectSources {
     }
 
     fn objects(&self) -> MutexGuard<'_, FakeObjects> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+        self.objects.lock()
     }
 }
 

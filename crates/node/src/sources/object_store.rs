@@ -3,12 +3,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use kube::Api;
 use kubecontroller::Key;
+use parking_lot::{Mutex, MutexGuard};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 
@@ -118,7 +119,7 @@ impl<K: ReferencedObject> ObjectStore<K> {
     }
 
     fn items(&self) -> MutexGuard<'_, BTreeMap<Key, ObjectStoreItem<K>>> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+        self.items.lock()
     }
 }
 

@@ -1,10 +1,7 @@
 //! Requests to the API server and caching.
 
 use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicI64, Ordering},
-    },
+    sync::atomic::{AtomicI64, Ordering},
     time::Duration,
 };
 
@@ -12,6 +9,7 @@ use http::{Request, Response};
 use k8s_openapi::jiff::SignedDuration;
 use kube::client::Body;
 use kubecontroller::{Clock, testing::FakeApi};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::advance;
 
@@ -189,7 +187,7 @@ fn fake_token_api() -> FakeTokenApi {
                 return Ok::<_, kube::Error>(json_response(403, &status));
             }
             let count = {
-                let mut log = log.lock().unwrap();
+                let mut log = log.lock();
                 log.push(json!({"path": path, "spec": body["spec"]}));
                 log.len()
             };
@@ -227,7 +225,7 @@ async fn requests_bound_tokens_and_refreshes_them() {
     };
     assert_eq!(token().await.unwrap().token, "token-1");
     assert_eq!(token().await.unwrap().token, "token-1");
-    let request = api.requests.lock().unwrap()[0].clone();
+    let request = api.requests.lock()[0].clone();
     assert_eq!(
         request["path"],
         "/api/v1/namespaces/shop/serviceaccounts/robot/token"

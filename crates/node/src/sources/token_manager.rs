@@ -1,11 +1,7 @@
 //! Requests and caches service account tokens of pods.
 // upstream: pkg/kubelet/token/token_manager.go Manager
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::{
     api::{
@@ -16,6 +12,7 @@ use k8s_openapi::{
 };
 use kube::{Api, api::PostParams};
 use kubecontroller::Clock;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
 use super::{ObjectSourceError, ServiceAccountToken};
@@ -151,7 +148,7 @@ impl TokenManager {
     }
 
     fn tokens(&self) -> MutexGuard<'_, BTreeMap<TokenKey, TokenSlot>> {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tokens.lock()
     }
 }
 

@@ -5,11 +5,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use k8s_openapi::api::core::v1::{Container, Pod, Volume};
 use kubecontroller::Clock;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OwnedMutexGuard;
 
 use super::{
@@ -333,10 +334,7 @@ impl VolumeManager {
     }
 
     fn exclusive_volumes(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        self.shared
-            .exclusive_volumes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.exclusive_volumes.lock()
     }
 
     /// Runs a step of the teardown on a blocking thread, then drops what is known of the pod.
@@ -384,7 +382,7 @@ impl VolumeManager {
 
 impl VolumeManagerState {
     fn pods(&self) -> MutexGuard<'_, PodVolumesByUid> {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pods.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! What the scheduler keeps of the objects of informers that it shares with others.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use kubecontroller::{Key, informer::Delta, object::Object};
+use parking_lot::Mutex;
 
 use super::informer_event::{InformerChange, is_changed};
 use crate::{interner::StringInterner, object::SchedulerObject};
@@ -43,7 +44,7 @@ impl<T: SchedulerObject> DerivedObjects<T> {
             });
         };
         let new = {
-            let mut interner = self.interner.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut interner = self.interner.lock();
             Arc::new(T::read(source, &mut interner))
         };
         let old = self.known.insert(key, Arc::clone(&new));

@@ -1,6 +1,6 @@
 //! The informers that feed the core.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use k3_workloads::{node_informer, pod_informer};
 use k8s_openapi::api::{apps::v1 as apps, core::v1 as core, policy::v1 as policy, storage::v1 as storage};
@@ -9,6 +9,7 @@ use kubecontroller::informer::{
     EventHandlerRegistration, Informer, InformerOptions, InformerOptionsConflict, InformerScope,
     SharedInformerFactory,
 };
+use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{

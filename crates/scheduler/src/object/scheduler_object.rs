@@ -1,8 +1,9 @@
 //! Reduces decoded objects to what scheduling needs.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use kubecontroller::object::{Object, SlimMeta};
+use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
 use crate::interner::StringInterner;
@@ -69,7 +70,7 @@ pub fn keep<T: SchedulerObject>(
 ) -> impl Fn(&mut StoredObject<T>) + Send + Sync + 'static {
     move |object| {
         if let Some(source) = object.source.take() {
-            let mut interner = interner.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut interner = interner.lock();
             object.kept = Some(Arc::new(T::read(&source, &mut interner)));
         }
     }

@@ -1,10 +1,6 @@
 //! Renews the leases of nodes in the namespace `kube-node-lease`.
 
-use std::{
-    collections::HashSet,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, time::Duration};
 
 use k3_workloads::Node;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
@@ -15,6 +11,7 @@ use kubecontroller::{
     store::Store,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code, is_not_found},
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 
 use super::{Availability, SimulatedNodes, slot::NodeSlots, until};
@@ -51,7 +48,7 @@ impl LeaseController {
     }
 
     fn created(&self) -> MutexGuard<'_, HashSet<u32>> {
-        self.created.lock().unwrap_or_else(PoisonError::into_inner)
+        self.created.lock()
     }
 
     /// Renews or creates a lease. `created` saves the failing request to create a lease that exists.

@@ -3,10 +3,11 @@
 use std::{
     collections::{HashMap, HashSet},
     net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use k3_workloads::{Node, Pod};
+use parking_lot::Mutex;
 
 use crate::{node::Network, rules::hash};
 
@@ -40,7 +41,7 @@ impl PodAddressAllocator {
         }
         let capacity = networks.iter().map(|network| network.capacity()).min()?;
         let first = networks.first()?;
-        let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut assigned = self.assigned.lock();
         let assigned = assigned.entry(number).or_default();
         let is_unseen = |uid: &str| {
             let mut neighbours = neighbours.iter();

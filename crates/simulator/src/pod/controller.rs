@@ -1,10 +1,6 @@
 //! Moves pods through their lifecycle as their rules describe.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use k3_workloads::{Node, Pod, pods_by_node};
 use k8s_openapi::jiff::Timestamp;
@@ -16,6 +12,7 @@ use kubecontroller::{
     store::{Index, Store},
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code, is_not_found},
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 
 use super::{
@@ -66,9 +63,7 @@ impl PodController {
     }
 
     fn status_written_at(&self) -> MutexGuard<'_, HashMap<Key, Timestamp>> {
-        self.status_written_at
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.status_written_at.lock()
     }
 
     async fn write(

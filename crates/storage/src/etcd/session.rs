@@ -1,7 +1,6 @@
 //! Transactions that check the state key, so that they fail during an import and all processes agree on the revision offset.
 
-use std::sync::{Mutex, MutexGuard};
-
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
@@ -191,9 +190,7 @@ impl EtcdSession {
     }
 
     fn lock(&self) -> MutexGuard<'_, EtcdStoreState> {
-        self.state
-            .lock()
-            .expect("nothing panics while it holds the state")
+        self.state.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! The etcd store: a session, the shared watch, and the operations.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::{
@@ -269,8 +270,6 @@ impl WatchSender {
     }
 
     pub(super) fn recent(&self) -> MutexGuard<'_, RecentEvents> {
-        self.recent
-            .lock()
-            .expect("nothing panics while it holds the recent events")
+        self.recent.lock()
     }
 }

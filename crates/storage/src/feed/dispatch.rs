@@ -1,10 +1,8 @@
 //! Dispatches each commit to the watchers of the prefixes of its key.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
 use crate::{Event, EventBatch, Prefix, Revision};
@@ -134,7 +132,7 @@ impl EventFeed {
     }
 
     fn lock(&self) -> MutexGuard<'_, FeedState> {
-        self.state.lock().expect("nothing panics while it holds the feed")
+        self.state.lock()
     }
 }
 

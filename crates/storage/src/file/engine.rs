@@ -5,13 +5,14 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use k3_task::panic_message;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use redb::StorageBackend;
 
 use super::{
@@ -159,14 +160,16 @@ impl Engine {
                 return Err(self.explain(engine_error));
             }
             ask_writer();
-            let (present, waited) = self
-                .reopened
-                .wait_timeout_while(self.lock(), PATIENCE, |present| {
+            let mut present = self.lock();
+            let waited = self.reopened.wait_while_for(
+                &mut present,
+                |present| {
                     present
                         .as_ref()
                         .is_some_and(|present| Arc::ptr_eq(present, &open))
-                })
-                .expect("nothing panics while it holds the engine");
+                },
+                PATIENCE,
+            );
             if waited.timed_out() {
                 return Err(self.explain(engine_error));
             }
@@ -186,9 +189,7 @@ impl Engine {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Open>>> {
-        self.open
-            .lock()
-            .expect("nothing panics while it holds the engine")
+        self.open.lock()
     }
 }
 

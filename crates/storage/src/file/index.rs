@@ -1,11 +1,8 @@
 //! The index in memory: the newest record of each key.
 
-use std::{
-    collections::BTreeMap,
-    ops::Bound,
-    sync::{RwLock, RwLockReadGuard, RwLockWriteGuard},
-};
+use std::{collections::BTreeMap, ops::Bound};
 
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use redb::ReadableTable;
 
 use super::{
@@ -288,11 +285,11 @@ impl KeyIndex {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, IndexedKeys> {
-        self.0.read().expect("nothing panics while it holds the index")
+        self.0.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, IndexedKeys> {
-        self.0.write().expect("nothing panics while it holds the index")
+        self.0.write()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Weak,
         atomic::{AtomicU8, Ordering},
         mpsc,
     },
@@ -11,6 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use k3_task::{Clock, panic_message};
+use parking_lot::Mutex;
 use redb::ReadableDatabase;
 use tokio::{sync::oneshot, time::Instant};
 
@@ -108,11 +109,7 @@ impl FileStore {
     /// Stops the writer after its queued work. The first caller gets the handle to wait for.
     fn dismiss(&self) -> Option<JoinHandle<()>> {
         self.shared.phase.close();
-        let writer = self
-            .writer
-            .lock()
-            .expect("nothing panics while it holds the writer")
-            .take();
+        let writer = self.writer.lock().take();
         // The writer has stopped already.
         let _ = self.jobs.send(WriterJob::Stop);
         writer

@@ -1,9 +1,10 @@
 //! The memory store: state, watches and expiry.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use k3_task::Clock;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::state::MemoryState;
@@ -238,9 +239,7 @@ impl Store for MemoryStore {
 
 impl MemoryStoreShared {
     fn lock(&self) -> MutexGuard<'_, MemoryStorePhase> {
-        self.state
-            .lock()
-            .expect("nothing panics while it holds the state")
+        self.state.lock()
     }
 }
 

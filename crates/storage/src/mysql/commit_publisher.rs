@@ -4,10 +4,11 @@
 //! where commits already published are dropped and what does not follow on it is refused.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::{Notify, watch},
     time::Instant,
@@ -168,7 +169,7 @@ impl CommitPublisher {
     }
 
     fn lock(&self) -> MutexGuard<'_, PublisherState> {
-        self.state.lock().expect("nothing panics while it holds the tail")
+        self.state.lock()
     }
 }
 

@@ -4,12 +4,10 @@
 //! connection works before each use, and takes back connections on which a dropped future left a
 //! transaction or an answer behind.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use k3_task::{Backoff, BackoffDelays};
+use parking_lot::{Mutex, MutexGuard};
 use sqlx::mysql::MySqlRow;
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
@@ -127,9 +125,7 @@ impl ConnectionPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle
-            .lock()
-            .expect("nothing panics while it holds the idle connections")
+        self.idle.lock()
     }
 }
 

@@ -1,11 +1,12 @@
 //! The MySQL store: pool, writer, follower and watches.
 
 use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicBool, Ordering},
 };
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::{
@@ -177,12 +178,7 @@ impl Store for MysqlStore {
 
     async fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
-        drop(
-            self.tasks
-                .lock()
-                .expect("nothing panics while it holds the tasks")
-                .take(),
-        );
+        drop(self.tasks.lock().take());
         self.writer.close().await;
         self.shared.publisher.feed.close();
         self.shared.pool.close();

@@ -5,10 +5,11 @@
 
 use std::{
     hash::{BuildHasher as _, RandomState},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     task::JoinHandle,
@@ -123,11 +124,7 @@ impl MysqlWriter {
     /// Finishes the group at hand, refuses the rest, and ends the task.
     pub(super) async fn close(&self) {
         self.stop.notify_one();
-        let task = self
-            .task
-            .lock()
-            .expect("nothing panics while it holds the task")
-            .take();
+        let task = self.task.lock().take();
         if let Some(task) = task {
             // A panic of the task was printed when it happened.
             task.await.ok();
@@ -137,11 +134,7 @@ impl MysqlWriter {
 
 impl Drop for MysqlWriter {
     fn drop(&mut self) {
-        let task = self
-            .task
-            .get_mut()
-            .expect("nothing panics while it holds the task");
-        if let Some(task) = task.take() {
+        if let Some(task) = self.task.get_mut().take() {
             task.abort();
         }
     }

@@ -4,12 +4,13 @@ use std::{
     collections::{HashMap, HashSet},
     fmt, io,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use k3_storage::file::directory::{StoreDirectory, StoreFile};
+use parking_lot::{Mutex, MutexGuard};
 use rand::{Rng, RngExt};
 
 /// The disk itself, which outlives the programs that mount it.
@@ -78,7 +79,7 @@ impl SimulatedDisk {
 
     /// Something fails after so many more writes and syncs.
     pub(crate) fn fail_after(&self, operations: u64, failure: DiskFailure) {
-        *self.failure.lock().unwrap() = failure;
+        *self.failure.lock() = failure;
         self.good_for.store(operations, Ordering::SeqCst);
     }
 
@@ -89,7 +90,7 @@ impl SimulatedDisk {
 
     /// Reports that so much is free, or reports the truth again: there is plenty.
     pub(crate) fn say_free(&self, bytes: Option<u64>) {
-        *self.said_free.lock().unwrap() = bytes;
+        *self.said_free.lock() = bytes;
     }
 
     /// The length of a file.
@@ -147,7 +148,7 @@ impl SimulatedDisk {
         if before.unwrap() > 0 {
             return Ok(());
         }
-        match (*self.failure.lock().unwrap(), kind) {
+        match (*self.failure.lock(), kind) {
             (DiskFailure::PowerLoss, _) => Err(io::Error::other("the power was lost")),
             (DiskFailure::Full, DiskOperation::Grow) => Err(io::ErrorKind::StorageFull.into()),
             (DiskFailure::SyncFails, DiskOperation::Sync) => Err(io::Error::other("the disk did not sync")),
@@ -158,7 +159,7 @@ impl SimulatedDisk {
     /// Fails after the power loss: a program without power reads nothing either.
     fn powered(&self) -> io::Result<()> {
         let is_lost = self.good_for.load(Ordering::SeqCst) == 0;
-        if is_lost && *self.failure.lock().unwrap() == DiskFailure::PowerLoss {
+        if is_lost && *self.failure.lock() == DiskFailure::PowerLoss {
             return Err(io::Error::other("the power was lost"));
         }
         Ok(())
@@ -262,7 +263,7 @@ impl StoreDirectory for MountedDisk {
 
     fn free_space(&self) -> io::Result<u64> {
         self.0.powered()?;
-        Ok(self.0.said_free.lock().unwrap().unwrap_or(1 << 40))
+        Ok(self.0.said_free.lock().unwrap_or(1 << 40))
     }
 
     fn location(&self) -> String {
@@ -335,5 +336,5 @@ impl StoreFile for FileHandle {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap()
+    mutex.lock()
 }

@@ -1,11 +1,9 @@
 //! Power loss: what was acknowledged is there when the power returns.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use k3_storage::{Operation, Precondition, Revision, Store, Write, file::Durability};
+use parking_lot::Mutex;
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
 use crate::{
@@ -35,7 +33,7 @@ async fn write_until_dark(store: Arc<dyn Store>, acknowledged: Arc<Mutex<Acknowl
         writers.spawn(async move {
             for round in 0.. {
                 let name = writer * 1000 + rng.random_range(0..20);
-                let at = acknowledged.lock().unwrap().known.get(&name).cloned();
+                let at = acknowledged.lock().known.get(&name).cloned();
                 let (precondition, exists) = match at {
                     Some((Some(_), revision)) => (Precondition::At(revision), true),
                     _ => (Precondition::Absent, false),
@@ -48,7 +46,7 @@ async fn write_until_dark(store: Arc<dyn Store>, acknowledged: Arc<Mutex<Acknowl
                     },
                     None => Operation::Delete,
                 };
-                acknowledged.lock().unwrap().sent.insert(name, put.clone());
+                acknowledged.lock().sent.insert(name, put.clone());
                 let Ok(revision) = store
                     .commit(Write {
                         key: key(name),
@@ -59,7 +57,7 @@ async fn write_until_dark(store: Arc<dyn Store>, acknowledged: Arc<Mutex<Acknowl
                 else {
                     return;
                 };
-                let mut acknowledged = acknowledged.lock().unwrap();
+                let mut acknowledged = acknowledged.lock();
                 acknowledged.sent.remove(&name);
                 acknowledged.known.insert(name, (put, revision));
                 acknowledged.newest = acknowledged.newest.max(revision);
@@ -116,9 +114,9 @@ async fn cycles(count: u64, durability: Durability, seed: u64) -> Vec<String> {
     let mut lost = Vec::new();
     for cycle in 0..count {
         let store = open_on(&disk, durability).await;
-        let mut known = std::mem::take(&mut *acknowledged.lock().unwrap());
+        let mut known = std::mem::take(&mut *acknowledged.lock());
         lost.extend(losses(&*store, &mut known).await);
-        *acknowledged.lock().unwrap() = known;
+        *acknowledged.lock() = known;
         if !lost.is_empty() {
             return lost;
         }

@@ -1,10 +1,11 @@
 //! A line to the server that can be cut at the worst moment.
 
 use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{
@@ -65,11 +66,11 @@ impl MysqlProxy {
     }
 
     pub(crate) fn set(&self, line: ConnectionState) {
-        *self.state.line.lock().unwrap() = line;
+        *self.state.line.lock() = line;
     }
 
     pub(crate) fn line(&self) -> ConnectionState {
-        *self.state.line.lock().unwrap()
+        *self.state.line.lock()
     }
 
     /// How many `COMMIT` statements passed.
@@ -82,7 +83,7 @@ async fn accept(listener: TcpListener, state: Arc<ProxyState>) {
     let mut tasks = JoinSet::new();
     loop {
         let (client, _) = listener.accept().await.unwrap();
-        if *state.line.lock().unwrap() == ConnectionState::Broken {
+        if *state.line.lock() == ConnectionState::Broken {
             continue; // and hang up
         }
         tasks.spawn(carry(client, Arc::clone(&state)));
@@ -105,7 +106,7 @@ async fn carry(client: TcpStream, state: Arc<ProxyState>) {
 async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: &ProxyState) {
     let mut packet = Vec::new();
     while let Some(()) = read_packet(&mut from, &mut packet).await {
-        let mut line = *state.line.lock().unwrap();
+        let mut line = *state.line.lock();
         if is_commit(&packet) {
             state.commits.fetch_add(1, Ordering::SeqCst);
             let next = match line {
@@ -117,7 +118,7 @@ async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: &Proxy
                 }
                 ConnectionState::Good | ConnectionState::Broken => line,
             };
-            *state.line.lock().unwrap() = next;
+            *state.line.lock() = next;
             match line {
                 ConnectionState::LoseAnswer | ConnectionState::LoseAnswerAndBreak => {
                     // The server has it in its socket; its end of the line is closed behind it.
@@ -154,7 +155,7 @@ async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: &ProxyS
 
 /// Waits while the line is broken.
 async fn silence(state: &ProxyState) {
-    while *state.line.lock().unwrap() == ConnectionState::Broken {
+    while *state.line.lock() == ConnectionState::Broken {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
 }

@@ -3,13 +3,11 @@
 //! The first request of a namespace serves all that queued up meanwhile, so a hundred concurrent creates cost a few writes of
 //! their quotas and do not conflict. A concurrent write by another server is detected by the store; the batch is then retried.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use k3_api::status::Status;
 use k3_storage::CommitError;
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{quota_state::QuotaState, usage_delta::UsageDelta};
@@ -91,7 +89,7 @@ impl QuotaBatchEvaluator {
     }
 
     fn line(&self, namespace: &str) -> Arc<NamespaceQueue> {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         match lines.get(namespace) {
             Some(line) => Arc::clone(line),
             None => Arc::clone(lines.entry(namespace.to_owned()).or_default()),
@@ -100,7 +98,7 @@ impl QuotaBatchEvaluator {
 
     /// Removes an empty queue.
     fn leave(&self, namespace: &str) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         if lines
             .get(namespace)
             .is_some_and(|line| Arc::strong_count(line) == 1)
@@ -113,8 +111,8 @@ impl QuotaBatchEvaluator {
 // --- NamespaceQueue ---
 
 impl NamespaceQueue {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<AdmissionWaiter>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Vec<AdmissionWaiter>> {
+        self.waiting.lock()
     }
 }
 

@@ -9,7 +9,7 @@ mod references;
 mod tests;
 
 use std::sync::{
-    Arc, LazyLock, PoisonError, RwLock, RwLockReadGuard,
+    Arc, LazyLock,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -19,6 +19,7 @@ use k3_api::{
     selector::field::{Operator, Term},
     strategy::{Tree, User},
 };
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use self::{
     graph::{NodeOwnedKind, ReferenceGraph},
@@ -240,7 +241,7 @@ impl NodeAuthorizer {
         let version = self.caches.version();
         if self.seen.load(Ordering::Acquire) != version {
             if !self.read().is_current(&self.caches) {
-                let mut graph = self.graph.write().unwrap_or_else(PoisonError::into_inner);
+                let mut graph = self.graph.write();
                 graph.follow(&self.caches);
             }
             self.seen.store(version, Ordering::Release);
@@ -249,7 +250,7 @@ impl NodeAuthorizer {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, ReferenceGraph> {
-        self.graph.read().unwrap_or_else(PoisonError::into_inner)
+        self.graph.read()
     }
 }
 

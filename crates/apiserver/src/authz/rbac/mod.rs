@@ -12,12 +12,13 @@ mod tests;
 use std::{
     collections::HashSet,
     sync::{
-        Arc, PoisonError, RwLock, RwLockReadGuard,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use k3_api::strategy::User;
+use parking_lot::{RwLock, RwLockReadGuard};
 
 use self::index::RbacIndex;
 pub(crate) use self::{
@@ -116,7 +117,7 @@ impl RbacAuthorizer {
         let version = self.caches.version();
         if self.seen.load(Ordering::Acquire) != version {
             if !self.read().is_current(&self.caches) {
-                let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+                let mut state = self.state.write();
                 state.follow(&self.caches);
             }
             self.seen.store(version, Ordering::Release);
@@ -125,7 +126,7 @@ impl RbacAuthorizer {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, RbacState> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 }
 

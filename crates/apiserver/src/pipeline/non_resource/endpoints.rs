@@ -1,9 +1,6 @@
 //! The endpoints of paths that are no resources.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{net::SocketAddr, sync::Arc};
 
 use http::{Method, header};
 use k3_api::{
@@ -12,6 +9,7 @@ use k3_api::{
     time::Time,
 };
 use k3_task::Clock;
+use parking_lot::Mutex;
 
 use super::{
     extra_endpoints::{ExtraEndpoints, ProcessSetting},
@@ -245,7 +243,7 @@ impl ApiDocuments {
     /// The discovery documents of the currently served resources.
     fn discovery(&self, definitions: &DefinitionRegistry) -> Arc<Discovery> {
         let generation = definitions.generation();
-        let mut known = self.discovery.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.discovery.lock();
         if known.0 != generation {
             let discovery = discover(self.address, self.usage, definitions);
             *known = (generation, Arc::new(discovery));
@@ -256,7 +254,7 @@ impl ApiDocuments {
     /// The OpenAPI documents of the currently served resources.
     fn openapi(&self, definitions: &DefinitionRegistry) -> Arc<OpenApi> {
         let generation = definitions.generation();
-        let mut known = self.openapi.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.openapi.lock();
         if known.0 != generation {
             *known = (generation, Arc::new(known.1.with(definitions)));
         }

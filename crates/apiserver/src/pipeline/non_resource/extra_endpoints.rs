@@ -1,9 +1,10 @@
 //! Extra endpoints that other parts of the process add: metrics, documents, and settings.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use k3_api::strategy::User;
+use parking_lot::RwLock;
 use serde_json::Value;
 
 type MetricsFn = Arc<dyn Fn() -> String + Send + Sync>;
@@ -50,7 +51,7 @@ struct EndpointTable {
 
 impl ExtraEndpoints {
     pub(crate) fn add_metrics(&self, metrics: impl Fn() -> String + Send + Sync + 'static) {
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write();
         table.metrics.push(Arc::new(metrics));
     }
 
@@ -59,30 +60,25 @@ impl ExtraEndpoints {
         path: &'static str,
         document: impl Fn() -> BoxFuture<'static, Value> + Send + Sync + 'static,
     ) {
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write();
         table.documents.push((path, Arc::new(document)));
     }
 
     pub(crate) fn add_setting(&self, path: &'static str, setting: ProcessSetting) {
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write();
         table.settings.push((path, setting));
     }
 
     /// The setting at a path, if one was added.
     pub(super) fn setting(&self, path: &str) -> Option<ProcessSetting> {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.table.read();
         let found = table.settings.iter().find(|(known, _)| *known == path);
         found.map(|(_, setting)| setting.clone())
     }
 
     /// Metrics, with the extra ones.
     pub(super) fn metrics(&self, mut text: String) -> String {
-        let metrics = self
-            .table
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .metrics
-            .clone();
+        let metrics = self.table.read().metrics.clone();
         for metrics in metrics {
             text.push_str(&metrics());
         }
@@ -91,7 +87,7 @@ impl ExtraEndpoints {
 
     /// The document at a path, if one was added.
     pub(super) fn document(&self, path: &str) -> Option<BoxFuture<'static, Value>> {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.table.read();
         let (_, document) = table.documents.iter().find(|(known, _)| *known == path)?;
         let document = Arc::clone(document);
         drop(table);

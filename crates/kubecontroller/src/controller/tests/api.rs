@@ -55,14 +55,14 @@ async fn reconcile_object_fn_is_called_for_deleted_objects() {
             .reconciler(reconcile_object_fn(
                 maps.store(),
                 move |lookup: CacheLookup<ConfigMap>| {
-                    recorded.lock().unwrap().push(format!("{lookup:?}"));
+                    recorded.lock().push(format!("{lookup:?}"));
                     async { Ok(Outcome::Done) }
                 },
             )),
     );
     let wait_for_lookups = async |expected: &[&str]| {
         eventually(async || {
-            let lookups = lookups.lock().unwrap().clone();
+            let lookups = lookups.lock().clone();
             if lookups == expected { Ok(()) } else { Err(lookups) }
         })
         .await;

@@ -5,13 +5,14 @@ mod api;
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::{
     sync::{Semaphore, watch},
     task::JoinSet,
@@ -94,22 +95,17 @@ struct RecordedRuns(Arc<Mutex<Vec<(String, u32)>>>);
 impl RecordedRuns {
     /// Records a run. Returns the number of runs.
     fn record(&self, request: &Request) -> usize {
-        let mut runs = self.0.lock().unwrap();
+        let mut runs = self.0.lock();
         runs.push((request.key.to_string(), request.failures));
         runs.len()
     }
 
     fn keys(&self) -> Vec<String> {
-        self.0
-            .lock()
-            .unwrap()
-            .iter()
-            .map(|(key, _)| key.clone())
-            .collect()
+        self.0.lock().iter().map(|(key, _)| key.clone()).collect()
     }
 
     fn count(&self) -> usize {
-        self.0.lock().unwrap().len()
+        self.0.lock().len()
     }
 
     async fn wait_for(&self, count: usize) {
@@ -232,7 +228,7 @@ async fn the_outcome_decides_when_a_key_runs_again() {
         controller(&script)
             .workers(1)
             .reconciler(reconcile_fn(move |request: Request| {
-                recorded_priorities.lock().unwrap().push(request.priority);
+                recorded_priorities.lock().push(request.priority);
                 let outcome = match recorded.record(&request) {
                     1 => Outcome::requeue_after(10 * SECOND),
                     2 => Outcome::RequeueWithPriority(7),
@@ -246,10 +242,7 @@ async fn the_outcome_decides_when_a_key_runs_again() {
     runs.wait_for(3).await;
     assert_eq!(begin.elapsed().as_secs(), 10);
     sleep(100 * SECOND).await;
-    assert_eq!(
-        (runs.count(), priorities.lock().unwrap().clone()),
-        (3, vec![0, 0, 7])
-    );
+    assert_eq!((runs.count(), priorities.lock().clone()), (3, vec![0, 0, 7]));
     running.stop(SECOND).await.unwrap();
 }
 
@@ -280,13 +273,7 @@ async fn failing_keys_are_retried_with_backoff() {
     assert_eq!(begin.elapsed().as_secs(), 1 + 2 + 4 + 4);
     script.add_when_started("shop/web").await;
     runs.wait_for(6).await;
-    let failures: Vec<_> = runs
-        .0
-        .lock()
-        .unwrap()
-        .iter()
-        .map(|(_, failures)| *failures)
-        .collect();
+    let failures: Vec<_> = runs.0.lock().iter().map(|(_, failures)| *failures).collect();
     assert_eq!(failures, [0, 1, 2, 3, 4, 0]);
     running.stop(SECOND).await.unwrap();
 }

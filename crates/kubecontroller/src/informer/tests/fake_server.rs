@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     io,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
     time::Duration,
 };
 
@@ -13,6 +13,7 @@ use http::{Request, Response, StatusCode, header::ACCEPT};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
 use kube::client::Body;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -215,7 +216,7 @@ impl FakeServer {
     }
 
     fn lock(&self) -> MutexGuard<'_, ServerState> {
-        self.state.lock().unwrap()
+        self.state.lock()
     }
 
     async fn respond(&self, request: &str) -> ServerResponse {

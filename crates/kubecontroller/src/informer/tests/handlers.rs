@@ -1,13 +1,14 @@
 //! What event handlers receive, and when.
 
 use std::{
-    sync::{Arc, Mutex, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher;
+use parking_lot::Mutex;
 use tokio::{sync::mpsc, time::sleep};
 
 use super::{
@@ -46,9 +47,9 @@ async fn a_handler_can_drop_its_own_registration() {
     let own: Arc<Mutex<Option<EventHandlerRegistration>>> = Arc::default();
     let (sender, mut receiver) = mpsc::unbounded_channel();
     let registration = Arc::clone(&own);
-    *own.lock().unwrap() = Some(informer.add_event_handler(move |delta| {
+    *own.lock() = Some(informer.add_event_handler(move |delta| {
         sender.send(delta.object().name().to_owned()).unwrap();
-        registration.lock().unwrap().take();
+        registration.lock().take();
     }));
     server.set("a", "1");
     server.set("b", "1");

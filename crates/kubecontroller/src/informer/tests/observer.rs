@@ -1,9 +1,8 @@
 //! An event handler that records deltas and checks that they are consistent.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 use super::TestObject;
 use crate::{
@@ -31,13 +30,13 @@ impl Observer {
     pub(super) fn new(informer: &Informer<TestObject>) -> Self {
         let state = Arc::new(Mutex::new(ObservedState::default()));
         let shared = Arc::clone(&state);
-        let registration = informer.add_event_handler(move |delta| shared.lock().unwrap().record(delta));
+        let registration = informer.add_event_handler(move |delta| shared.lock().record(delta));
         Observer { state, registration }
     }
 
     /// The names of the objects, with their resource versions.
     pub(super) fn objects(&self) -> BTreeMap<String, String> {
-        let state = self.state.lock().unwrap();
+        let state = self.state.lock();
         let objects = state.objects.values();
         objects
             .map(|object| (object.name().to_owned(), object.resource_version().to_owned()))
@@ -46,7 +45,7 @@ impl Observer {
 
     /// The deltas since the last call.
     pub(super) fn take_log(&self) -> Vec<String> {
-        std::mem::take(&mut self.state.lock().unwrap().log)
+        std::mem::take(&mut self.state.lock().log)
     }
 }
 

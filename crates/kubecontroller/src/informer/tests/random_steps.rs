@@ -100,10 +100,7 @@ async fn run_steps(
     for observer in &observers {
         observer.registration.wait_for_sync().await;
         prop_assert_eq!(observer.objects(), expected.clone());
-        prop_assert_eq!(
-            &observer.state.lock().unwrap().inconsistencies,
-            &Vec::<String>::new()
-        );
+        prop_assert_eq!(&observer.state.lock().inconsistencies, &Vec::<String>::new());
     }
     Ok(())
 }

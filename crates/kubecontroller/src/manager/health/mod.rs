@@ -14,13 +14,7 @@ mod profile;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::BTreeMap,
-    convert::Infallible,
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
@@ -30,6 +24,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto::Builder, graceful::GracefulShutdown},
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{net::TcpListener, task::JoinSet};
 use tracing::debug;
 
@@ -149,7 +144,7 @@ impl HealthChecks {
     }
 
     fn state(&self) -> MutexGuard<'_, HealthState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

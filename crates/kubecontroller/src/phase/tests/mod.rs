@@ -9,14 +9,11 @@ mod reconciler;
 mod validation;
 mod view;
 
-use std::{
-    convert::Infallible,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 use kube::{Client, CustomResource, client::Body};
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -60,11 +57,11 @@ pub(super) struct CallLog(Arc<Mutex<Vec<String>>>);
 
 impl CallLog {
     pub(super) fn add(&self, what: impl Into<String>) {
-        self.0.lock().unwrap().push(what.into());
+        self.0.lock().push(what.into());
     }
 
     pub(super) fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+        self.0.lock().clone()
     }
 
     pub(super) fn count(&self, what: &str) -> usize {
@@ -107,7 +104,7 @@ pub(super) fn script<const N: usize>(
     let at = Arc::new(Mutex::new(0));
     let run = move |_: HandlerContext<Migration>| {
         log.add(name);
-        let mut at = at.lock().unwrap();
+        let mut at = at.lock();
         let result = results[*at];
         *at = (*at + 1).min(N - 1);
         async move { result() }

@@ -64,11 +64,7 @@ fn handler(tree: &HandlerTree, path: &str, log: &CallLog) -> PhaseHandler<Migrat
             let results = Mutex::new(VecDeque::from(results.clone()));
             function(move |_: HandlerContext<Migration>| {
                 log.add(path.clone());
-                let result = results
-                    .lock()
-                    .unwrap()
-                    .pop_front()
-                    .unwrap_or(ScriptedResult::Done);
+                let result = results.lock().pop_front().unwrap_or(ScriptedResult::Done);
                 async move {
                     tokio::task::yield_now().await;
                     match result {

@@ -351,7 +351,7 @@ impl EvictionManager {
 
 #[cfg(test)]
 mod tests {
-    use std::{path::Path, sync::Mutex};
+    use std::path::Path;
 
     use k8s_openapi::api::core::v1::Event;
     use kubecontroller::{
@@ -359,6 +359,7 @@ mod tests {
         manager::Runnable,
         testing::{FakeApi, eventually},
     };
+    use parking_lot::Mutex;
     use serde_json::json;
     use tokio::task::JoinSet;
 
@@ -380,18 +381,11 @@ mod tests {
         }
 
         fn evict(&self, uid: &str, request: EvictionRequest) {
-            self.evicted
-                .lock()
-                .unwrap()
-                .push((uid.to_owned(), request.message));
+            self.evicted.lock().push((uid.to_owned(), request.message));
         }
 
         fn is_stopped(&self, uid: &str) -> bool {
-            self.evicted
-                .lock()
-                .unwrap()
-                .iter()
-                .any(|(evicted, _)| evicted == uid)
+            self.evicted.lock().iter().any(|(evicted, _)| evicted == uid)
         }
     }
 
@@ -447,13 +441,13 @@ mod tests {
             events.run(Stop::new()).await.unwrap();
         });
         reported.wait_for(|pressures| pressures.memory).await.unwrap();
-        eventually(async || test_pods.evicted.lock().unwrap().len() == 2).await;
+        eventually(async || test_pods.evicted.lock().len() == 2).await;
         let message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. ";
         let evicted = [
             ("low".to_owned(), message.to_owned()),
             ("high".to_owned(), message.to_owned()),
         ];
-        assert_eq!(*test_pods.evicted.lock().unwrap(), evicted);
+        assert_eq!(*test_pods.evicted.lock(), evicted);
         eventually(async || {
             let events = api.list::<Event>();
             let reasons: Vec<_> = events.into_iter().filter_map(|event| event.reason).collect();
@@ -477,7 +471,7 @@ mod tests {
             begin.elapsed()
         );
         assert_eq!(
-            test_pods.evicted.lock().unwrap().len(),
+            test_pods.evicted.lock().len(),
             2,
             "the critical pod is not evicted"
         );

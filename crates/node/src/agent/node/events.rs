@@ -1,9 +1,10 @@
 //! Events of the Node.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::events::{EventRecorder, EventType};
+use parking_lot::Mutex;
 
 /// Records events of the Node. Clones share state.
 #[derive(Clone)]
@@ -27,12 +28,12 @@ impl NodeEventRecorder {
 
     /// Sets the UID of the involved object, which is known after registration.
     pub(super) fn set_uid(&self, uid: &str) {
-        let mut node = self.node.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut node = self.node.lock();
         node.uid = Some(uid.to_owned());
     }
 
     pub(in crate::agent) fn event(&self, kind: EventType, reason: &str, message: impl Into<String>) {
-        let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let node = self.node.lock().clone();
         self.recorder.event(&node, kind, reason, reason, message);
     }
 
@@ -40,7 +41,7 @@ impl NodeEventRecorder {
     // upstream: pkg/kubelet/kubelet_node_status.go recordNodeStatusEvent
     pub(super) fn record_node_status_event(&self, reason: &str) {
         let name = {
-            let node = self.node.lock().unwrap_or_else(PoisonError::into_inner);
+            let node = self.node.lock();
             node.name.clone().unwrap_or_default()
         };
         self.event(

@@ -1,14 +1,12 @@
 //! Certificates with their private keys, and the certificate in use.
 
-use std::{
-    fmt,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{fmt, sync::Arc};
 
 use k3_pki::{
     AlternativeName, IssueError, KeyError, KeyPair, PemError, Subject, Template, new_request,
     read_certificates, read_private_key, self_signed_certificate,
 };
+use parking_lot::RwLock;
 use rustls::{
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
@@ -95,11 +93,11 @@ impl ServingCertResolver {
     }
 
     pub(super) fn set(&self, pair: CertifiedKey) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
+        *self.current.write() = Arc::new(pair);
     }
 
     pub(super) fn current(&self) -> Arc<CertifiedKey> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read())
     }
 }
 

@@ -6,10 +6,10 @@
 use std::{
     collections::{HashMap, HashSet},
     net::IpAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::messages;
@@ -97,7 +97,7 @@ impl StatusCache {
 
 /// The maps are consistent even after a panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ mod response_stream;
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -24,6 +23,7 @@ use hyper::{
     upgrade::Upgraded,
 };
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::{net::UnixStream, task::JoinSet, time::timeout};
 
@@ -296,7 +296,7 @@ impl DockerClient {
     }
 
     fn take_idle(&self) -> Option<PooledConnection> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         while let Some(line) = idle.pop() {
             if line.sender.is_ready() {
                 return Some(line);
@@ -309,7 +309,7 @@ impl DockerClient {
         if line.sender.is_closed() {
             return;
         }
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         if idle.len() < MAX_IDLE {
             idle.push(line);
         }

@@ -2,8 +2,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::responses::ContainerInspect;
 
@@ -103,7 +105,7 @@ impl InspectCache {
 
     fn entries(&self) -> MutexGuard<'_, CacheEntries> {
         // Each change is one step, so the data is consistent even after a panic.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

@@ -3,13 +3,9 @@
 mod cgroups;
 mod stats_target;
 
-use std::{
-    collections::HashMap,
-    path::PathBuf,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, path::PathBuf, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use self::stats_target::{StatsTarget, read_stats};
@@ -43,7 +39,7 @@ impl DockerRuntime {
         let read_all = move || running.into_iter().filter_map(read_stats).collect::<Vec<_>>();
         let measured = run_blocking(read_all).await;
         let mut usages = Vec::new();
-        let mut sizes = self.sizes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sizes = self.sizes.0.lock();
         sizes.retain(|id, _| measured.iter().any(|(cached, ..)| cached == id));
         for (id, was_measured, usage) in measured {
             if was_measured {
@@ -59,7 +55,7 @@ impl DockerRuntime {
             return None;
         }
         let labels = ContainerLabels::read(&inspected.config.labels)?;
-        let sizes = self.sizes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sizes = self.sizes.0.lock();
         let cached = sizes.get(&inspected.id).copied();
         let is_recent = cached.is_some_and(|(at, _)| now.duration_since(at) < SIZE_TTL);
         Some(StatsTarget {

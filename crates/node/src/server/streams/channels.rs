@@ -188,9 +188,10 @@ async fn handle_resize_events(mut from: ChannelInput, to: Option<mpsc::Sender<Te
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use futures_util::FutureExt;
+    use parking_lot::Mutex;
     use tokio::io::duplex;
 
     use super::*;
@@ -201,19 +202,19 @@ mod tests {
     #[async_trait]
     impl ChannelOutput for RecordedOutput {
         async fn write(&self, bytes: Bytes) -> io::Result<()> {
-            self.0.lock().unwrap().extend(bytes);
+            self.0.lock().extend(bytes);
             Ok(())
         }
 
         async fn close(&self) -> io::Result<()> {
-            self.0.lock().unwrap().extend(b"|");
+            self.0.lock().extend(b"|");
             Ok(())
         }
     }
 
     impl RecordedOutput {
         fn text(&self) -> String {
-            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+            String::from_utf8(self.0.lock().clone()).unwrap()
         }
     }
 

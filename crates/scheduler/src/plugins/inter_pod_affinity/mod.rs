@@ -5,10 +5,11 @@ mod filtering;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use counts::{AffinityCounts, AffinityKey};
 use filtering::{InterPodAffinityState, TopologyDelta, delta};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     CandidateNode, CycleContext, ExtensionPoint, PreFilterResult, PreScoreResult, SchedulerPlugin,
@@ -215,7 +216,7 @@ impl SchedulerPlugin for InterPodAffinity {
 
 impl InterPodAffinity {
     fn counts(&self) -> MutexGuard<'_, IncrementalCache<AffinityCounts>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock()
     }
 }
 

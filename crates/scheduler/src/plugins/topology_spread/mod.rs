@@ -6,10 +6,11 @@ mod scoring;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use counts::{SpreadConstraint, SpreadCounts, SpreadKey};
 use filtering::FilterState;
+use parking_lot::{Mutex, MutexGuard};
 use scoring::ScoreState;
 
 use super::{CandidateNode, CycleContext, ExtensionPoint, PreFilterResult, PreScoreResult, SchedulerPlugin};
@@ -190,7 +191,7 @@ impl SchedulerPlugin for PodTopologySpread {
 
 impl PodTopologySpread {
     fn counts(&self) -> MutexGuard<'_, IncrementalCache<SpreadCounts>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock()
     }
 }
 

@@ -1,15 +1,13 @@
 //! Compactors remember across restarts: history stays bounded however short each process lives.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use k3_storage::{
     CompactionSchedule, HistoryMark, Revision, Store, WatchError,
     file::{FileOptions, FileStore},
 };
 use k3_task::{Clock, Timestamp};
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use crate::{
@@ -48,11 +46,11 @@ impl SetClock {
 
     fn clock(&self) -> Clock {
         let time = Arc::clone(&self.0);
-        Clock::new(move || *time.lock().unwrap())
+        Clock::new(move || *time.lock())
     }
 
     fn advance(&self, by: Duration) {
-        *self.0.lock().unwrap() += by;
+        *self.0.lock() += by;
     }
 
     /// The schedule of a process that starts now.

@@ -1,13 +1,11 @@
 //! What a client requested, what it received, and when.
 
-use std::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use k3_storage::{
     CommitError, Entry, Key, Page, Prefix, Range, ReadError, Revision, Store, StoreError, Write,
 };
+use parking_lot::Mutex;
 
 /// A question and its answer, with the ticks of a clock that all clients share: when one was answered
 /// at a lower tick than another was requested, it arrived first. Where the ticks are equal, neither did.
@@ -51,7 +49,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// The notes taken so far.
     pub(crate) fn operations(&self) -> Vec<Operation> {
-        self.notes.lock().unwrap().clone()
+        self.notes.lock().clone()
     }
 
     pub(crate) async fn commit(&self, store: &dyn Store, write: Write) -> Result<Revision, CommitError> {
@@ -110,7 +108,7 @@ impl Recorder {
 
     fn note(&self, requested: u64, done: OperationResult) {
         let answered = self.tick();
-        self.notes.lock().unwrap().push(Operation {
+        self.notes.lock().push(Operation {
             requested,
             answered,
             done,

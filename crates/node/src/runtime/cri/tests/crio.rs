@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     convert::Infallible,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
 };
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -20,6 +20,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo},
     server::conn::auto,
 };
+use parking_lot::{Mutex, MutexGuard};
 use prost::Message;
 use tokio::{
     net::UnixListener,
@@ -116,7 +117,7 @@ impl FakeCrio {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, CrioState> {
-        self.shared.state.lock().unwrap()
+        self.shared.state.lock()
     }
 
     pub(super) fn calls(&self, method: &str) -> usize {
@@ -169,7 +170,7 @@ async fn answer(shared: Arc<CrioServer>, request: Request<Incoming>) -> Result<G
     // One gRPC message, after its flag and length.
     let body = body.slice(5..);
     let fault = {
-        let mut state = shared.state.lock().unwrap();
+        let mut state = shared.state.lock();
         state.calls.push(path.clone());
         let fault = state.faults.iter().find(|(method, _)| **method == path);
         fault.map(|(_, fault)| *fault)
@@ -177,12 +178,7 @@ async fn answer(shared: Arc<CrioServer>, request: Request<Incoming>) -> Result<G
     match fault {
         Some(Fault::Hang) => std::future::pending().await,
         Some(Fault::Break) => {
-            shared
-                .state
-                .lock()
-                .unwrap()
-                .faults
-                .retain(|method, _| *method != path);
+            shared.state.lock().faults.retain(|method, _| *method != path);
             shared.breaks.send_modify(|count| *count += 1);
             std::future::pending::<()>().await;
         }
@@ -199,7 +195,7 @@ async fn answer(shared: Arc<CrioServer>, request: Request<Incoming>) -> Result<G
 }
 
 fn events(shared: &CrioServer) -> GrpcResponse {
-    if shared.state.lock().unwrap().events == EventSupport::Off {
+    if shared.state.lock().events == EventSupport::Off {
         return finished(None, 0, "");
     }
     let status = stream::unfold(shared.events.subscribe(), async |mut events| {
@@ -250,7 +246,7 @@ fn not_found(what: &str, id: &str) -> (u32, String) {
 impl CrioServer {
     #[expect(clippy::too_many_lines, reason = "one arm per method")]
     fn unary(&self, path: &str, body: &Bytes) -> Result<Bytes, (u32, String)> {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         let done = || Ok(framed(&messages::Empty {}));
         match path {
             method::VERSION => Ok(framed(&messages::VersionResponse {
