@@ -25,6 +25,10 @@ pub struct StoredObject<'b> {
     offset: usize,
 }
 
+/// The version of an object, as its clients see it: `metadata.resourceVersion`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceVersion(u64);
+
 /// Writes an object.
 pub fn encode(object: &Value) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(CAPACITY);
@@ -138,6 +142,15 @@ fn write_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.push(b'"');
 }
 
+// --- ResourceVersion ---
+
+impl ResourceVersion {
+    /// The version with this number.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 // --- StoredObject ---
 
 impl<'b> StoredObject<'b> {
@@ -172,19 +185,19 @@ impl<'b> StoredObject<'b> {
     }
 
     /// Appends the object with its resourceVersion.
-    pub fn write(&self, out: &mut Vec<u8>, revision: u64) {
+    pub fn write(&self, out: &mut Vec<u8>, version: ResourceVersion) {
         out.reserve(self.bytes.len() + 48);
         out.extend_from_slice(&self.bytes[..self.offset]);
-        self.write_rest(out, revision);
+        self.write_rest(out, version);
     }
 
     /// Appends the object with its resourceVersion as an item of a list: without kind and apiVersion, which
     /// the list has for all.
-    pub fn write_item(&self, out: &mut Vec<u8>, revision: u64) {
+    pub fn write_item(&self, out: &mut Vec<u8>, version: ResourceVersion) {
         out.reserve(self.bytes.len() + 48);
         out.push(b'{');
         out.extend_from_slice(METADATA);
-        self.write_rest(out, revision);
+        self.write_rest(out, version);
     }
 
     /// The metadata as they are stored, without their brackets.
@@ -194,11 +207,11 @@ impl<'b> StoredObject<'b> {
     }
 
     /// Appends the metadata alone, with the resourceVersion.
-    pub fn write_metadata(&self, out: &mut Vec<u8>, revision: u64) {
+    pub fn write_metadata(&self, out: &mut Vec<u8>, version: ResourceVersion) {
         let metadata = self.metadata();
         out.reserve(metadata.len() + 48);
         out.push(b'{');
-        write_version(out, revision);
+        write_version(out, version);
         if !metadata.is_empty() {
             out.push(b',');
             out.extend_from_slice(metadata);
@@ -206,8 +219,8 @@ impl<'b> StoredObject<'b> {
         out.push(b'}');
     }
 
-    fn write_rest(&self, out: &mut Vec<u8>, revision: u64) {
-        write_version(out, revision);
+    fn write_rest(&self, out: &mut Vec<u8>, version: ResourceVersion) {
+        write_version(out, version);
         let rest = &self.bytes[self.offset..];
         if rest.first() != Some(&b'}') {
             out.push(b',');
@@ -216,9 +229,9 @@ impl<'b> StoredObject<'b> {
     }
 }
 
-fn write_version(out: &mut Vec<u8>, revision: u64) {
+fn write_version(out: &mut Vec<u8>, version: ResourceVersion) {
     out.extend_from_slice(b"\"resourceVersion\":\"");
-    push_number(out, revision);
+    push_number(out, version.0);
     out.push(b'"');
 }
 
@@ -281,7 +294,7 @@ mod tests {
         assert!(!String::from_utf8_lossy(&bytes).contains(r#""5""#));
         let stored = StoredObject::find(&bytes).unwrap();
         let mut out = Vec::new();
-        stored.write(&mut out, 5);
+        stored.write(&mut out, ResourceVersion::new(5));
         assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), pod());
         assert_eq!(StoredObject::at(&bytes, stored.metadata_offset()), Some(stored));
     }
@@ -290,7 +303,8 @@ mod tests {
     fn items_of_lists_do_not_say_their_kind() {
         let bytes = encode_stored(pod().as_object().unwrap());
         let mut out = Vec::new();
-        StoredObject::find(&bytes).unwrap().write_item(&mut out, 7);
+        let stored = StoredObject::find(&bytes).unwrap();
+        stored.write_item(&mut out, ResourceVersion::new(7));
         let text = String::from_utf8(out).unwrap();
         assert!(
             text.starts_with(r#"{"metadata":{"resourceVersion":"7","annotations""#),
@@ -309,7 +323,9 @@ mod tests {
         ] {
             let bytes = encode_stored(object.as_object().unwrap());
             let mut out = Vec::new();
-            StoredObject::find(&bytes).unwrap().write(&mut out, 1);
+            StoredObject::find(&bytes)
+                .unwrap()
+                .write(&mut out, ResourceVersion::new(1));
             let read: Value = serde_json::from_slice(&out).unwrap();
             assert_eq!(read["metadata"], json!({"resourceVersion": "1"}), "{object}");
         }
@@ -346,7 +362,7 @@ mod tests {
             value["metadata"]["annotations"] = json!({"odd": odd});
             let bytes = encode_stored(value.as_object().unwrap());
             let mut out = Vec::new();
-            StoredObject::find(&bytes).unwrap().write_metadata(&mut out, revision);
+            StoredObject::find(&bytes).unwrap().write_metadata(&mut out, ResourceVersion::new(revision));
             value["metadata"]["resourceVersion"] = json!(revision.to_string());
             prop_assert_eq!(&serde_json::from_slice::<Value>(&out).unwrap(), &value["metadata"]);
         }
@@ -355,7 +371,7 @@ mod tests {
         fn an_answer_is_the_object_with_its_resource_version((_, mut value) in object(), revision: u64) {
             let bytes = encode_stored(value.as_object().unwrap());
             let mut out = Vec::new();
-            StoredObject::find(&bytes).unwrap().write(&mut out, revision);
+            StoredObject::find(&bytes).unwrap().write(&mut out, ResourceVersion::new(revision));
             if !value["metadata"].is_object() {
                 value["metadata"] = json!({});
             }

@@ -3,18 +3,21 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use k3_storage::Key;
+use k3_storage::{Key, Revision};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::{cache::CachedObject, registry::Resource};
+use crate::{
+    cache::{CacheVersion, CachedObject},
+    registry::Resource,
+};
 
 /// What was made of the objects of a resource, and from which version of the cache.
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_source.go refreshPolicies, calculatePolicyData; parsed per object, and once per state of all objects
 pub(super) struct ConfigurationCache<I, A>(Mutex<Option<CachedConfiguration<I, A>>>);
 
 struct CachedConfiguration<I, A> {
-    version: u64,
+    version: CacheVersion,
     /// By key, with the state of the object.
     items: HashMap<Key, (Arc<CachedObject>, Arc<I>)>,
     all: Arc<A>,
@@ -45,7 +48,7 @@ impl<I, A> ConfigurationCache<I, A> {
         each: impl Fn(&Value) -> I,
         all: impl FnOnce(Vec<Arc<I>>) -> A,
     ) -> Arc<A> {
-        let snapshot = of.cache.snapshot(0);
+        let snapshot = of.cache.snapshot(Revision::ZERO);
         let mut known = self.0.lock();
         if let Some(known) = &*known
             && known.version == snapshot.version

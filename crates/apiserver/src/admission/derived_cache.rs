@@ -2,20 +2,24 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use k3_storage::Revision;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::{cache::CachedObject, registry::Resource};
+use crate::{
+    cache::{CacheVersion, CachedObject},
+    registry::Resource,
+};
 
 /// Something that was found out, and from which version of the cache.
-pub(super) struct DerivedCache<T>(Mutex<Option<(u64, T)>>);
+pub(super) struct DerivedCache<T>(Mutex<Option<(CacheVersion, T)>>);
 
 /// Something that was found out about each of some namespaces, and from which states of its objects.
 // upstream: plugin/pkg/admission/limitranger/admission.go GetLimitRanges; upstream reads its informer on every request, this caches the parsed result
 pub(super) struct NamespacedDerivedCache<T>(Mutex<HashMap<Box<str>, DerivedEntry<T>>>);
 
 /// What was found out, and the revisions of the objects it follows from.
-type DerivedEntry<T> = (Vec<u64>, Arc<T>);
+type DerivedEntry<T> = (Vec<Revision>, Arc<T>);
 
 /// More namespaces than this are not remembered at once.
 const MAX_NAMESPACES: usize = 4096;
@@ -31,7 +35,7 @@ impl<T> Default for DerivedCache<T> {
 impl<T: Clone> DerivedCache<T> {
     /// What `find` finds among the objects as they are. It is asked once per state of the resource.
     pub(super) fn get(&self, of: &Resource, find: impl FnOnce(&[Value]) -> T) -> T {
-        let snapshot = of.cache.snapshot(0);
+        let snapshot = of.cache.snapshot(Revision::ZERO);
         let mut known = self.0.lock();
         if let Some((version, value)) = &*known
             && *version == snapshot.version
@@ -66,7 +70,7 @@ impl<T> NamespacedDerivedCache<T> {
         namespace: &str,
         find: impl FnOnce(&[Value]) -> T,
     ) -> Option<Arc<T>> {
-        let snapshot = of.cache.snapshot(0);
+        let snapshot = of.cache.snapshot(Revision::ZERO);
         if snapshot.objects.is_empty() {
             return None;
         }

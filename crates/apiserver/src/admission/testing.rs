@@ -147,7 +147,7 @@ impl TestCluster {
             .commit(Write::create(key, bytes))
             .await
             .unwrap();
-        self.caches.wait_until_applied(revision.get()).await;
+        self.caches.wait_until_applied(revision).await;
     }
 
     /// What a plugin makes of a new object, or why it refuses it.

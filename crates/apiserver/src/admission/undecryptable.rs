@@ -4,6 +4,7 @@ use k3_api::status::Status;
 
 use super::{AdmissionAttributes, Operation, resource};
 use crate::cache::{CachedObject, WatchCaches};
+use k3_storage::Revision;
 
 /// What a cluster configures to change or refuse requests.
 const CONFIGURATION: [&str; 6] = [
@@ -76,7 +77,7 @@ fn check_resource_decrypted(
     caches: &WatchCaches,
 ) -> Result<(), Status> {
     let resource = resource(group, plural, caches);
-    let snapshot = resource.cache.snapshot(0);
+    let snapshot = resource.cache.snapshot(Revision::ZERO);
     let prefix = resource.under(namespace);
     let mut objects = snapshot.under(&prefix, None);
     match objects.find(|object| object.undecrypted().is_some()) {
@@ -115,7 +116,7 @@ mod tests {
     async fn put_encrypted(caches: &WatchCaches, key: &str) -> Revision {
         let write = Write::create(Key::try_new(key).unwrap(), ENCRYPTED);
         let revision = caches.store().writable().commit(write).await.unwrap();
-        caches.wait_until_applied(revision.get()).await;
+        caches.wait_until_applied(revision).await;
         revision
     }
 
@@ -142,7 +143,7 @@ mod tests {
             assert!(refused.message.contains("\"guard\""), "{}", refused.message);
             let delete = Write::delete(Key::try_new(key).unwrap(), revision);
             let revision = world.caches().store().writable().commit(delete).await.unwrap();
-            world.caches().wait_until_applied(revision.get()).await;
+            world.caches().wait_until_applied(revision).await;
             assert!(
                 world
                     .pass(&admission, TestRequest::create(map("n")))

@@ -16,7 +16,7 @@ use k3_api::{
     strategy::Tree,
     time::Time,
 };
-use k3_storage::Key;
+use k3_storage::{Key, Revision};
 use serde_json::{Value, json};
 
 use crate::{
@@ -153,11 +153,11 @@ impl AllocationRecords {
         let caches = [&self.services.cache, &self.addresses.cache, &self.ports];
         caches
             .into_iter()
-            .find_map(|cache| cache.snapshot(0).undecrypted().into_iter().next())
+            .find_map(|cache| cache.snapshot(Revision::ZERO).undecrypted().into_iter().next())
     }
 
     /// All records of the server's making.
-    pub(super) fn all(&self, applied: u64) -> Vec<(AllocatedItem, Arc<CachedObject>)> {
+    pub(super) fn all(&self, applied: Revision) -> Vec<(AllocatedItem, Arc<CachedObject>)> {
         let mut all = Vec::new();
         for object in self.addresses.cache.snapshot(applied).objects.values() {
             // Others may be made by users, for purposes of their own.

@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_mins(1);
 const BATCH: usize = 64;
 
 /// Orphaned records by key and revision, and when they were first seen.
-pub(super) type OrphanRecords = HashMap<(Key, u64), Instant>;
+pub(super) type OrphanRecords = HashMap<(Key, Revision), Instant>;
 
 /// The task that repairs from time to time. Ends with this handle.
 pub(crate) struct RepairTask(JoinHandle<()>);
@@ -87,7 +87,7 @@ impl ServiceAllocator {
             let since = before.get(&seen).copied().unwrap_or(now);
             if now.duration_since(since) >= GRACE {
                 tracing::info!(?item, "releasing orphaned service allocation");
-                old.push((seen.0, Revision::new(seen.1)));
+                old.push(seen);
             } else {
                 orphans.insert(seen, since);
             }
@@ -138,7 +138,7 @@ impl ServiceAllocator {
         let write = match records.find(item) {
             None => Write::create(records.key(item), bytes()),
             Some(record) if owners.contains(&RecordOwner::in_record(&record)) => return Ok(()),
-            Some(record) => Write::update(record.key.clone(), Revision::new(record.revision), bytes()),
+            Some(record) => Write::update(record.key.clone(), record.revision, bytes()),
         };
         tracing::warn!(
             ?item,
@@ -147,7 +147,7 @@ impl ServiceAllocator {
         );
         match self.writer.commit(write).await {
             Ok(revision) => {
-                self.caches.wait_until_applied(revision.get()).await;
+                self.caches.wait_until_applied(revision).await;
                 Ok(())
             }
             // Something happened meanwhile: the next repair will see what.

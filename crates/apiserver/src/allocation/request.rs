@@ -266,7 +266,7 @@ impl<'a> AllocationRequest<'a> {
                 Ok(true)
             }
             Err(CommitError::Conflict(Some(there))) if owner.is_of_servers() => {
-                let record = crate::cache::CachedObject::new(there.key, there.value, there.revision.get());
+                let record = crate::cache::CachedObject::new(there.key, there.value, there.revision);
                 Ok(RecordOwner::in_record(&record) == *owner)
             }
             Err(CommitError::Conflict(_)) => Ok(false),

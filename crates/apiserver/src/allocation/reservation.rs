@@ -52,7 +52,7 @@ impl ServiceAllocator {
         let found = items.iter().filter_map(|item| records.find(*item));
         let own = found
             .filter(|record| RecordOwner::in_record(record) == *owner)
-            .map(|record| (record.key.clone(), Revision::new(record.revision)));
+            .map(|record| (record.key.clone(), record.revision));
         let own: Vec<_> = own.collect();
         self.remove(own).await;
     }
@@ -72,7 +72,7 @@ impl ServiceAllocator {
         }
         // A client that is notified of the change must be able to allocate what was released.
         if let Some(revision) = removed {
-            self.caches.wait_until_applied(revision.get()).await;
+            self.caches.wait_until_applied(revision).await;
         }
     }
 }

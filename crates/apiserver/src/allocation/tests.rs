@@ -7,7 +7,7 @@ use k3_api::{
     status::Status,
     strategy::{Tree, User},
 };
-use k3_storage::{Revision, Store as _, Write, memory::MemoryStore};
+use k3_storage::{Store as _, Write, memory::MemoryStore};
 use serde_json::{Value, json};
 
 use super::{
@@ -342,7 +342,7 @@ async fn repair_restores_lost_or_wrong_records() {
     let records = AllocationRecords::of(&server.caches);
     let found = |item| {
         let record = records.find(item).unwrap();
-        (record.key.clone(), Revision::new(record.revision))
+        (record.key.clone(), record.revision)
     };
     let (key, revision) = found(AllocatedItem::Address("10.96.3.3".parse().unwrap()));
     store.commit(Write::delete(key, revision)).await.unwrap();
@@ -414,10 +414,10 @@ async fn repair_releases_nothing_while_service_is_undecryptable() {
     let key = services.key("default", "a").unwrap();
     let stored = services.cache.get(&key).unwrap();
     let plain = stored.stored().clone();
-    let revision = Revision::new(stored.revision);
+    let revision = stored.revision;
     let encrypted = Write::update(key.clone(), revision, "k8s:enc:secretbox:v1:lost:bytes");
     let revision = store.commit(encrypted).await.unwrap();
-    server.caches.wait_until_applied(revision.get()).await;
+    server.caches.wait_until_applied(revision).await;
     let mut orphans = OrphanRecords::new();
     for _ in 0..4 {
         server.repair(&mut orphans).await;
@@ -429,7 +429,7 @@ async fn repair_releases_nothing_while_service_is_undecryptable() {
 
     // It can be read again: then repairs go on, and it still has what it had.
     let revision = store.commit(Write::update(key, revision, plain)).await.unwrap();
-    server.caches.wait_until_applied(revision.get()).await;
+    server.caches.wait_until_applied(revision).await;
     server.repair(&mut orphans).await;
     assert_eq!(server.recorded(), held);
 }

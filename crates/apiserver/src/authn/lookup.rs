@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use k3_api::{kinds::builtin, status::Status, strategy::Tree, time::Time};
+use k3_storage::Revision;
 use serde_json::Value;
 
 use crate::{
@@ -28,7 +29,7 @@ pub(super) struct ObservedObject {
     plural: &'static str,
     namespace: String,
     name: String,
-    revision: u64,
+    revision: Revision,
 }
 
 // --- TokenObjectLookup ---

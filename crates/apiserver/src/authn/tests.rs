@@ -73,7 +73,7 @@ impl Cluster {
             None => Write::create(key, bytes),
         };
         let revision = self.caches.store().writable().commit(write).await.unwrap();
-        self.caches.wait_until_applied(revision.get()).await;
+        self.caches.wait_until_applied(revision).await;
     }
 
     async fn remove(&self, kind: &str, namespace: &str, name: &str) {
@@ -81,7 +81,7 @@ impl Cluster {
         let entry = self.caches.store().get(&key).await.unwrap().unwrap();
         let write = Write::delete(key, entry.revision);
         let revision = self.caches.store().writable().commit(write).await.unwrap();
-        self.caches.wait_until_applied(revision.get()).await;
+        self.caches.wait_until_applied(revision).await;
     }
 
     fn resource(&self, kind: &str) -> Resource {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, ordmap::DiffItem};
 use k3_api::kinds::builtin;
-use k3_storage::Key;
+use k3_storage::{Key, Revision};
 
 use crate::{
-    cache::{CachedObject, WatchCache, WatchCaches},
+    cache::{CacheVersion, CachedObject, WatchCache, WatchCaches},
     registry::Resource,
 };
 
@@ -16,7 +16,7 @@ pub(super) struct CacheFollower {
     /// The beginning of their keys.
     prefix: String,
     /// The version of the cache that `known` is of; `None` before the first look.
-    version: Option<u64>,
+    version: Option<CacheVersion>,
     known: OrdMap<Key, Arc<CachedObject>>,
 }
 
@@ -45,7 +45,7 @@ impl CacheFollower {
 
     /// What has changed since the last look. The cost follows the changes, not the objects: states share what is the same.
     pub(super) fn changes(&mut self, caches: &WatchCaches) -> Vec<ObjectChange> {
-        let snapshot = self.cache(caches).snapshot(0);
+        let snapshot = self.cache(caches).snapshot(Revision::ZERO);
         if self.version.replace(snapshot.version) == Some(snapshot.version) {
             return Vec::new();
         }

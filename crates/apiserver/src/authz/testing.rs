@@ -53,20 +53,20 @@ impl TestCluster {
         let (resource, key) = self.resource_and_key(object);
         let bytes = k3_api::encode::encode_stored(object.as_object().unwrap());
         let write = match resource.cache.get(&key) {
-            Some(old) => Write::update(key, k3_storage::Revision::new(old.revision), bytes),
+            Some(old) => Write::update(key, old.revision, bytes),
             None => Write::create(key, bytes),
         };
         let revision = self.caches.store().writable().commit(write).await.unwrap();
-        self.caches.wait_until_applied(revision.get()).await;
+        self.caches.wait_until_applied(revision).await;
     }
 
     /// Takes an object out.
     pub(crate) async fn remove(&self, object: &Value) {
         let (resource, key) = self.resource_and_key(object);
         let old = resource.cache.get(&key).unwrap();
-        let write = Write::delete(key, k3_storage::Revision::new(old.revision));
+        let write = Write::delete(key, old.revision);
         let revision = self.caches.store().writable().commit(write).await.unwrap();
-        self.caches.wait_until_applied(revision.get()).await;
+        self.caches.wait_until_applied(revision).await;
     }
 
     /// What is said to a user who wants to do something: to `group/resource/part` or to a path.

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use k3_storage::{Key, ReadError};
+use k3_storage::{Key, ReadError, Revision};
 use k3_task::Backoff;
 use tokio::sync::Notify;
 
@@ -83,7 +83,7 @@ impl WatchCaches {
     async fn decrypt_again(&self, last: &mut HashMap<Box<str>, Key>) -> DecryptionAttempt {
         let mut round = DecryptionAttempt::default();
         for (prefix, cache) in self.all() {
-            let objects = cache.snapshot(0).undecrypted();
+            let objects = cache.snapshot(Revision::ZERO).undecrypted();
             let mut failures = 0;
             // Those that were not tried before come first.
             let from = last
@@ -118,7 +118,7 @@ impl WatchCaches {
     /// The same state of an object, decrypted; `None` if it cannot be decrypted, or is there no more.
     async fn read_again(&self, object: &CachedObject) -> Result<Option<Arc<CachedObject>>, ReadError> {
         let entry = self.store().get(&object.key).await?;
-        let entry = entry.filter(|entry| entry.revision.get() == object.revision);
+        let entry = entry.filter(|entry| entry.revision == object.revision);
         let again = entry.map(|entry| CachedObject::new(entry.key, entry.value, object.revision));
         Ok(again.filter(|again| again.undecrypted().is_none()).map(Arc::new))
     }

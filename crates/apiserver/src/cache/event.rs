@@ -4,13 +4,14 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use k3_api::{kinds::Kind, protobuf};
+use k3_storage::Revision;
 
 use super::CachedObject;
 
 /// A change: from one state to the next. One of the two may be missing, not both.
 pub(crate) struct WatchCacheEvent {
     /// The commit that made it.
-    pub revision: u64,
+    pub revision: Revision,
     /// The state before; `None` if the object was created.
     pub before: Option<Arc<CachedObject>>,
     /// The state after; `None` if the object was deleted.
@@ -97,7 +98,7 @@ impl EventDelivery {
 pub(crate) fn frame(
     as_type: EventType,
     object: &CachedObject,
-    revision: u64,
+    revision: Revision,
     wire: FrameFormat,
     kind: &Kind,
 ) -> Bytes {

@@ -5,6 +5,8 @@
 //! reflector       one watch of the whole store; applies each event to the cache of its resource, in order
 //! store_snapshot  a complete state of the store while it is loaded
 //! decryption      retries objects that could not be decrypted
+//! atomic_revision a revision that threads share
+//! version         counters of the states of the caches
 //! waiters         requests that wait until a revision is applied
 //! freshness       when the caches were last proven to include everything stored
 //! watch_cache     the objects of one resource as a persistent map, a ring of recent events, the watchers
@@ -28,6 +30,7 @@
 //! then the old state stays, and consistent reads wait. Followers of the caches compare versions, which change with every
 //! replacement.
 
+mod atomic_revision;
 mod decryption;
 mod event;
 mod expected_commits;
@@ -41,6 +44,7 @@ mod snapshot;
 mod store_snapshot;
 #[cfg(test)]
 mod tests;
+mod version;
 mod waiters;
 mod watch_cache;
 mod watch_caches;
@@ -54,6 +58,7 @@ pub(crate) use self::{
     parsed_trees::ParsedTrees,
     reflector::StoreReflector,
     snapshot::Snapshot,
+    version::{AtomicCachesVersion, CacheVersion, CachesVersion},
     watch_cache::{TooOldResourceVersion, WatchCache, WatchStart},
     watch_caches::{PROOF_TIME, StalenessError, WatchCaches},
     watcher::{CacheWatcher, WatchFilter},

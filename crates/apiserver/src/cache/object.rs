@@ -3,8 +3,13 @@
 use std::{fmt, sync::OnceLock};
 
 use bytes::Bytes;
-use k3_api::{decode, encode::StoredObject, kinds::Kind, selector::label::Labels};
-use k3_storage::Key;
+use k3_api::{
+    decode,
+    encode::{ResourceVersion, StoredObject},
+    kinds::Kind,
+    selector::label::Labels,
+};
+use k3_storage::{Key, Revision};
 use serde::{
     Deserialize,
     de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor},
@@ -18,7 +23,7 @@ pub(crate) struct CachedObject {
     /// Where it is stored.
     pub key: Key,
     /// The commit that wrote it.
-    pub revision: u64,
+    pub revision: Revision,
     bytes: Bytes,
     /// Where the metadata begin in `bytes`; 0 if they are not of our writing.
     metadata_offset: u32,
@@ -41,7 +46,7 @@ pub(crate) struct ObjectLabels<'o>(&'o [(Box<str>, Box<str>)]);
 
 impl CachedObject {
     /// An object as it was stored by a commit.
-    pub(crate) fn new(key: Key, bytes: Bytes, revision: u64) -> Self {
+    pub(crate) fn new(key: Key, bytes: Bytes, revision: Revision) -> Self {
         let metadata_offset = StoredObject::find(&bytes).map_or(0, |stored| stored.metadata_offset());
         CachedObject {
             key,
@@ -89,9 +94,9 @@ impl CachedObject {
     }
 
     /// Appends the object with another resource version: the last state of a deleted object.
-    pub(crate) fn write_at(&self, out: &mut Vec<u8>, revision: u64) {
+    pub(crate) fn write_at(&self, out: &mut Vec<u8>, revision: Revision) {
         match StoredObject::at(&self.bytes, self.metadata_offset as usize) {
-            Some(stored) => stored.write(out, revision),
+            Some(stored) => stored.write(out, ResourceVersion::new(revision.get())),
             None => out.extend_from_slice(&self.bytes),
         }
     }
@@ -99,15 +104,15 @@ impl CachedObject {
     /// Appends the object as an item of a list.
     pub(crate) fn write_item(&self, out: &mut Vec<u8>) {
         match StoredObject::at(&self.bytes, self.metadata_offset as usize) {
-            Some(stored) => stored.write_item(out, self.revision),
+            Some(stored) => stored.write_item(out, ResourceVersion::new(self.revision.get())),
             None => out.extend_from_slice(&self.bytes),
         }
     }
 
     /// Appends the metadata alone, as if this commit had written the object; `None` if they are not of our writing.
-    pub(crate) fn write_metadata(&self, out: &mut Vec<u8>, revision: u64) -> Option<()> {
+    pub(crate) fn write_metadata(&self, out: &mut Vec<u8>, revision: Revision) -> Option<()> {
         let stored = StoredObject::at(&self.bytes, self.metadata_offset as usize)?;
-        stored.write_metadata(out, revision);
+        stored.write_metadata(out, ResourceVersion::new(revision.get()));
         Some(())
     }
 
@@ -117,7 +122,7 @@ impl CachedObject {
     }
 
     /// The same, as if another commit had written it.
-    pub(crate) fn tree_at(&self, revision: u64) -> Value {
+    pub(crate) fn tree_at(&self, revision: Revision) -> Value {
         let mut tree = decode::tree_of(&self.bytes).unwrap_or_else(|error| {
             match self.undecrypted() {
                 Some(reason) => tracing::debug!(key = %self.key, reason, "object is not decrypted"),
@@ -288,7 +293,8 @@ mod tests {
 
     fn object(tree: &Value) -> CachedObject {
         let bytes = encode_stored(tree.as_object().unwrap());
-        CachedObject::new(Key::try_new("/registry/core/pods/a/b").unwrap(), bytes.into(), 7)
+        let key = Key::try_new("/registry/core/pods/a/b").unwrap();
+        CachedObject::new(key, bytes.into(), Revision::new(7))
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use k3_storage::Key;
+use k3_storage::{Key, Revision};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::{sync::Notify, time::Instant};
@@ -47,7 +47,7 @@ pub(crate) struct ParsedTrees {
 struct TreeCache {
     trees: HashMap<Key, ParsedTree>,
     /// The keys in the order in which their trees were put in. A key whose tree was replaced is there again.
-    order: VecDeque<(Instant, u64, Key)>,
+    order: VecDeque<(Instant, Revision, Key)>,
     /// Bytes of text of all trees.
     text: usize,
     /// How many trees were forgotten since one was of use.
@@ -55,7 +55,7 @@ struct TreeCache {
 }
 
 struct ParsedTree {
-    revision: u64,
+    revision: Revision,
     bytes: Bytes,
     tree: Arc<Value>,
 }
@@ -64,7 +64,7 @@ struct ParsedTree {
 
 impl ParsedTrees {
     /// Keeps the tree of an object that was committed, as its clients see it.
-    pub(crate) fn put(&self, key: &Key, revision: u64, bytes: &Bytes, tree: &Arc<Value>) {
+    pub(crate) fn put(&self, key: &Key, revision: Revision, bytes: &Bytes, tree: &Arc<Value>) {
         if bytes.len() > MAX_TEXT {
             return;
         }
@@ -77,7 +77,7 @@ impl ParsedTrees {
         let mut forgotten = Vec::new();
         {
             let mut cache = self.lock();
-            if cache.in_vain > IN_VAIN && !revision.is_multiple_of(SAMPLE) {
+            if cache.in_vain > IN_VAIN && !revision.get().is_multiple_of(SAMPLE) {
                 return;
             }
             if cache.trees.is_empty() {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn object(number: usize, revision: u64, text: &'static [u8]) -> CachedObject {
-        CachedObject::new(key(number), Bytes::from_static(text), revision)
+        CachedObject::new(key(number), Bytes::from_static(text), Revision::new(revision))
     }
 
     #[tokio::test(start_paused = true)]
@@ -175,7 +175,12 @@ mod tests {
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(async move { forgetting.forget_in_time().await });
         let tree = Arc::new(json!({"a": 1}));
-        trees.put(&key(0), 7, &Bytes::from_static(b"{\"a\":1}"), &tree);
+        trees.put(
+            &key(0),
+            Revision::new(7),
+            &Bytes::from_static(b"{\"a\":1}"),
+            &tree,
+        );
         assert!(trees.get(&object(0, 7, b"{\"a\":1}")).is_some());
         assert!(trees.get(&object(0, 8, b"{\"a\":1}")).is_none());
         assert!(trees.get(&object(0, 7, b"{\"a\":2}")).is_none());
@@ -193,10 +198,15 @@ mod tests {
         for number in 0..50 {
             // Each is written twice: the first state is forgotten.
             for revision in 0..2 {
-                trees.put(&key(number), revision, &bytes, &tree);
+                trees.put(&key(number), Revision::new(revision), &bytes, &tree);
             }
         }
-        trees.put(&key(200), 1, &Bytes::from(vec![b' '; MAX_TEXT + 1]), &tree);
+        trees.put(
+            &key(200),
+            Revision::new(1),
+            &Bytes::from(vec![b' '; MAX_TEXT + 1]),
+            &tree,
+        );
         let cache = trees.lock();
         assert_eq!(cache.trees.len(), 8);
         assert_eq!(cache.text, 8 * MAX_TEXT);
@@ -211,17 +221,17 @@ mod tests {
         let bytes = Bytes::from(vec![b' '; MAX_TEXT]);
         let number = |key: u64| usize::try_from(key).unwrap();
         for revision in 1..1000 {
-            trees.put(&key(number(revision)), revision, &bytes, &tree);
+            trees.put(&key(number(revision)), Revision::new(revision), &bytes, &tree);
         }
         assert!(trees.lock().in_vain > IN_VAIN);
         let is_kept = |revision: u64| {
-            let object = CachedObject::new(key(number(revision)), bytes.clone(), revision);
+            let object = CachedObject::new(key(number(revision)), bytes.clone(), Revision::new(revision));
             trees.get(&object).is_some()
         };
         assert!(!is_kept(999));
         // One of them was written again.
         assert!(is_kept(992));
-        trees.put(&key(1001), 1001, &bytes, &tree);
+        trees.put(&key(1001), Revision::new(1001), &bytes, &tree);
         assert!(is_kept(1001));
     }
 }

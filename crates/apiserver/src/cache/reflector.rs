@@ -19,7 +19,7 @@ pub(crate) struct StoreReflector {
 
 impl StoreReflector {
     /// Feeds caches that have everything up to a revision.
-    pub(super) fn start(caches: Arc<WatchCaches>, revision: u64) -> Self {
+    pub(super) fn start(caches: Arc<WatchCaches>, revision: Revision) -> Self {
         let mut tasks = JoinSet::new();
         let prover = Arc::clone(&caches);
         tasks.spawn(async move { prover.prove_in_time().await });
@@ -37,15 +37,15 @@ impl StoreReflector {
 
 /// Applies what the store's watch delivers, until the store is closed.
 // upstream: staging/src/k8s.io/client-go/tools/cache/reflector.go ListAndWatch
-async fn follow(caches: &WatchCaches, mut revision: u64) {
+async fn follow(caches: &WatchCaches, mut revision: Revision) {
     let root = Prefix::try_new(ROOT).expect("the root is a prefix");
     loop {
-        let ended = match caches.store().watch(&root, Revision::new(revision)).await {
+        let ended = match caches.store().watch(&root, revision).await {
             Ok(mut events) => loop {
                 match events.next().await {
                     Ok(batch) => {
                         caches.apply(&batch);
-                        revision = batch.revision.get();
+                        revision = batch.revision;
                     }
                     Err(error) => break error,
                 }
@@ -56,7 +56,7 @@ async fn follow(caches: &WatchCaches, mut revision: u64) {
             WatchError::Store(StoreError::Closed) => return,
             WatchError::Compacted { oldest, .. } => {
                 tracing::warn!(
-                    revision,
+                    revision = revision.get(),
                     %oldest,
                     "store history compacted before it was read; reloading the watch cache"
                 );
@@ -66,7 +66,7 @@ async fn follow(caches: &WatchCaches, mut revision: u64) {
                 };
                 revision = loaded;
                 caches.set_follows(true);
-                tracing::info!(revision, "watch cache loaded");
+                tracing::info!(revision = revision.get(), "watch cache loaded");
             }
             error => {
                 tracing::warn!(%error, "store watch ended; restarting");
@@ -77,7 +77,7 @@ async fn follow(caches: &WatchCaches, mut revision: u64) {
 }
 
 /// Loads the caches, however often it takes. `None`: the store is closed.
-async fn reload(caches: &WatchCaches) -> Option<u64> {
+async fn reload(caches: &WatchCaches) -> Option<Revision> {
     loop {
         match caches.load().await {
             Ok(revision) => return Some(revision),

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use k3_storage::Key;
+use k3_storage::{Key, Revision};
 
-use super::CachedObject;
+use super::{CacheVersion, CachedObject};
 
 /// The objects of a resource at one revision.
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/store/store_btree.go Clone
 #[derive(Clone)]
 pub(crate) struct Snapshot {
     /// Everything up to here is in it, and nothing after.
-    pub revision: u64,
-    /// Which state of the cache it is of; 0 if it is of none.
-    pub version: u64,
+    pub revision: Revision,
+    /// Which state of the cache it is of.
+    pub version: CacheVersion,
     /// The objects, by key.
     pub objects: OrdMap<Key, Arc<CachedObject>>,
 }

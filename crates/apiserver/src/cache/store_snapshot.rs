@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use imbl::OrdMap;
-use k3_storage::{Entry, Key, Page, Prefix, ReadError};
+use k3_storage::{Entry, Key, Page, Prefix, ReadError, Revision};
 
 use super::CachedObject;
 use crate::read_only_store::ReadOnlyStore;
@@ -15,7 +15,7 @@ const PAGE: usize = 2000;
 
 /// Everything that is stored, as of one revision.
 pub(super) struct StoreSnapshot {
-    pub revision: u64,
+    pub revision: Revision,
     /// The objects of each resource, by the prefix of their keys.
     pub resources: HashMap<Box<str>, OrdMap<Key, Arc<CachedObject>>>,
 }
@@ -42,14 +42,13 @@ impl StoreSnapshot {
                 let objects = resources.get_mut(prefix).expect("it was inserted just now");
                 let object = known(&entry.key).filter(|known| is_state_of(known, &entry));
                 let object = object.unwrap_or_else(|| {
-                    let revision = entry.revision.get();
-                    Arc::new(CachedObject::new(entry.key.clone(), entry.value, revision))
+                    Arc::new(CachedObject::new(entry.key.clone(), entry.value, entry.revision))
                 });
                 objects.insert(entry.key, object);
             }
             let Some(next) = next else {
                 return Ok(StoreSnapshot {
-                    revision: range.revision.get(),
+                    revision: range.revision,
                     resources,
                 });
             };
@@ -59,7 +58,7 @@ impl StoreSnapshot {
 }
 
 fn is_state_of(object: &CachedObject, entry: &Entry) -> bool {
-    object.revision == entry.revision.get() && *object.stored() == entry.value
+    object.revision == entry.revision && *object.stored() == entry.value
 }
 
 /// The first three parts of a key: `/registry/<group>/<resource>/`.

@@ -66,12 +66,12 @@ fn stored(node: u8, revision: u64) -> Bytes {
     k3_api::encode::encode_stored(pod.as_object().unwrap()).into()
 }
 
-fn apply(cache: &WatchCache, steps: &[Step], after: u64) -> u64 {
+fn apply(cache: &WatchCache, steps: &[Step], after: Revision) -> Revision {
     let mut revision = after;
     for step in steps {
-        revision += 1;
+        revision = revision.next();
         let change = match step.node {
-            Some(node) => Change::Updated(stored(node, revision)),
+            Some(node) => Change::Updated(stored(node, revision.get())),
             None => Change::Deleted,
         };
         cache.apply(&key(step), &change, revision, Instant::now());
@@ -80,7 +80,7 @@ fn apply(cache: &WatchCache, steps: &[Step], after: u64) -> u64 {
 }
 
 /// The state, by key: revisions identify versions.
-type State = BTreeMap<String, u64>;
+type State = BTreeMap<String, Revision>;
 
 fn state<'o>(objects: impl Iterator<Item = &'o Arc<CachedObject>>) -> State {
     objects
@@ -106,8 +106,8 @@ proptest! {
     fn list_plus_watch_equals_later_list(before in steps(), missed in steps(), live in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _guard = runtime.enter();
-        let cache = WatchCache::new(BY_NODE.to_vec().into(), 0);
-        let revision = apply(&cache, &before, 0);
+        let cache = WatchCache::new(BY_NODE.to_vec().into(), Revision::ZERO);
+        let revision = apply(&cache, &before, Revision::ZERO);
         let listed = cache.snapshot(revision);
         let later = apply(&cache, &missed, revision);
         let on_node = |object: &CachedObject| cache.field(object, 0) == "node1";
@@ -135,17 +135,22 @@ proptest! {
 
 #[tokio::test]
 async fn slow_watcher_is_closed_without_blocking() {
-    let cache = WatchCache::new([].into(), 0);
-    let (mut slow, _) = cache.watch(&WatchFilter::Everything, WatchStart::Now, 0).unwrap();
-    let (mut steady, _) = cache.watch(&WatchFilter::Everything, WatchStart::Now, 0).unwrap();
+    let cache = WatchCache::new([].into(), Revision::ZERO);
+    let (mut slow, _) = cache
+        .watch(&WatchFilter::Everything, WatchStart::Now, Revision::ZERO)
+        .unwrap();
+    let (mut steady, _) = cache
+        .watch(&WatchFilter::Everything, WatchStart::Now, Revision::ZERO)
+        .unwrap();
     let step = Step {
         namespace: 0,
         name: 0,
         node: Some(0),
     };
     let mut seen = 0;
-    for revision in 1..20_000u64 {
-        apply(&cache, std::slice::from_ref(&step), revision - 1);
+    let mut revision = Revision::ZERO;
+    for _ in 1..20_000 {
+        revision = apply(&cache, std::slice::from_ref(&step), revision);
         if let Some(delivery) = poll_fn(|context| steady.poll(context)).await {
             assert_eq!(delivery.event.revision, revision);
             seen += 1;
@@ -161,14 +166,27 @@ async fn slow_watcher_is_closed_without_blocking() {
 
 #[tokio::test]
 async fn old_watch_is_rejected_with_oldest_revision() {
-    let cache = WatchCache::new([].into(), 10);
+    let cache = WatchCache::new([].into(), Revision::new(10));
     let refused = cache
-        .watch(&WatchFilter::Everything, WatchStart::Revision(9), 20)
+        .watch(
+            &WatchFilter::Everything,
+            WatchStart::Revision(Revision::new(9)),
+            Revision::new(20),
+        )
         .err();
-    assert_eq!(refused, Some(TooOldResourceVersion { oldest: 10 }));
+    assert_eq!(
+        refused,
+        Some(TooOldResourceVersion {
+            oldest: Revision::new(10)
+        })
+    );
     assert!(
         cache
-            .watch(&WatchFilter::Everything, WatchStart::Revision(10), 20)
+            .watch(
+                &WatchFilter::Everything,
+                WatchStart::Revision(Revision::new(10)),
+                Revision::new(20)
+            )
             .is_ok()
     );
 }
@@ -189,7 +207,7 @@ async fn caches_see_writes_of_other_servers() {
             .await
             .unwrap();
         for caches in [&one, &other] {
-            assert!(caches.read_index().await.unwrap() >= revision.get());
+            assert!(caches.read_index().await.unwrap() >= revision);
             let pod = caches.resource(PODS).get(&key(&step)).unwrap();
             assert_eq!(pod.labels().get("at"), Some("1"));
         }
@@ -202,7 +220,7 @@ fn drain(watcher: &mut CacheWatcher) -> (Vec<u64>, bool) {
     let mut revisions = Vec::new();
     loop {
         match watcher.poll(&mut context) {
-            Poll::Ready(Some(delivery)) => revisions.push(delivery.event.revision),
+            Poll::Ready(Some(delivery)) => revisions.push(delivery.event.revision.get()),
             Poll::Ready(None) => return (revisions, true),
             Poll::Pending => return (revisions, false),
         }
@@ -211,16 +229,20 @@ fn drain(watcher: &mut CacheWatcher) -> (Vec<u64>, bool) {
 
 #[tokio::test]
 async fn watch_from_future_revision_skips_earlier_events() {
-    let cache = WatchCache::new([].into(), 0);
+    let cache = WatchCache::new([].into(), Revision::ZERO);
     let step = Step {
         namespace: 0,
         name: 0,
         node: Some(0),
     };
     let steps = vec![step; 10];
-    let revision = apply(&cache, &steps[..2], 0);
+    let revision = apply(&cache, &steps[..2], Revision::ZERO);
     let (mut ahead, _) = cache
-        .watch(&WatchFilter::Everything, WatchStart::Revision(5), revision)
+        .watch(
+            &WatchFilter::Everything,
+            WatchStart::Revision(Revision::new(5)),
+            revision,
+        )
         .unwrap();
     apply(&cache, &steps[2..], revision);
     assert_eq!(drain(&mut ahead), ((6..=10).collect(), false));
@@ -228,39 +250,54 @@ async fn watch_from_future_revision_skips_earlier_events() {
 
 #[tokio::test]
 async fn replacement_ends_watches_and_moves_horizon() {
-    let cache = WatchCache::new([].into(), 0);
+    let cache = WatchCache::new([].into(), Revision::ZERO);
     let step = |name| Step {
         namespace: 0,
         name,
         node: Some(0),
     };
-    let revision = apply(&cache, &[step(0), step(1)], 0);
+    let revision = apply(&cache, &[step(0), step(1)], Revision::ZERO);
     let before = cache.snapshot(revision);
     let (mut watcher, _) = cache
-        .watch(&WatchFilter::Everything, WatchStart::Revision(1), revision)
+        .watch(
+            &WatchFilter::Everything,
+            WatchStart::Revision(Revision::new(1)),
+            revision,
+        )
         .unwrap();
-    let object = CachedObject::new(key(&step(2)), stored(0, 30), 30);
+    let object = CachedObject::new(key(&step(2)), stored(0, 30), Revision::new(30));
     let objects = [(object.key.clone(), Arc::new(object))].into_iter().collect();
-    cache.begin_replacement().put(objects, [].into(), 40);
+    cache
+        .begin_replacement()
+        .put(objects, [].into(), Revision::new(40));
 
     // What had happened is still delivered, then the watch learns that events are missing.
     assert_eq!(drain(&mut watcher), (vec![2], true));
-    assert_eq!(watcher.lost_history(), Some(40));
-    let after = cache.snapshot(0);
-    assert_eq!(after.revision, 40);
+    assert_eq!(watcher.lost_history(), Some(Revision::new(40)));
+    let after = cache.snapshot(Revision::ZERO);
+    assert_eq!(after.revision, Revision::new(40));
     assert_ne!(after.version, before.version);
     assert_eq!(
         state(after.objects.values()),
-        State::from([(key(&step(2)).to_string(), 30)])
+        State::from([(key(&step(2)).to_string(), Revision::new(30))])
     );
-    assert!(cache.at(revision, 40).is_none());
+    assert!(cache.at(revision, Revision::new(40)).is_none());
     let refused = cache
-        .watch(&WatchFilter::Everything, WatchStart::Revision(39), 40)
+        .watch(
+            &WatchFilter::Everything,
+            WatchStart::Revision(Revision::new(39)),
+            Revision::new(40),
+        )
         .err();
-    assert_eq!(refused, Some(TooOldResourceVersion { oldest: 40 }));
+    assert_eq!(
+        refused,
+        Some(TooOldResourceVersion {
+            oldest: Revision::new(40)
+        })
+    );
     // Events from before the replacement are not applied again.
-    apply(&cache, &[step(3)], 38);
-    assert_eq!(cache.snapshot(0).version, after.version);
+    apply(&cache, &[step(3)], Revision::new(38));
+    assert_eq!(cache.snapshot(Revision::ZERO).version, after.version);
 }
 
 #[tokio::test]
@@ -293,7 +330,7 @@ async fn watch_after_close_ends_immediately() {
     let pods = caches.resource(PODS);
     let watch = |cache: &WatchCache| {
         cache
-            .watch(&WatchFilter::Everything, WatchStart::Now, 0)
+            .watch(&WatchFilter::Everything, WatchStart::Now, Revision::ZERO)
             .unwrap()
             .0
     };
@@ -395,10 +432,11 @@ async fn undecrypted_objects_are_retried_in_background() {
 
 #[test]
 fn fields_of_a_commit_are_those_that_its_writer_has_read() {
-    let cache = WatchCache::new(BY_NODE.to_vec().into(), 0);
+    let cache = WatchCache::new(BY_NODE.to_vec().into(), Revision::ZERO);
     let key = Key::try_new(format!("{PODS}a/b")).unwrap();
     let node = |bytes: &Bytes, revision| {
-        cache.apply(&key, &Change::Updated(bytes.clone()), revision, Instant::now());
+        let change = Change::Updated(bytes.clone());
+        cache.apply(&key, &change, Revision::new(revision), Instant::now());
         let object = cache.get(&key).unwrap();
         cache.field(&object, 0).to_owned()
     };

@@ -2,6 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
+use k3_storage::Revision;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
@@ -13,7 +14,7 @@ const MANY: usize = 1024;
 pub(super) struct RevisionWaiters(Mutex<BinaryHeap<Reverse<RevisionWaiter>>>);
 
 struct RevisionWaiter {
-    revision: u64,
+    revision: Revision,
     done: oneshot::Sender<()>,
 }
 
@@ -21,7 +22,7 @@ struct RevisionWaiter {
 
 impl RevisionWaiters {
     /// Adds a waiter, which is notified when the revision is reached.
-    pub(super) fn add(&self, revision: u64) -> oneshot::Receiver<()> {
+    pub(super) fn add(&self, revision: Revision) -> oneshot::Receiver<()> {
         let (done, reached) = oneshot::channel();
         let mut waiters = self.lock();
         if waiters.len() >= MANY {
@@ -32,7 +33,7 @@ impl RevisionWaiters {
     }
 
     /// Notifies all waiters for revisions up to this one.
-    pub(super) fn notify(&self, revision: u64) {
+    pub(super) fn notify(&self, revision: Revision) {
         let mut waiters = self.lock();
         while let Some(Reverse(first)) = waiters.peek()
             && first.revision <= revision
@@ -78,12 +79,12 @@ mod tests {
     #[test]
     fn waiters_are_notified_at_their_revision() {
         let waiters = RevisionWaiters::default();
-        let mut at_seven = waiters.add(7);
-        let mut at_five = waiters.add(5);
-        waiters.notify(6);
+        let mut at_seven = waiters.add(Revision::new(7));
+        let mut at_five = waiters.add(Revision::new(5));
+        waiters.notify(Revision::new(6));
         assert!(at_five.try_recv().is_ok());
         assert!(at_seven.try_recv().is_err());
-        waiters.notify(7);
+        waiters.notify(Revision::new(7));
         assert!(at_seven.try_recv().is_ok());
     }
 
@@ -91,7 +92,7 @@ mod tests {
     fn ended_waiters_are_removed() {
         let waiters = RevisionWaiters::default();
         for revision in 0..10 * MANY as u64 {
-            drop(waiters.add(revision));
+            drop(waiters.add(Revision::new(revision)));
         }
         assert!(waiters.lock().len() <= MANY);
     }

@@ -5,13 +5,13 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use bytes::Bytes;
 use imbl::OrdMap;
 use k3_api::strategy::SelectableField;
-use k3_storage::{Change, Key};
+use k3_storage::{Change, Key, Revision};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    CacheWatcher, CachedObject, EventDelivery, Snapshot, WatchFilter,
+    CacheVersion, CacheWatcher, CachedObject, EventDelivery, Snapshot, WatchFilter,
     event::WatchCacheEvent,
     expected_commits::{ExpectedCommit, ExpectedCommits, ExpectedObject},
     field_values::FieldValues,
@@ -46,12 +46,11 @@ pub(crate) struct WatchCache {
 struct CacheState {
     objects: OrdMap<Key, Arc<CachedObject>>,
     /// The revision of the last event, or of the list that the cache was initialized from.
-    revision: u64,
-    /// Counts the states of the objects. Unlike revisions, it also differs when the content was replaced.
-    version: u64,
+    revision: Revision,
+    version: CacheVersion,
     /// The event window: the events after `horizon`, in order.
     events: VecDeque<(Instant, Arc<WatchCacheEvent>)>,
-    horizon: u64,
+    horizon: Revision,
     watchers: WatcherIndex,
     snapshots: VecDeque<(Instant, Snapshot)>,
     /// The bytes of the objects in `events`; out of date while `events` is empty.
@@ -64,7 +63,7 @@ struct CacheState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooOldResourceVersion {
     /// The oldest revision that a watch can begin after.
-    pub oldest: u64,
+    pub oldest: Revision,
 }
 
 /// A cache whose content is being replaced. It cannot be read or watched until this is dropped.
@@ -77,7 +76,7 @@ pub(super) struct CacheReplacement<'c> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchStart {
     /// After this commit.
-    Revision(u64),
+    Revision(Revision),
     /// With what there is now.
     Now,
 }
@@ -86,11 +85,11 @@ pub(crate) enum WatchStart {
 
 impl WatchCache {
     /// A cache that begins with these objects, complete up to a revision.
-    pub(super) fn new(selectable: Arc<[SelectableField]>, revision: u64) -> Self {
+    pub(super) fn new(selectable: Arc<[SelectableField]>, revision: Revision) -> Self {
         let state = CacheState {
             objects: OrdMap::new(),
             revision,
-            version: 1,
+            version: CacheVersion::FIRST,
             events: VecDeque::new(),
             horizon: revision,
             watchers: WatcherIndex::default(),
@@ -130,7 +129,7 @@ impl WatchCache {
 
     /// Applies a commit and notifies watchers. There is one caller, which follows the store.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go processEvent
-    pub(super) fn apply(&self, key: &Key, change: &Change, revision: u64, now: Instant) {
+    pub(super) fn apply(&self, key: &Key, change: &Change, revision: Revision, now: Instant) {
         let selectable = self.selectable();
         let mut after = match change {
             Change::Created(bytes) | Change::Updated(bytes) => {
@@ -151,7 +150,7 @@ impl WatchCache {
             return;
         }
         state.revision = revision;
-        state.version += 1;
+        state.version.advance();
         if !Arc::ptr_eq(&selectable, &self.selectable()) {
             // Other fields have been declared since they were read.
             after = after.map(|object| Arc::new(object.without_derived_state()));
@@ -182,7 +181,7 @@ impl WatchCache {
         &self,
         key: &Key,
         bytes: &Bytes,
-        revision: u64,
+        revision: Revision,
         selectable: &Arc<[SelectableField]>,
     ) -> CachedObject {
         let object = CachedObject::new(key.clone(), bytes.clone(), revision);
@@ -195,7 +194,7 @@ impl WatchCache {
     }
 
     /// The current objects, with everything up to `applied`.
-    pub(crate) fn snapshot(&self, applied: u64) -> Snapshot {
+    pub(crate) fn snapshot(&self, applied: Revision) -> Snapshot {
         let state = self.lock();
         Snapshot {
             revision: state.revision.max(applied),
@@ -205,7 +204,7 @@ impl WatchCache {
     }
 
     /// Changes with the objects. Equal versions of a cache mean equal objects.
-    pub(crate) fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> CacheVersion {
         self.lock().version
     }
 
@@ -223,7 +222,7 @@ impl WatchCache {
             return false;
         }
         state.objects.insert(object.key.clone(), Arc::clone(object));
-        state.version += 1;
+        state.version.advance();
         true
     }
 
@@ -249,7 +248,7 @@ impl WatchCache {
     }
 
     /// The snapshot of a revision, if it is kept or nothing has changed since.
-    pub(crate) fn at(&self, revision: u64, applied: u64) -> Option<Snapshot> {
+    pub(crate) fn at(&self, revision: Revision, applied: Revision) -> Option<Snapshot> {
         let mut state = self.lock();
         if revision >= state.revision && revision <= applied.max(state.revision) {
             return Some(Snapshot {
@@ -272,7 +271,7 @@ impl WatchCache {
         &self,
         interest: &WatchFilter,
         since: WatchStart,
-        applied: u64,
+        applied: Revision,
     ) -> Result<(CacheWatcher, Snapshot), TooOldResourceVersion> {
         if let (WatchFilter::Field(..), WatchStart::Revision(revision)) = (interest, since) {
             // Objects are parsed before the lock is taken; what is added meanwhile is little.
@@ -304,7 +303,7 @@ impl WatchCache {
         }
         let after = match since {
             WatchStart::Revision(revision) => revision,
-            WatchStart::Now => 0,
+            WatchStart::Now => Revision::ZERO,
         };
         let (sender, watcher) = watcher::queue(backlog, after);
         // Without its sending end, the queue has ended.
@@ -324,14 +323,14 @@ impl WatchCache {
     }
 
     /// Resets derived state because the selectable fields changed. All watches end, and none can start before `revision`.
-    pub(super) fn renew(&self, selectable: Arc<[SelectableField]>, revision: u64) {
+    pub(super) fn renew(&self, selectable: Arc<[SelectableField]>, revision: Revision) {
         let mut state = self.lock();
         state.watchers = WatcherIndex::default();
         state.events.clear();
         state.snapshots.clear();
         state.revision = state.revision.max(revision);
         state.horizon = state.horizon.max(state.revision);
-        state.version += 1;
+        state.version.advance();
         // Values derived under the previous definition are discarded.
         state.objects = state
             .objects
@@ -382,7 +381,7 @@ impl CacheReplacement<'_> {
         &mut self,
         objects: OrdMap<Key, Arc<CachedObject>>,
         selectable: Arc<[SelectableField]>,
-        revision: u64,
+        revision: Revision,
     ) {
         let state = &mut *self.state;
         for sender in state.watchers.take_all() {
@@ -392,7 +391,7 @@ impl CacheReplacement<'_> {
         state.snapshots.clear();
         state.horizon = revision;
         state.revision = revision;
-        state.version += 1;
+        state.version.advance();
         state.objects = objects;
         *self.cache.selectable.write() = selectable;
     }
@@ -402,7 +401,7 @@ impl CacheReplacement<'_> {
 
 impl CacheState {
     /// The events of the window after a revision, in order.
-    fn range_after(&self, revision: u64) -> impl Iterator<Item = &Arc<WatchCacheEvent>> {
+    fn range_after(&self, revision: Revision) -> impl Iterator<Item = &Arc<WatchCacheEvent>> {
         let from = self
             .events
             .partition_point(|(_, event)| event.revision <= revision);
@@ -446,18 +445,19 @@ mod tests {
 
     #[test]
     fn event_bytes_are_bounded() {
-        let cache = WatchCache::new([].into(), 0);
+        let cache = WatchCache::new([].into(), Revision::ZERO);
         let key = Key::try_new("/registry/core/configmaps/default/large").unwrap();
         let value = vec![b' '; 1 << 20];
         let now = Instant::now();
         for revision in 1..=200 {
-            cache.apply(&key, &Change::Updated(value.clone().into()), revision, now);
+            let change = Change::Updated(value.clone().into());
+            cache.apply(&key, &change, Revision::new(revision), now);
         }
         let state = cache.lock();
         let snapshots: usize = state.events.iter().map(|(_, event)| event.object().len()).sum();
         assert_eq!(snapshots, MAX_EVENT_BYTES);
         assert_eq!(state.event_bytes, snapshots);
         // A watch can start at the revision before the first event of the window.
-        assert_eq!(state.horizon, 200 - 32);
+        assert_eq!(state.horizon, Revision::new(200 - 32));
     }
 }

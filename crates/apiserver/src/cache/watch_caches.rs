@@ -4,13 +4,13 @@ use std::{
     collections::{BTreeSet, HashMap},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use k3_api::strategy::SelectableField;
-use k3_storage::{Change, EventBatch, ReadError, Store, StoreError};
+use k3_storage::{Change, EventBatch, ReadError, Revision, Store, StoreError};
 use parking_lot::{Mutex, RwLock};
 use tokio::{
     sync::{Notify, watch},
@@ -18,7 +18,8 @@ use tokio::{
 };
 
 use super::{
-    CachedObject, ParsedTrees, StoreReflector, WatchCache,
+    AtomicCachesVersion, CachedObject, CachesVersion, ParsedTrees, StoreReflector, WatchCache,
+    atomic_revision::AtomicRevision,
     decryption::UndecryptedTracker,
     freshness::{CacheFreshness, ClockReading, ProofAge},
     store_snapshot::{StoreSnapshot, resource_prefix},
@@ -47,13 +48,13 @@ pub(crate) struct WatchCaches {
     /// Custom resources whose definition is deleted. Their caches are removed when no longer referenced.
     abandoned: Mutex<BTreeSet<String>>,
     /// A cache that is created now knows of all events after this revision: there were none.
-    began: AtomicU64,
+    began: AtomicRevision,
     /// Everything up to here is in the caches.
-    applied: AtomicU64,
+    applied: AtomicRevision,
     /// The newest revision that the store has answered with.
-    newest_known: AtomicU64,
+    newest_known: AtomicRevision,
     /// Counts the states of all caches together.
-    version: AtomicU64,
+    version: AtomicCachesVersion,
     waiters: RevisionWaiters,
     trees: ParsedTrees,
     /// Whether the caches follow the store; false while they are loaded after events were lost.
@@ -96,10 +97,10 @@ impl WatchCaches {
             store: ReadOnlyStore::new(store),
             resources: RwLock::default(),
             abandoned: Mutex::default(),
-            began: AtomicU64::new(0),
-            applied: AtomicU64::new(0),
-            newest_known: AtomicU64::new(0),
-            version: AtomicU64::new(0),
+            began: AtomicRevision::default(),
+            applied: AtomicRevision::default(),
+            newest_known: AtomicRevision::default(),
+            version: AtomicCachesVersion::default(),
             waiters: RevisionWaiters::default(),
             trees: ParsedTrees::default(),
             follows: watch::Sender::new(true),
@@ -118,7 +119,7 @@ impl WatchCaches {
     }
 
     /// Reads everything that is stored, and then replaces the content of all caches at once. Answers with its revision.
-    pub(super) async fn load(&self) -> Result<u64, ReadError> {
+    pub(super) async fn load(&self) -> Result<Revision, ReadError> {
         let known = |key: &k3_storage::Key| self.existing(resource_prefix(key))?.get(key);
         let loaded = StoreSnapshot::read(&self.store, known).await?;
         let revision = loaded.revision;
@@ -181,9 +182,9 @@ impl WatchCaches {
             replacement.put(objects, fields, revision);
         }
         self.definitions.replace(definitions);
-        self.began.store(revision, Ordering::Release);
-        self.version.fetch_add(1, Ordering::AcqRel);
-        self.applied.store(revision, Ordering::Release);
+        self.began.store(revision);
+        self.version.advance();
+        self.applied.store(revision);
         drop(replacements);
         drop(resources);
         self.waiters.notify(revision);
@@ -193,7 +194,7 @@ impl WatchCaches {
     pub(super) fn apply(&self, batch: &EventBatch) {
         let now = Instant::now();
         for event in batch.events.iter() {
-            let revision = event.revision.get();
+            let revision = event.revision;
             let cache = self.resource(resource_prefix(&event.key));
             if let Change::Created(bytes) | Change::Updated(bytes) = &event.change
                 && k3_encryption::undecrypted(bytes).is_some()
@@ -207,15 +208,15 @@ impl WatchCaches {
             }
         }
         if !batch.events.is_empty() {
-            self.version.fetch_add(1, Ordering::AcqRel);
+            self.version.advance();
         }
-        let revision = batch.revision.get();
-        self.applied.store(revision, Ordering::Release);
+        let revision = batch.revision;
+        self.applied.store(revision);
         self.waiters.notify(revision);
     }
 
     /// Applies a definition, or its deletion: from then on its objects are served accordingly.
-    fn define(&self, key: &str, object: Option<&CachedObject>, revision: u64) {
+    fn define(&self, key: &str, object: Option<&CachedObject>, revision: Revision) {
         let Some(name) = key.strip_prefix(custom::PREFIX) else {
             return;
         };
@@ -241,7 +242,7 @@ impl WatchCaches {
             let is_unused = cache.is_some_and(|cache| cache.count() == 0 && Arc::strong_count(cache) == 1);
             if is_unused {
                 resources.remove(prefix.as_str());
-                self.began.store(revision, Ordering::Release);
+                self.began.store(revision);
             }
             resources.contains_key(prefix.as_str())
         });
@@ -256,7 +257,7 @@ impl WatchCaches {
                 self.define(key, Some(&*object), object.revision);
             }
         }
-        self.version.fetch_add(1, Ordering::AcqRel);
+        self.version.advance();
     }
 
     /// The kinds that users define.
@@ -271,7 +272,7 @@ impl WatchCaches {
         }
         let mut resources = self.resources.write();
         // Read under the lock: it changes together with the caches.
-        let began = self.began.load(Ordering::Acquire);
+        let began = self.began.load();
         let cache = resources
             .entry(prefix.into())
             .or_insert_with(|| self.create(prefix, began));
@@ -279,7 +280,7 @@ impl WatchCaches {
     }
 
     /// A cache to be put into `resources`, whose lock the caller holds.
-    fn create(&self, prefix: &str, revision: u64) -> Arc<WatchCache> {
+    fn create(&self, prefix: &str, revision: Revision) -> Arc<WatchCache> {
         let cache = WatchCache::new((self.selectable)(prefix), revision);
         if self.closed.load(Ordering::Acquire) {
             cache.close();
@@ -301,18 +302,18 @@ impl WatchCaches {
     }
 
     /// Everything up to here is in the caches.
-    pub(crate) fn applied(&self) -> u64 {
-        self.applied.load(Ordering::Acquire)
+    pub(crate) fn applied(&self) -> Revision {
+        self.applied.load()
     }
 
     /// The newest revision that the store has answered with; the caches may not have it yet.
-    pub(crate) fn newest_known(&self) -> u64 {
-        self.newest_known.load(Ordering::Acquire)
+    pub(crate) fn newest_known(&self) -> Revision {
+        self.newest_known.load()
     }
 
     /// Changes with the content of the caches.
-    pub(crate) fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+    pub(crate) fn version(&self) -> CachesVersion {
+        self.version.load()
     }
 
     /// Whether the caches follow the store. They do not while they are loaded after events were lost.
@@ -325,7 +326,7 @@ impl WatchCaches {
     }
 
     /// Waits until a commit is in the caches.
-    pub(crate) async fn wait_until_applied(&self, revision: u64) {
+    pub(crate) async fn wait_until_applied(&self, revision: Revision) {
         if self.applied() < revision {
             let reached = self.waiters.add(revision);
             // It may have been applied between the look and the queue.
@@ -336,11 +337,11 @@ impl WatchCaches {
 
     /// The newest revision of the store. It is never below what was read before, unless the store was restored from a backup.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/interfaces.go Interface; GetCurrentResourceVersion
-    pub(crate) async fn current_revision(&self) -> Result<u64, StoreError> {
+    pub(crate) async fn current_revision(&self) -> Result<Revision, StoreError> {
         let applied = self.applied();
         for _ in 0..LOOKS {
-            let current = self.store.current_revision().await?.get();
-            self.newest_known.fetch_max(current, Ordering::AcqRel);
+            let current = self.store.current_revision().await?;
+            self.newest_known.raise(current);
             if current >= applied {
                 return Ok(current);
             }
@@ -359,7 +360,7 @@ impl WatchCaches {
 
     /// Waits until the caches have everything that is stored now, whichever server stored it.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go waitUntilWatchCacheFreshAndForceAllEvents
-    pub(crate) async fn read_index(&self) -> Result<u64, StoreError> {
+    pub(crate) async fn read_index(&self) -> Result<Revision, StoreError> {
         let asked = ClockReading::now();
         let revision = self.current_revision().await?;
         self.wait_until_current(revision, asked).await;
@@ -367,7 +368,7 @@ impl WatchCaches {
     }
 
     /// Waits until the caches have everything up to a revision that was the store's newest at a moment.
-    async fn wait_until_current(&self, revision: u64, asked: ClockReading) {
+    async fn wait_until_current(&self, revision: Revision, asked: ClockReading) {
         self.wait_until_applied(revision).await;
         if !self.follows() {
             // Ends with an error only when the caches are gone.

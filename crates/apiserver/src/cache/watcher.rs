@@ -5,6 +5,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use k3_storage::Revision;
 use tokio::sync::mpsc;
 
 use super::{CachedObject, EventDelivery};
@@ -33,19 +34,19 @@ pub(crate) struct CacheWatcher {
     /// Events from before the watch started, delivered first.
     backlog: std::vec::IntoIter<Arc<EventDelivery>>,
     /// Events up to here are left out.
-    after: u64,
+    after: Revision,
     /// Set when events were lost for good: the oldest revision that a new watch can begin after.
-    lost: Arc<OnceLock<u64>>,
+    lost: Arc<OnceLock<Revision>>,
 }
 
 /// The sending end.
 pub(super) struct WatchSender {
     queue: mpsc::Sender<Arc<EventDelivery>>,
-    lost: Arc<OnceLock<u64>>,
+    lost: Arc<OnceLock<Revision>>,
 }
 
 /// A queue for events after a revision, with a backlog.
-pub(super) fn queue(backlog: Vec<Arc<EventDelivery>>, after: u64) -> (WatchSender, CacheWatcher) {
+pub(super) fn queue(backlog: Vec<Arc<EventDelivery>>, after: Revision) -> (WatchSender, CacheWatcher) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let lost = Arc::new(OnceLock::new());
     let sender = WatchSender {
@@ -98,7 +99,7 @@ impl CacheWatcher {
 
     /// Whether the watch ended because events were lost: the oldest revision that a new watch can begin after. To be asked when
     /// there are no more events.
-    pub(crate) fn lost_history(&self) -> Option<u64> {
+    pub(crate) fn lost_history(&self) -> Option<Revision> {
         self.lost.get().copied()
     }
 }
@@ -112,7 +113,7 @@ impl WatchSender {
     }
 
     /// Ends the watch, because events are missing from here on. What is in the queue is still delivered.
-    pub(super) fn lose_history(self, oldest: u64) {
+    pub(super) fn lose_history(self, oldest: Revision) {
         // Set before the queue ends, which is when the watcher looks.
         let _ = self.lost.set(oldest);
     }

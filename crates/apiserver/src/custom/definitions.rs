@@ -12,6 +12,7 @@ use k3_api::{
     kinds::{KindRef, builtin},
     strategy::{SelectableField, Tree},
 };
+use k3_storage::Revision;
 use parking_lot::RwLock;
 use serde_json::Value;
 
@@ -28,6 +29,10 @@ pub(crate) struct DefinitionRegistry {
     /// Counts the changes of what is served.
     generation: AtomicU64,
 }
+
+/// Counts the changes of the definitions that are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DefinitionsGeneration(u64);
 
 /// Definitions by name.
 type DefinitionsByName = BTreeMap<Box<str>, Arc<ServedDefinition>>;
@@ -49,7 +54,12 @@ pub(crate) struct DefinitionChange {
 
 impl DefinitionRegistry {
     /// Applies a committed definition or its deletion. Returns a change if its objects are served differently.
-    pub(crate) fn follow(&self, name: &str, crd: Option<&Value>, revision: u64) -> Option<DefinitionChange> {
+    pub(crate) fn follow(
+        &self,
+        name: &str,
+        crd: Option<&Value>,
+        revision: Revision,
+    ) -> Option<DefinitionChange> {
         let before = self.named(name);
         let after = crd
             .filter(|crd| !overlaps(crd))
@@ -137,14 +147,21 @@ impl DefinitionRegistry {
     }
 
     /// Changes with what is served.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+    pub(crate) fn generation(&self) -> DefinitionsGeneration {
+        DefinitionsGeneration(self.generation.load(Ordering::Acquire))
     }
 
     fn named(&self, name: &str) -> Option<Arc<ServedDefinition>> {
         let table = self.table.read();
         table.get(name).cloned()
     }
+}
+
+// --- DefinitionsGeneration ---
+
+impl DefinitionsGeneration {
+    /// Before any definition.
+    pub(crate) const FIRST: Self = DefinitionsGeneration(0);
 }
 
 // --- DefinitionTable ---

@@ -27,6 +27,6 @@ mod tests;
 pub(crate) use self::{
     controller::{CustomResourceDefinitionController, mark_deleted},
     conversion::{ConversionError, CustomResourceConverter},
-    definitions::{DefinitionRegistry, PREFIX},
+    definitions::{DefinitionRegistry, DefinitionsGeneration, PREFIX},
     served_definition::ServedDefinition,
 };

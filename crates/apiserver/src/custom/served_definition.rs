@@ -9,6 +9,7 @@ use k3_api::{
     strategy::{SelectableField, Tree},
     text::SharedText,
 };
+use k3_storage::Revision;
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
@@ -41,7 +42,7 @@ pub(crate) struct ServedDefinition {
     /// Whether the `Terminating` condition is set, which discovery reports.
     pub reports_terminating: bool,
     /// The revision since which the definition serves objects this way. Younger objects were written under it.
-    pub since: u64,
+    pub since: Revision,
     /// A hash of everything that affects how objects are served.
     print: [u8; 32],
 }
@@ -50,7 +51,7 @@ pub(crate) struct ServedDefinition {
 
 impl ServedDefinition {
     /// Reads a definition; `None` if its objects are not served. `before` is what it said before.
-    pub(super) fn read(crd: &Value, revision: u64, before: Option<&Arc<Self>>) -> Option<Self> {
+    pub(super) fn read(crd: &Value, revision: Revision, before: Option<&Arc<Self>>) -> Option<Self> {
         let is_true = |kind: &str| conditions::is_true(crd, kind);
         if !is_true("NamesAccepted") && !is_true("Established") {
             return None;

@@ -6,7 +6,7 @@ use k3_api::{
     kinds::{KindRef, builtin},
     strategy::Tree,
 };
-use k3_storage::memory::MemoryStore;
+use k3_storage::{Revision, memory::MemoryStore};
 use serde_json::{Value, json};
 
 use super::{
@@ -243,7 +243,7 @@ fn served(webhook: &Value) -> Arc<ServedDefinition> {
     });
     crd["status"] = json!({"conditions": [{"type": "Established", "status": "True"}]});
     let definitions = DefinitionRegistry::default();
-    definitions.follow(NAME, Some(&crd), 1);
+    definitions.follow(NAME, Some(&crd), Revision::new(1));
     definitions.find("example.com", "widgets").unwrap()
 }
 

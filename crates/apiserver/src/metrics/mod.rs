@@ -351,7 +351,7 @@ impl Metrics {
             out.sample(name, &[("resource", &dotted)], count);
         }
         let help = "The revision up to which the caches have everything that is stored.";
-        out.single("k3_cache_revision", "gauge", help, caches.applied());
+        out.single("k3_cache_revision", "gauge", help, caches.applied().get());
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use http::{HeaderValue, StatusCode, header};
 use k3_api::kinds::Kind;
+use k3_storage::Revision;
 use ring::digest::{SHA512, digest};
 use serde_json::{Map, Value, json};
 
@@ -38,7 +39,7 @@ pub(crate) struct OpenApi {
 #[derive(Clone, Debug)]
 struct CustomPart {
     /// Which definitions it is made from: their names, and the commits that wrote them.
-    from: Vec<(Box<str>, u64)>,
+    from: Vec<(Box<str>, Revision)>,
     kinds: Vec<Arc<Kind>>,
     kept: Arc<OnceLock<CachedDocument>>,
 }

@@ -4,6 +4,7 @@
 //! cluster address is.
 
 use k3_api::{go, kinds::builtin, strategy::Tree};
+use k3_storage::Revision;
 use serde_json::Value;
 
 use crate::{
@@ -58,7 +59,7 @@ pub(crate) fn endpoints(
     good: impl Fn(&Value) -> bool,
 ) -> Vec<(String, u16)> {
     let slices = resource("discovery.k8s.io", "endpointslices", caches);
-    let snapshot = slices.cache.snapshot(0);
+    let snapshot = slices.cache.snapshot(Revision::ZERO);
     let prefix = slices.under(namespace);
     let mut ready = Vec::new();
     for slice in snapshot.under(&prefix, None).map(|slice| slice.tree()) {

@@ -22,7 +22,7 @@ pub(crate) struct StoreWriter(Arc<dyn Store>);
 pub(super) struct ReadyObject {
     pub key: Key,
     /// The revision that it replaces; `None` if it is new.
-    pub replaces: Option<u64>,
+    pub replaces: Option<Revision>,
     /// As it is stored.
     pub bytes: Bytes,
     /// In the version it was validated in.
@@ -77,12 +77,12 @@ impl Registry {
         ready: &ReadyObject,
         resource: &Resource,
         reservation: Reservation<'_>,
-    ) -> Result<u64, WriteError> {
+    ) -> Result<Revision, WriteError> {
         let key = ready.key.clone();
         let bytes = ready.bytes.clone();
         let mut write = match ready.replaces {
             None => Write::create(key, bytes),
-            Some(revision) => Write::update(key, Revision::new(revision), bytes),
+            Some(revision) => Write::update(key, revision, bytes),
         };
         if let Some(time) = ready.time_to_live {
             write = write.expiring(time);
@@ -105,12 +105,12 @@ impl Registry {
     pub(super) async fn remove_object(
         &self,
         key: Key,
-        revision: u64,
+        revision: Revision,
         object: &Value,
         resource: &Resource,
         reservation: Reservation<'_>,
-    ) -> Result<u64, WriteError> {
-        match self.commit(Write::delete(key, Revision::new(revision))).await {
+    ) -> Result<Revision, WriteError> {
+        match self.commit(Write::delete(key, revision)).await {
             Ok(revision) => {
                 reservation.give_back().await;
                 self.allocation.release(object, resource).await;
@@ -121,7 +121,7 @@ impl Registry {
     }
 
     /// Commits a write, waits until the cache has it, and returns its revision.
-    async fn commit(&self, write: Write) -> Result<u64, WriteError> {
+    async fn commit(&self, write: Write) -> Result<Revision, WriteError> {
         let operation = operation(&write);
         let key = write.key.clone();
         let began = Instant::now();
@@ -130,8 +130,8 @@ impl Registry {
         self.metrics.stored(operation, &key, began.elapsed(), failed);
         match committed {
             Ok(revision) => {
-                self.caches.wait_until_applied(revision.get()).await;
-                Ok(revision.get())
+                self.caches.wait_until_applied(revision).await;
+                Ok(revision)
             }
             Err(CommitError::Conflict(entry)) => Err(WriteError::Conflict(entry)),
             Err(error) => Err(WriteError::Failed(not_committed(error))),
@@ -159,7 +159,12 @@ impl From<Status> for WriteError {
 
 /// Keeps the tree that a commit has written, for the next write of the object. Trees of custom objects are not kept: what is shown
 /// of them depends on their definition.
-fn keep_tree(caches: &WatchCaches, ready: ReadyObject, revision: u64, resource: &Resource) -> Arc<Value> {
+fn keep_tree(
+    caches: &WatchCaches,
+    ready: ReadyObject,
+    revision: Revision,
+    resource: &Resource,
+) -> Arc<Value> {
     let mut tree = ready.object;
     let validation_kind = storage_version::validation_kind(&resource.kind);
     if resource.custom.is_some() || !storage_version::is_same(validation_kind, &resource.stored) {

@@ -6,6 +6,7 @@ use crate::{
     http::{Format, NegotiatedMediaType, ObjectForm},
     pipeline::Verb,
 };
+use k3_storage::Revision;
 
 /// What an object of a list counts for in bytes if it is read and written again; and if it is written as it is stored, while the
 /// answer is sent; and if it is only looked at.
@@ -90,7 +91,7 @@ fn objects_processed(ctx: &RequestContext, resource: &Resource) -> usize {
 
 /// How many objects there are under a prefix, up to [`MAX_COUNTED`].
 fn count_under(cache: &WatchCache, prefix: &str) -> usize {
-    let snapshot = cache.snapshot(0);
+    let snapshot = cache.snapshot(Revision::ZERO);
     snapshot.under(prefix, None).take(MAX_COUNTED).count()
 }
 

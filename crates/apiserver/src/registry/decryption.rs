@@ -20,7 +20,7 @@ pub(super) async fn readable(
         return Ok(object);
     };
     match caches.store().get(&object.key).await {
-        Ok(Some(entry)) if entry.revision.get() == object.revision => {
+        Ok(Some(entry)) if entry.revision == object.revision => {
             let again = CachedObject::new(entry.key, entry.value, object.revision);
             match again.undecrypted() {
                 None => {

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use k3_api::status::{Status, StatusCause};
 
+use k3_storage::Revision;
+
 use super::commit::unavailable;
 use crate::cache::{PROOF_TIME, StalenessError, WatchCaches};
 
@@ -41,7 +43,7 @@ pub(crate) async fn ensure_recent(caches: &WatchCaches, path: &str) -> Result<()
 }
 
 /// Waits until the caches have everything that is stored now. Returns its revision.
-pub(super) async fn read_index(caches: &WatchCaches) -> Result<u64, Status> {
+pub(super) async fn read_index(caches: &WatchCaches) -> Result<Revision, Status> {
     match tokio::time::timeout(READ_PATIENCE, caches.read_index()).await {
         Ok(fresh) => fresh.map_err(|error| unavailable(&error)),
         Err(_) => Err(describe_lag(caches).await),
@@ -92,7 +94,7 @@ pub(super) fn loads_again() -> Status {
 
 /// The error for a resource version that the cache did not reach in time (504, `ResourceVersionTooLarge`).
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/errors.go NewTooLargeResourceVersionError
-pub(super) fn too_large_version(revision: u64, current: u64) -> Status {
+pub(super) fn too_large_version(revision: Revision, current: Revision) -> Status {
     let why = format!("Too large resource version: {revision}, current: {current}");
     let mut status = Status::timeout(why, 1);
     let details = status.details.get_or_insert_default();

@@ -30,7 +30,7 @@ use super::{
     table::{self, RowWriter},
 };
 use crate::{
-    cache::{CachedObject, Snapshot},
+    cache::{CacheVersion, CachedObject, Snapshot},
     http::{self as web, BodyStream, Format, HttpResponse, ObjectForm, ResponseBody},
     request::{ListOptions, ResourceVersionMatch},
 };
@@ -55,7 +55,7 @@ pub(super) struct SelectionPredicate {
 
 /// One page of a list.
 struct ListPage {
-    revision: u64,
+    revision: Revision,
     objects: Vec<Arc<CachedObject>>,
     /// Where the next page begins, if there is one.
     next: Option<ContinueToken>,
@@ -67,7 +67,7 @@ struct ListPage {
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/continue.go continueToken, EncodeContinue, DecodeContinue
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ContinueToken {
-    revision: u64,
+    revision: Revision,
     /// The last key that was given, without what all keys of the list begin with.
     after: String,
 }
@@ -168,7 +168,7 @@ impl Registry {
         };
         let snapshot = match &token {
             // A token that came with "too old": what is left of the list as it is now.
-            Some(token) if token.revision == 0 => {
+            Some(token) if token.revision == Revision::ZERO => {
                 read_index(&self.caches).await?;
                 resource.cache.snapshot(self.caches.applied())
             }
@@ -235,29 +235,29 @@ impl Registry {
     }
 
     /// The state at a revision: from memory, or from the history of the store.
-    async fn snapshot_at(&self, resource: &Resource, revision: u64) -> Result<Snapshot, Status> {
+    async fn snapshot_at(&self, resource: &Resource, revision: Revision) -> Result<Snapshot, Status> {
         if let Some(snapshot) = resource.cache.at(revision, self.caches.applied()) {
             return Ok(snapshot);
         }
         let prefix = Prefix::try_new(resource.under("")).map_err(Status::internal_error)?;
         let page = Page {
-            at: Some(Revision::new(revision)),
+            at: Some(revision),
             ..Page::all()
         };
         match self.caches.store().range(&prefix, page).await {
             Ok(range) => {
                 let objects = range.entries.into_iter().map(|entry| {
-                    let object = CachedObject::new(entry.key.clone(), entry.value, entry.revision.get());
+                    let object = CachedObject::new(entry.key.clone(), entry.value, entry.revision);
                     (entry.key, Arc::new(object))
                 });
                 Ok(Snapshot {
                     revision,
-                    version: 0,
+                    version: CacheVersion::NONE,
                     objects: objects.collect::<imbl::OrdMap<Key, _>>(),
                 })
             }
             Err(ReadError::Store(error)) => Err(unavailable(&error)),
-            Err(ReadError::Future { current, .. }) => Err(too_large_version(revision, current.get())),
+            Err(ReadError::Future { current, .. }) => Err(too_large_version(revision, current)),
             // The store has compacted the revision.
             // upstream: staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go NewResourceExpired
             Err(_) => Err(Status::expired(
@@ -268,7 +268,7 @@ impl Registry {
 
     /// Waits for a revision, but not for ever.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go waitUntilFreshLocked
-    pub(super) async fn wait_for(&self, revision: u64) -> Result<(), Status> {
+    pub(super) async fn wait_for(&self, revision: Revision) -> Result<(), Status> {
         if self.caches.applied() >= revision {
             return Ok(());
         }
@@ -286,8 +286,8 @@ impl Registry {
 }
 
 /// A resource version as a number.
-pub(super) fn parse_version(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| {
+pub(super) fn parse_version(text: &str) -> Result<Revision, String> {
+    text.parse().map(Revision::new).map_err(|_| {
         let quoted = go::quote(text);
         format!(
             "resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: invalid syntax"
@@ -304,7 +304,7 @@ fn expired(token: &ContinueToken) -> Status {
          time the first chunk was returned and now may show up in the list.",
     );
     status.continue_token = ContinueToken {
-        revision: 0,
+        revision: Revision::ZERO,
         after: token.after.clone(),
     }
     .write();
@@ -609,7 +609,8 @@ impl SelectsObject for label::Selector {
 
 impl ContinueToken {
     fn write(&self) -> String {
-        let text = json!({"v": TOKEN_VERSION, "rv": self.revision, "start": format!("{}\0", self.after)});
+        let text =
+            json!({"v": TOKEN_VERSION, "rv": self.revision.get(), "start": format!("{}\0", self.after)});
         base64::encode_url(text.to_string().as_bytes())
     }
 
@@ -631,7 +632,7 @@ impl ContinueToken {
             revision: token
                 .int("rv")
                 .and_then(|rv| u64::try_from(rv).ok())
-                .unwrap_or_default(),
+                .map_or(Revision::ZERO, Revision::new),
             after: start.trim_end_matches('\0').to_owned(),
         })
     }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use k3_api::{
-    encode::{self, StoredObject},
+    encode::{self, ResourceVersion, StoredObject},
     strategy::TreeMut,
 };
+use k3_storage::Revision;
 use serde_json::Value;
 
 use super::{Resource, storage_version};
@@ -19,7 +20,7 @@ pub(super) enum Outcome {
         /// As it is stored.
         bytes: Bytes,
         /// The commit that wrote it.
-        revision: u64,
+        revision: Revision,
         object: Arc<Value>,
     },
     /// Nothing was committed: the object was as it should be.
@@ -41,7 +42,9 @@ impl Outcome {
     pub(super) fn text(&self) -> Option<Vec<u8>> {
         let mut text = Vec::new();
         match self {
-            Outcome::Stored { bytes, revision, .. } => StoredObject::find(bytes)?.write(&mut text, *revision),
+            Outcome::Stored { bytes, revision, .. } => {
+                StoredObject::find(bytes)?.write(&mut text, ResourceVersion::new(revision.get()))
+            }
             Outcome::Unchanged {
                 current,
                 served: None,

@@ -6,6 +6,7 @@ use k3_api::{
     status::Status,
     strategy::{Tree, TreeMut},
 };
+use k3_storage::Revision;
 use serde_json::{Value, json};
 
 use super::{
@@ -140,7 +141,7 @@ pub(super) fn shows_metadata(resource: &Resource, object: &CachedObject) -> bool
 }
 
 /// Appends the metadata of an object as an object of its own, without reading it: there may be very many.
-pub(super) fn write_metadata(out: &mut Vec<u8>, object: &CachedObject, revision: u64, version: &str) {
+pub(super) fn write_metadata(out: &mut Vec<u8>, object: &CachedObject, revision: Revision, version: &str) {
     out.extend_from_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/");
     out.extend_from_slice(version.as_bytes());
     out.extend_from_slice(b"\",\"metadata\":");

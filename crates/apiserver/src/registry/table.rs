@@ -217,7 +217,7 @@ impl RowWriter {
 #[cfg(test)]
 mod tests {
     use k3_api::kinds::builtin;
-    use k3_storage::Key;
+    use k3_storage::{Key, Revision};
 
     use super::*;
 
@@ -226,7 +226,7 @@ mod tests {
         CachedObject::new(
             Key::try_new("/registry/core/pods/shop/till").unwrap(),
             bytes.into(),
-            7,
+            Revision::new(7),
         )
     }
 

@@ -79,6 +79,6 @@ impl TestRegistry {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
         let key = resource.key(text("namespace"), text("name")).unwrap();
         let revision = self.writer.commit(Write::create(key, bytes)).await.unwrap();
-        self.caches.wait_until_applied(revision.get()).await;
+        self.caches.wait_until_applied(revision).await;
     }
 }

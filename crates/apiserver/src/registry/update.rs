@@ -11,7 +11,7 @@ use k3_api::{
     status::{GroupResource, Status},
     strategy::{self, Tree, TreeMut, WrittenPart},
 };
-use k3_storage::{Entry, Key, ReadError};
+use k3_storage::{Entry, Key, ReadError, Revision};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -420,7 +420,7 @@ impl UpdateSource {
 }
 
 pub(super) fn read_entry(entry: Entry) -> Arc<CachedObject> {
-    Arc::new(CachedObject::new(entry.key, entry.value, entry.revision.get()))
+    Arc::new(CachedObject::new(entry.key, entry.value, entry.revision))
 }
 
 /// Whether an update removed the last finalizer of a terminating object: then the object is deleted.
@@ -452,23 +452,23 @@ pub(super) fn match_name(object: &Value, name: &str) -> Result<(), Status> {
 // upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go Update; OptimisticLockErrorMsg
 pub(super) fn check_version(
     new: &mut Value,
-    current: u64,
+    current: Revision,
     resource: &Resource,
     name: &str,
 ) -> Result<(), Status> {
     let metadata = new.ensure_object("metadata");
     let resource_version = metadata.text("resourceVersion");
-    let number: u64 = if resource_version.is_empty() {
-        0
+    let revision = if resource_version.is_empty() {
+        Revision::ZERO
     } else {
-        resource_version.parse().map_err(|_| {
+        resource_version.parse().map(Revision::new).map_err(|_| {
             Status::unknown(format!(
                 "strconv.ParseUint: parsing {}: invalid syntax",
                 go::quote(resource_version)
             ))
         })?
     };
-    if number == 0 {
+    if revision == Revision::ZERO {
         if !resource.strategy().allow_unconditional_update() {
             let metadata = Path::new("metadata");
             let error = Error::invalid(
@@ -483,7 +483,7 @@ pub(super) fn check_version(
             ));
         }
         metadata.set("resourceVersion", current.to_string());
-    } else if number != current {
+    } else if revision != current {
         return Err(Status::conflict(resource.grouped(), name, MODIFIED));
     }
     Ok(())

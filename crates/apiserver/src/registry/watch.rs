@@ -11,6 +11,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use k3_api::{encode, protobuf, schema::ObjectType, status::Status, strategy::TreeMut, time::Time};
+use k3_storage::Revision;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep};
 
@@ -45,7 +46,7 @@ struct WatchBody {
     /// Objects to begin with.
     initial: VecDeque<Arc<CachedObject>>,
     /// What ends the initial objects: a bookmark, if one was asked for.
-    initial_end: Option<u64>,
+    initial_end: Option<Revision>,
     selection: SelectionPredicate,
     resource: Resource,
     converter: Arc<CustomResourceConverter>,
@@ -56,7 +57,7 @@ struct WatchBody {
     bookmarks: Option<Pin<Box<Sleep>>>,
     end: Pin<Box<Sleep>>,
     /// The revision up to which everything was sent.
-    sent: u64,
+    sent: Revision,
     /// Metrics of the watches of the resource.
     metrics: Arc<WatchSeries>,
 }
@@ -97,7 +98,7 @@ impl Registry {
             selection.only(&ctx.target.name);
         }
         let revision = match options.resource_version.as_str() {
-            "" => 0,
+            "" => Revision::ZERO,
             text => parse_version(text).map_err(Status::unknown)?,
         };
         if options.resource_version.is_empty() {
@@ -118,14 +119,14 @@ impl Registry {
             let applied = self.caches.applied();
             // Version 0, or none, begins with what is there; unless the client wants no more than what comes.
             let since = match (revision, options.initial_events) {
-                (_, Some(true)) | (0, None) => WatchStart::Now,
-                (0, Some(false)) => WatchStart::Revision(applied),
+                (_, Some(true)) | (Revision::ZERO, None) => WatchStart::Now,
+                (Revision::ZERO, Some(false)) => WatchStart::Revision(applied),
                 (revision, _) => WatchStart::Revision(revision),
             };
             match resource.cache.watch(&interest, since, applied) {
                 Ok(begun) => break begun,
                 // The cache was loaded again in this moment; the client did not ask for what was before.
-                Err(_) if revision == 0 => {}
+                Err(_) if revision == Revision::ZERO => {}
                 Err(TooOldResourceVersion { oldest }) => {
                     return Ok(one_error(&resource_expired(revision, oldest), ctx));
                 }
@@ -189,7 +190,7 @@ fn one_error(status: &Status, ctx: &RequestContext) -> HttpResponse {
 /// `cache/watch_cache.rs` decides that a version is too old.
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go getAllEventsSinceLocked
 // upstream: staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go NewResourceExpired
-fn resource_expired(revision: u64, oldest: u64) -> Status {
+fn resource_expired(revision: Revision, oldest: Revision) -> Status {
     Status::expired(format!("too old resource version: {revision} ({oldest})"))
 }
 
@@ -339,7 +340,13 @@ impl WatchBody {
     }
 
     /// Writes an event with an object in a form of its own.
-    fn write_object(&mut self, out: &mut BytesMut, word: &'static str, object: &CachedObject, revision: u64) {
+    fn write_object(
+        &mut self,
+        out: &mut BytesMut,
+        word: &'static str,
+        object: &CachedObject,
+        revision: Revision,
+    ) {
         let of_metadata = matches!(self.form.form, ObjectForm::Metadata | ObjectForm::MetadataList);
         if of_metadata
             && self.form.format != Format::Protobuf
@@ -415,7 +422,7 @@ impl WatchBody {
     }
 
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go nextBookmarkTime, add; progress bookmarks and the initial-events-end bookmark (KEP-3157)
-    fn write_bookmark(&mut self, out: &mut BytesMut, revision: u64, ends_initial: bool) {
+    fn write_bookmark(&mut self, out: &mut BytesMut, revision: Revision, ends_initial: bool) {
         let kind = self.resource.kind.clone();
         let mut tree = Value::Object(kind.ty.zero());
         tree.set("kind", &kind.kind);

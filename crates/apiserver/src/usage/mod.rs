@@ -27,6 +27,7 @@ use k3_api::{
     strategy::Tree,
     time::Time,
 };
+use k3_storage::Revision;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{self, Instant};
@@ -119,7 +120,7 @@ impl ResourceMetrics {
 
     fn find(&self, kind: &str, namespace: &str, wanted: &UsageSelector) -> Vec<Value> {
         let resource = self.resource(kind);
-        let snapshot = resource.cache.snapshot(0);
+        let snapshot = resource.cache.snapshot(Revision::ZERO);
         let prefix = resource.under(namespace);
         let objects = snapshot.under(&prefix, None).map(|object| object.tree());
         objects.filter(|object| wanted.matches(object)).collect()

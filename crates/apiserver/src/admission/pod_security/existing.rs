@@ -6,6 +6,7 @@ use std::{
 };
 
 use k3_api::strategy::Tree;
+use k3_storage::Revision;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -25,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) fn warnings(namespace: &str, standard: LevelVersion, caches: &WatchCaches) -> Vec<String> {
     let end = Instant::now() + PATIENCE;
     let pods = resource("", "pods", caches);
-    let snapshot = pods.cache.snapshot(0);
+    let snapshot = pods.cache.snapshot(Revision::ZERO);
     let prefix = pods.under(namespace);
     let total = snapshot.under(&prefix, None).count();
     // One pod of each controller first: the others are alike.

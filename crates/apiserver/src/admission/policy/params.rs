@@ -5,6 +5,7 @@ use k3_api::{
     selector::label::Selector,
     strategy::Tree,
 };
+use k3_storage::Revision;
 use serde_json::Value;
 
 use super::super::versioned_attributes::VersionedAttributes;
@@ -90,7 +91,7 @@ pub(super) fn collect(
             .collect::<Result<_, _>>()?
     } else if reference.has("selector") {
         let selector = Selector::from_object(reference.get("selector")).map_err(|error| error.to_string())?;
-        let snapshot = resource.cache.snapshot(0);
+        let snapshot = resource.cache.snapshot(Revision::ZERO);
         let prefix = resource.under(namespace);
         snapshot
             .under(&prefix, None)

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use k3_api::status::Status;
-use k3_storage::CommitError;
+use k3_storage::{CommitError, Revision};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -124,7 +124,7 @@ async fn serve(
     caches: &WatchCaches,
     writer: &StoreWriter,
 ) {
-    let snapshot = quotas.cache.snapshot(0);
+    let snapshot = quotas.cache.snapshot(Revision::ZERO);
     let mut accounts: Vec<_> = snapshot
         .under(&quotas.under(attributes.namespace), None)
         .map(|object| QuotaState::read(Arc::clone(object)))
@@ -138,9 +138,9 @@ async fn serve(
         let mut lost = Vec::new();
         for account in &accounts {
             match writer.commit(account.write(quotas, attributes.ctx.now)).await {
-                Ok(revision) => caches.wait_until_applied(revision.get()).await,
+                Ok(revision) => caches.wait_until_applied(revision).await,
                 Err(CommitError::Conflict(Some(entry))) => {
-                    let object = CachedObject::new(entry.key, entry.value, entry.revision.get());
+                    let object = CachedObject::new(entry.key, entry.value, entry.revision);
                     lost.push(QuotaState::read(Arc::new(object)));
                 }
                 // A quota that is gone allows everything.

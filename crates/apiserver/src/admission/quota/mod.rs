@@ -23,6 +23,7 @@ use k3_api::{
     quota::{DeviceClassIndex, QuotaEvaluator, is_ignored_resource},
     status::Status,
 };
+use k3_storage::Revision;
 
 use self::{
     evaluator::{ChargeError, QuotaBatchEvaluator},
@@ -58,7 +59,7 @@ impl QuotaAdmission {
             return Ok(());
         }
         let quotas = resource("", "resourcequotas", caches);
-        let snapshot = quotas.cache.snapshot(0);
+        let snapshot = quotas.cache.snapshot(Revision::ZERO);
         let has_none = snapshot.objects.is_empty()
             || snapshot
                 .under(&quotas.under(attributes.namespace), None)

@@ -8,7 +8,7 @@ use k3_api::{
     strategy::{Tree, TreeMut},
     time::Time,
 };
-use k3_storage::{Revision, Write};
+use k3_storage::Write;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -63,10 +63,6 @@ impl QuotaState {
             .collect();
         charged.ensure_object("status").set("used", used);
         let bytes = own_change(quotas, &self.tree, charged, "status", MANAGER, now);
-        Write::update(
-            self.object.key.clone(),
-            Revision::new(self.object.revision),
-            bytes,
-        )
+        Write::update(self.object.key.clone(), self.object.revision, bytes)
     }
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use k3_api::{strategy::Tree, time::Time};
-use k3_storage::{Store, memory::MemoryStore};
+use k3_storage::{Revision, Store, memory::MemoryStore};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -488,7 +488,7 @@ async fn storm(servers: usize, pods: usize, limit: usize) -> (usize, String) {
     let world = TestCluster::over(store).await;
     let pods = resource("", "pods", world.caches())
         .cache
-        .snapshot(0)
+        .snapshot(Revision::ZERO)
         .objects
         .len();
     assert_eq!(answers.into_iter().filter(|made| *made).count(), pods);

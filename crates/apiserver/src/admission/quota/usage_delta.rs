@@ -5,6 +5,7 @@ use k3_api::{
     quantity::Quantity,
     quota::{MissingConstraints, QuotaEvaluator, ScopeAttributes, UsageLookup, is_terminating},
 };
+use k3_storage::Revision;
 use serde_json::Value;
 
 use super::quota_state::QuotaState;
@@ -192,7 +193,7 @@ impl UsageLookup for CachedSurroundings<'_> {
 
     fn device_claims(&self, namespace: &str) -> Vec<Value> {
         let claims = resource("resource.k8s.io", "resourceclaims", self.0);
-        let snapshot = claims.cache.snapshot(0);
+        let snapshot = claims.cache.snapshot(Revision::ZERO);
         let prefix = claims.under(namespace);
         let found = snapshot.under(&prefix, None);
         found.map(|claim| claim.tree()).collect()

@@ -8,10 +8,7 @@ mod references;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{
-    Arc, LazyLock,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Arc, LazyLock};
 
 use k3_api::{
     bootstrap,
@@ -26,7 +23,7 @@ use self::{
     references::ReferenceKind,
 };
 use super::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes, rbac::PolicyRule};
-use crate::cache::WatchCaches;
+use crate::cache::{AtomicCachesVersion, WatchCaches};
 
 const NODES: &str = "system:nodes";
 const PREFIX: &str = "system:node:";
@@ -45,7 +42,7 @@ pub(super) struct NodeAuthorizer {
     caches: Arc<WatchCaches>,
     graph: RwLock<ReferenceGraph>,
     /// The version of the caches that the graph was last compared with. The graph is not behind that.
-    seen: AtomicU64,
+    seen: AtomicCachesVersion,
 }
 
 /// What is refused, and why. There may be no reason.
@@ -64,7 +61,7 @@ impl NodeAuthorizer {
         NodeAuthorizer {
             graph: RwLock::new(ReferenceGraph::new(&caches)),
             caches,
-            seen: AtomicU64::new(0),
+            seen: AtomicCachesVersion::default(),
         }
     }
 
@@ -239,12 +236,12 @@ impl NodeAuthorizer {
     fn graph(&self) -> RwLockReadGuard<'_, ReferenceGraph> {
         // What is answered is in the caches before their version changes.
         let version = self.caches.version();
-        if self.seen.load(Ordering::Acquire) != version {
+        if self.seen.load() != version {
             if !self.read().is_current(&self.caches) {
                 let mut graph = self.graph.write();
                 graph.follow(&self.caches);
             }
-            self.seen.store(version, Ordering::Release);
+            self.seen.store(version);
         }
         self.read()
     }

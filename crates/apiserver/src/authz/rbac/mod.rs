@@ -9,13 +9,7 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::HashSet,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{collections::HashSet, sync::Arc};
 
 use k3_api::strategy::User;
 use parking_lot::{RwLock, RwLockReadGuard};
@@ -26,7 +20,7 @@ pub(crate) use self::{
     rule::{PolicyRule, StringList, leads_to, quoted},
 };
 use super::{AuthorizationAttributes, AuthorizationTarget, Decision, cache_follower::CacheFollower};
-use crate::cache::WatchCaches;
+use crate::cache::{AtomicCachesVersion, WatchCaches};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 /// How often the caches are checked for changes that arrived during an update.
@@ -37,7 +31,7 @@ pub(super) struct RbacAuthorizer {
     caches: Arc<WatchCaches>,
     state: RwLock<RbacState>,
     /// The version of the caches that the index was last compared with. The index is not behind that.
-    seen: AtomicU64,
+    seen: AtomicCachesVersion,
 }
 
 struct RbacState {
@@ -59,7 +53,7 @@ impl RbacAuthorizer {
         RbacAuthorizer {
             caches,
             state: RwLock::new(state),
-            seen: AtomicU64::new(0),
+            seen: AtomicCachesVersion::default(),
         }
     }
 
@@ -115,12 +109,12 @@ impl RbacAuthorizer {
     fn state(&self) -> RwLockReadGuard<'_, RbacState> {
         // What is answered is in the caches before their version changes.
         let version = self.caches.version();
-        if self.seen.load(Ordering::Acquire) != version {
+        if self.seen.load() != version {
             if !self.read().is_current(&self.caches) {
                 let mut state = self.state.write();
                 state.follow(&self.caches);
             }
-            self.seen.store(version, Ordering::Release);
+            self.seen.store(version);
         }
         self.read()
     }

@@ -19,7 +19,7 @@ use crate::{
     Config,
     authn::Authenticator,
     cache::WatchCaches,
-    custom::{DefinitionRegistry, PREFIX},
+    custom::{DefinitionRegistry, DefinitionsGeneration, PREFIX},
     discovery::{self, Discovery, DiscoveryGroup},
     http::{self as web, Format, HttpResponse, RequestBody},
     metrics::Metrics,
@@ -61,8 +61,8 @@ pub(crate) struct ApiDocuments {
     address: SocketAddr,
     usage: UsageGroup,
     /// With the generation of the definitions that they describe.
-    discovery: Mutex<(u64, Arc<Discovery>)>,
-    openapi: Mutex<(u64, Arc<OpenApi>)>,
+    discovery: Mutex<(DefinitionsGeneration, Arc<Discovery>)>,
+    openapi: Mutex<(DefinitionsGeneration, Arc<OpenApi>)>,
 }
 
 /// Whether discovery has the group `metrics.k8s.io`.
@@ -235,8 +235,11 @@ impl ApiDocuments {
         ApiDocuments {
             address,
             usage,
-            discovery: Mutex::new((0, Arc::new(discover(address, usage, definitions)))),
-            openapi: Mutex::new((0, Arc::new(OpenApi::new()))),
+            discovery: Mutex::new((
+                DefinitionsGeneration::FIRST,
+                Arc::new(discover(address, usage, definitions)),
+            )),
+            openapi: Mutex::new((DefinitionsGeneration::FIRST, Arc::new(OpenApi::new()))),
         }
     }
 
