@@ -5,6 +5,7 @@
 //! matching              which requests a policy or a webhook matches
 //! versioned_attributes  the attributes of a request as webhooks and policies see them
 //! expression            the CEL expressions in their configurations
+//! failure_policy        what an error of a policy or a webhook does to the request
 //! configuration_cache   parsed configurations
 //! undecryptable         rejects writes while an object that decides about them cannot be decrypted
 //! reinvocation          which webhooks and policies run again after a later change
@@ -27,6 +28,7 @@ mod default_toleration_seconds;
 mod derived_cache;
 mod ephemeral_token_restriction;
 mod expression;
+mod failure_policy;
 mod limit_ranger;
 mod matching;
 mod namespace_lifecycle;

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use k3_api::strategy::Tree;
 use serde_json::Value;
 
 /// The invocations of mutating webhooks (or of mutating policies) for one request, over both passes.
@@ -22,6 +23,32 @@ pub(super) struct ReinvocationContext {
     previously_invoked: BTreeSet<String>,
     /// Webhooks that are invoked in the second pass.
     reinvoke: BTreeSet<String>,
+}
+
+/// What an invocation made of the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InvocationEffect {
+    Unchanged,
+    Changed,
+}
+
+/// `reinvocationPolicy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReinvocationPolicy {
+    Never,
+    IfNeeded,
+}
+
+// --- ReinvocationPolicy ---
+
+impl ReinvocationPolicy {
+    /// The policy of a webhook, or of the `spec` of a policy.
+    pub(super) fn read(tree: &Value) -> Self {
+        match tree.text("reinvocationPolicy") {
+            "IfNeeded" => ReinvocationPolicy::IfNeeded,
+            _ => ReinvocationPolicy::Never,
+        }
+    }
 }
 
 // --- ReinvocationContext ---
@@ -48,13 +75,18 @@ impl ReinvocationContext {
     }
 
     /// Records an invocation.
-    pub(super) fn record_invocation(&mut self, id: &str, changed: bool, reinvoke_if_needed: bool) {
+    pub(super) fn record_invocation(
+        &mut self,
+        id: &str,
+        effect: InvocationEffect,
+        policy: ReinvocationPolicy,
+    ) {
         // The order matters: a webhook is not invoked again because of its own change.
-        if changed {
+        if effect == InvocationEffect::Changed {
             self.require_reinvocation();
             self.should_reinvoke = true;
         }
-        if reinvoke_if_needed {
+        if policy == ReinvocationPolicy::IfNeeded {
             self.previously_invoked.insert(id.to_owned());
         }
     }
@@ -88,15 +120,15 @@ impl ReinvocationContext {
 mod tests {
     use serde_json::json;
 
-    use super::*;
+    use super::{InvocationEffect::*, ReinvocationPolicy::*, *};
 
     #[test]
     fn reinvokes_after_later_change() {
         let mut context = ReinvocationContext::default();
         context.begin_pass(Some(&json!(0)));
-        context.record_invocation("first", false, true);
-        context.record_invocation("second", true, true);
-        context.record_invocation("third", false, false);
+        context.record_invocation("first", Unchanged, IfNeeded);
+        context.record_invocation("second", Changed, IfNeeded);
+        context.record_invocation("third", Unchanged, Never);
         context.end_pass(Some(&json!(1)));
         assert!(ReinvocationContext::start_reinvocation([&mut context]));
         context.begin_pass(Some(&json!(1)));
@@ -111,8 +143,8 @@ mod tests {
     fn reinvokes_all_after_plugin_change() {
         let mut context = ReinvocationContext::default();
         context.begin_pass(Some(&json!(0)));
-        context.record_invocation("a", true, true);
-        context.record_invocation("b", false, false);
+        context.record_invocation("a", Changed, IfNeeded);
+        context.record_invocation("b", Unchanged, Never);
         context.end_pass(Some(&json!(1)));
         assert!(ReinvocationContext::start_reinvocation([&mut context]));
         context.begin_pass(Some(&json!(2)));
@@ -122,7 +154,7 @@ mod tests {
     #[test]
     fn no_reinvocation_without_change() {
         let mut context = ReinvocationContext::default();
-        context.record_invocation("a", false, true);
+        context.record_invocation("a", Unchanged, IfNeeded);
         assert!(!ReinvocationContext::start_reinvocation([&mut context]));
     }
 }

@@ -40,6 +40,7 @@ pub(crate) use self::{repair::RepairTask, reservation::Reservation};
 use crate::{
     cache::WatchCaches,
     registry::{Resource, StoreWriter},
+    request::CommitMode,
 };
 
 /// Gives addresses and ports to services.
@@ -81,7 +82,7 @@ impl ServiceAllocator {
         old: Option<&Value>,
         resource: &Resource,
         now: Time,
-        dry_run: bool,
+        mode: CommitMode,
     ) -> Result<Reservation<'_>, Status> {
         if !is_service(resource) {
             return Ok(Reservation::default());
@@ -94,7 +95,7 @@ impl ServiceAllocator {
                 service::default_on_update(object, old, self.families)?;
             }
         }
-        let mut request = AllocationRequest::new(self, RecordOwner::of(object), now, dry_run);
+        let mut request = AllocationRequest::new(self, RecordOwner::of(object), now, mode);
         match request.fill(object, old.as_ref()).await {
             Ok(()) => Ok(request.reservation),
             Err(status) => {

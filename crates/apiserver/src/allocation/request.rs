@@ -24,7 +24,10 @@ use super::{
     networks::networks,
     record::{AllocatedItem, AllocationRecords, RecordOwner, items},
 };
-use crate::registry::{not_committed, random_bytes, unavailable};
+use crate::{
+    registry::{not_committed, random_bytes, unavailable},
+    request::CommitMode,
+};
 
 /// Dry runs show ports from here on, which are outside the node port range.
 const FIRST_DRY_PORT: i64 = 32769;
@@ -34,7 +37,7 @@ pub(super) struct AllocationRequest<'a> {
     from: &'a ServiceAllocator,
     records: AllocationRecords,
     now: Time,
-    dry_run: bool,
+    mode: CommitMode,
     /// Ports that this dry run has shown.
     dry_ports: BTreeSet<i64>,
     /// What it got so far.
@@ -52,12 +55,12 @@ enum AllocationError<F> {
 // --- AllocationRequest ---
 
 impl<'a> AllocationRequest<'a> {
-    pub(super) fn new(from: &'a ServiceAllocator, owner: RecordOwner, now: Time, dry_run: bool) -> Self {
+    pub(super) fn new(from: &'a ServiceAllocator, owner: RecordOwner, now: Time, mode: CommitMode) -> Self {
         AllocationRequest {
             from,
             records: AllocationRecords::of(&from.caches),
             now,
-            dry_run,
+            mode,
             dry_ports: BTreeSet::new(),
             reservation: Reservation {
                 from: Some(from),
@@ -92,7 +95,7 @@ impl<'a> AllocationRequest<'a> {
             .iter()
             .filter(|(_, want)| !matches!(want, NodePortRequest::SameAs(_)));
         if let Some((index, want)) = asked.nth(PORTS.len())
-            && !self.dry_run
+            && self.mode == CommitMode::Commit
         {
             return Err(node_port_allocation_status(
                 service,
@@ -121,7 +124,7 @@ impl<'a> AllocationRequest<'a> {
             })?;
             set_health_check_node_port(service, number);
         }
-        if !self.dry_run {
+        if self.mode == CommitMode::Commit {
             self.reservation.given_up = items(&addresses.release, &ports.release);
         }
         Ok(())
@@ -140,7 +143,7 @@ impl<'a> AllocationRequest<'a> {
             let fits = |network: &super::networks::ServiceNetwork| {
                 network.subnet.contains(wanted) && network.bands.contains(number)
             };
-            if self.dry_run {
+            if self.mode == CommitMode::DryRun {
                 // A dry run asks the first network alone.
                 return match networks.first() {
                     Some(network) if !fits(network) => Err(IpAllocationError::OutOfRange {
@@ -160,7 +163,7 @@ impl<'a> AllocationRequest<'a> {
                 Err(status) => Err(AllocationError::Failed(status)),
             };
         }
-        if self.dry_run {
+        if self.mode == CommitMode::DryRun {
             let network = networks.first().ok_or(IpAllocationError::Full)?;
             return Ok(network.subnet.network.to_string());
         }
@@ -182,7 +185,7 @@ impl<'a> AllocationRequest<'a> {
 
     // upstream: pkg/registry/core/service/storage/alloc.go initNodePorts, updateNodePorts
     async fn port(&mut self, want: NodePortRequest) -> Result<i64, AllocationError<NodePortAllocationError>> {
-        if self.dry_run {
+        if self.mode == CommitMode::DryRun {
             return self.dry_port(want).map_err(AllocationError::Invalid);
         }
         let NodePortRequest::Number(number) = want else {

@@ -20,7 +20,7 @@ use crate::{
     cache::WatchCaches,
     http::HttpResponse,
     registry::{Registry, RequestContext, Resource, testing::TestRegistry},
-    request::Query,
+    request::{CommitMode, Query},
     service_range::service_range,
 };
 
@@ -311,7 +311,7 @@ async fn orphaned_record_is_released_after_grace_period() {
     let now = killed.registry.now();
     let reservation = killed
         .allocation
-        .reserve(&mut object, None, &resource, now, false);
+        .reserve(&mut object, None, &resource, now, CommitMode::Commit);
     drop(reservation.await.unwrap());
     drop(killed);
 

@@ -186,7 +186,7 @@ impl AuditContext {
         self.auditor.write(AuditEvent {
             facts: Arc::clone(&self.facts),
             level: self.audit_config.level,
-            omit_managed_fields: self.audit_config.omit_managed_fields,
+            managed_fields: self.audit_config.managed_fields,
             stage,
             at: if stage == AuditStage::RequestReceived {
                 self.facts.received

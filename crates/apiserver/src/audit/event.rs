@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::{
     body,
     context::{AuditAttributes, ObjectRef},
-    policy::{AuditLevel, AuditStage},
+    policy::{AuditLevel, AuditStage, ManagedFieldsPolicy},
 };
 
 /// Longer user agents are truncated.
@@ -25,7 +25,7 @@ const MAX_AGENT_BYTES: usize = 1024;
 pub(super) struct AuditEvent {
     pub facts: Arc<RequestFacts>,
     pub level: AuditLevel,
-    pub omit_managed_fields: bool,
+    pub managed_fields: ManagedFieldsPolicy,
     pub stage: AuditStage,
     pub at: Time,
     pub impersonated: Option<Arc<(User, String)>>,
@@ -103,9 +103,9 @@ impl RecordedBody {
         }
     }
 
-    fn tree(&self, without_managed_fields: bool) -> Option<Value> {
+    fn tree(&self, managed_fields: ManagedFieldsPolicy) -> Option<Value> {
         let mut tree = body::tree(&self.bytes, &self.media)?;
-        if without_managed_fields {
+        if managed_fields == ManagedFieldsPolicy::Omit {
             forget_managed_fields(&mut tree);
         }
         Some(tree)
@@ -152,11 +152,11 @@ impl AuditEvent {
         let request = self
             .request
             .as_ref()
-            .and_then(|sent| sent.tree(self.omit_managed_fields));
+            .and_then(|sent| sent.tree(self.managed_fields));
         let response = self
             .response
             .as_ref()
-            .and_then(|sent| sent.tree(self.omit_managed_fields));
+            .and_then(|sent| sent.tree(self.managed_fields));
         let mut line = JsonLine(String::from(r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1""#));
         line.text("level", self.level.word());
         line.text("auditID", &facts.id);

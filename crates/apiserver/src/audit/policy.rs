@@ -75,7 +75,14 @@ pub enum AuditPolicyError {
 pub(crate) struct RequestAuditConfig {
     pub level: AuditLevel,
     pub omit_stages: AuditStages,
-    pub omit_managed_fields: bool,
+    pub managed_fields: ManagedFieldsPolicy,
+}
+
+/// Whether events have the managed fields of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ManagedFieldsPolicy {
+    Keep,
+    Omit,
 }
 
 /// A set of stages.
@@ -165,20 +172,18 @@ impl AuditPolicy {
         let mut errors = Vec::new();
         unknown_fields(&tree, &FIELDS, "");
         let omit_stages = stages(&tree, &Path::new("omitStages"), &mut errors);
-        let omit_managed_fields = tree.flag("omitManagedFields");
+        let managed_fields = if tree.flag("omitManagedFields") {
+            ManagedFieldsPolicy::Omit
+        } else {
+            ManagedFieldsPolicy::Keep
+        };
         let at = Path::new("rules");
         let rules: Vec<_> = tree
             .items("rules")
             .iter()
             .enumerate()
             .map(|(number, rule)| {
-                AuditRule::read(
-                    rule,
-                    &at.index(number),
-                    omit_stages,
-                    omit_managed_fields,
-                    &mut errors,
-                )
+                AuditRule::read(rule, &at.index(number), omit_stages, managed_fields, &mut errors)
             })
             .collect();
         if let Some(errors) = aggregate(&errors) {
@@ -231,7 +236,7 @@ impl AuditRule {
         tree: &Value,
         at: &Path<'_>,
         omit_stages: AuditStages,
-        omit_managed_fields: bool,
+        managed_fields: ManagedFieldsPolicy,
         errors: &mut Vec<Error>,
     ) -> Self {
         unknown_fields(tree, &RULE_FIELDS, &format!("{at}."));
@@ -257,10 +262,11 @@ impl AuditRule {
             audit_config: RequestAuditConfig {
                 level,
                 omit_stages: omit_stages.and(stages(tree, &at.child("omitStages"), errors)),
-                omit_managed_fields: tree
-                    .at("omitManagedFields")
-                    .as_bool()
-                    .unwrap_or(omit_managed_fields),
+                managed_fields: match tree.at("omitManagedFields").as_bool() {
+                    Some(true) => ManagedFieldsPolicy::Omit,
+                    Some(false) => ManagedFieldsPolicy::Keep,
+                    None => managed_fields,
+                },
             },
             users: texts("users"),
             groups: texts("userGroups"),
@@ -541,7 +547,8 @@ mod tests {
                 && audit_config.omit_stages.has(AuditStage::ResponseStarted)
         );
         assert!(
-            !audit_config.omit_stages.has(AuditStage::ResponseComplete) && audit_config.omit_managed_fields
+            !audit_config.omit_stages.has(AuditStage::ResponseComplete)
+                && audit_config.managed_fields == ManagedFieldsPolicy::Omit
         );
     }
 

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use super::{AuthorizationAttributes, AuthorizationTarget, Authorizer, MASTERS, ResourceAttributes};
 use crate::{
     authn::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED},
-    request::{RequestInfo, decode},
+    request::{PlusSign, RequestInfo, decode},
 };
 
 /// The effective user of a request, and the impersonator if there is one.
@@ -381,7 +381,7 @@ fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, value) in headers {
         if let Some(key) = name.as_str().strip_prefix(EXTRA) {
-            let key = decode(key, false).unwrap_or_else(|| key.to_owned());
+            let key = decode(key, PlusSign::Literal).unwrap_or_else(|| key.to_owned());
             extra.entry(key).or_default().push(text(value));
         }
     }

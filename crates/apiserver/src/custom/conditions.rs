@@ -30,15 +30,25 @@ pub(super) fn find<'c>(crd: &'c Value, kind: &str) -> Option<&'c Value> {
 // --- DefinitionCondition ---
 
 impl DefinitionCondition {
-    pub(super) fn new(
+    /// A condition that holds.
+    pub(super) fn met(kind: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(kind, "True", reason, message)
+    }
+
+    /// A condition that does not hold.
+    pub(super) fn unmet(kind: &'static str, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(kind, "False", reason, message)
+    }
+
+    fn new(
         kind: &'static str,
-        holds: bool,
+        status: &'static str,
         reason: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
         DefinitionCondition {
             kind,
-            status: if holds { "True" } else { "False" },
+            status,
             reason: reason.into(),
             message: message.into(),
         }

@@ -31,6 +31,14 @@ const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_secs(5));
 /// After this time the status reports that objects remain.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// How long the objects of a deleted definition have been waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DeletionWait {
+    Patient,
+    /// Longer than [`PATIENCE`].
+    Overdue,
+}
+
 /// How long to wait before a watch is restarted or a failed write retried.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -100,7 +108,7 @@ pub(crate) fn mark_deleted(crd: &mut Value, now: Time) {
         metadata.set("finalizers", finalizers);
     }
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-    DefinitionCondition::new("Terminating", true, "InstanceDeletionPending", message).set(crd, now);
+    DefinitionCondition::met("Terminating", "InstanceDeletionPending", message).set(crd, now);
 }
 
 fn definitions(registry: &Registry) -> Resource {
@@ -133,8 +141,12 @@ async fn run(registry: &Registry) {
         while let Some(name) = pending.pop_first() {
             let waited = later.remove(&name);
             let since = waited.as_ref().map_or_else(Instant::now, |waited| waited.since);
-            let late = since.elapsed() >= PATIENCE;
-            match sync(registry, &resource, &name, late, &mut names).await {
+            let deletion_wait = if since.elapsed() >= PATIENCE {
+                DeletionWait::Overdue
+            } else {
+                DeletionWait::Patient
+            };
+            match sync(registry, &resource, &name, deletion_wait, &mut names).await {
                 Ok(true) => {}
                 // It is not done, or went wrong: then it is tried again.
                 done => {
@@ -210,7 +222,7 @@ async fn sync(
     registry: &Registry,
     resource: &Resource,
     name: &str,
-    late: bool,
+    deletion_wait: DeletionWait,
     names: &mut DefinitionNameRecords,
 ) -> Result<bool, Status> {
     let key = resource.key("", name)?;
@@ -228,7 +240,7 @@ async fn sync(
             .texts("finalizers")
             .any(|finalizer| finalizer == FINALIZER)
         {
-            return end(registry, resource, crd, late).await;
+            return end(registry, resource, crd, deletion_wait).await;
         }
         return Ok(true);
     }
@@ -277,7 +289,7 @@ fn with_status(crd: &Value, taken: &TakenNames, now: Time) -> Value {
         condition.set(&mut kept, now);
         if conditions::find(&kept, "Established").is_none() {
             let not_accepted =
-                DefinitionCondition::new("Established", false, "NotAccepted", "not all names are accepted");
+                DefinitionCondition::unmet("Established", "NotAccepted", "not all names are accepted");
             not_accepted.set(&mut kept, now);
         }
     }
@@ -285,8 +297,12 @@ fn with_status(crd: &Value, taken: &TakenNames, now: Time) -> Value {
         established(crd).set(&mut kept, now);
     }
     if let Some((approved, reason, message)) = get_api_approval_state(crd) {
-        let condition =
-            DefinitionCondition::new("KubernetesAPIApprovalPolicyConformant", approved, reason, message);
+        let kind = "KubernetesAPIApprovalPolicyConformant";
+        let condition = if approved {
+            DefinitionCondition::met(kind, reason, message)
+        } else {
+            DefinitionCondition::unmet(kind, reason, message)
+        };
         condition.set(&mut kept, now);
     }
     kept
@@ -297,42 +313,44 @@ fn established(crd: &Value) -> DefinitionCondition {
     let config = crd.at("spec").at("conversion").at_path("webhook.clientConfig");
     if k3_api::kinds::is_invalid_ca_bundle(config.at("caBundle")) {
         let message = "The conversion webhook CABundle is invalid";
-        return DefinitionCondition::new("Established", false, "InvalidCABundle", message);
+        return DefinitionCondition::unmet("Established", "InvalidCABundle", message);
     }
     let message = "the initial names have been accepted";
-    DefinitionCondition::new("Established", true, "InitialNamesAccepted", message)
+    DefinitionCondition::met("Established", "InitialNamesAccepted", message)
 }
 
 /// Finalizes a deleted definition: first its objects, then itself. Returns whether it is done.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go CRDFinalizer
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go sync, deleteInstances
-async fn end(registry: &Registry, resource: &Resource, mut crd: Value, late: bool) -> Result<bool, Status> {
+async fn end(
+    registry: &Registry,
+    resource: &Resource,
+    mut crd: Value,
+    deletion_wait: DeletionWait,
+) -> Result<bool, Status> {
     let now = registry.now();
-    let terminating = |holds: bool, reason: &str, message: String| {
-        DefinitionCondition::new("Terminating", holds, reason.to_owned(), message)
-    };
+    let terminating =
+        |reason: &str, message: String| DefinitionCondition::met("Terminating", reason, message);
+    let terminated =
+        |reason: &str, message: String| DefinitionCondition::unmet("Terminating", reason, message);
     let begun = matches!(
         conditions::find(&crd, "Terminating").map(|condition| condition.text("reason").to_owned()),
         Some(reason) if reason.starts_with("InstanceDeletion") && reason != "InstanceDeletionPending"
     );
     if !begun {
         let message = "CustomResource deletion is in progress".to_owned();
-        terminating(true, "InstanceDeletionInProgress", message).set(&mut crd, now);
+        terminating("InstanceDeletionInProgress", message).set(&mut crd, now);
         write(registry, resource, crd).await?;
         // The event of this write brings us back.
         return Ok(true);
     }
     let condition = if overlaps(&crd) {
         let message = "instances overlap with built-in resources in storage".to_owned();
-        terminating(false, "OverlappingBuiltInResource", message)
+        terminated("OverlappingBuiltInResource", message)
     } else if conditions::is_true(&crd, "Established") {
         match delete_objects(registry, resource, &crd).await {
-            Ok(0) => terminating(
-                false,
-                "InstanceDeletionCompleted",
-                "removed all instances".to_owned(),
-            ),
-            Ok(_) if !late => return Ok(false),
+            Ok(0) => terminated("InstanceDeletionCompleted", "removed all instances".to_owned()),
+            Ok(_) if deletion_wait == DeletionWait::Patient => return Ok(false),
             Ok(_) => {
                 let message =
                     "could not confirm zero CustomResources remaining: timed out waiting for the condition";
@@ -340,7 +358,7 @@ async fn end(registry: &Registry, resource: &Resource, mut crd: Value, late: boo
                     registry,
                     resource,
                     crd,
-                    &terminating(true, "InstanceDeletionCheck", message.to_owned()),
+                    &terminating("InstanceDeletionCheck", message.to_owned()),
                 )
                 .await;
             }
@@ -352,17 +370,13 @@ async fn end(registry: &Registry, resource: &Resource, mut crd: Value, late: boo
                     registry,
                     resource,
                     crd,
-                    &terminating(true, "InstanceDeletionFailed", message),
+                    &terminating("InstanceDeletionFailed", message),
                 )
                 .await;
             }
         }
     } else {
-        terminating(
-            false,
-            "NeverEstablished",
-            "resource was never established".to_owned(),
-        )
+        terminated("NeverEstablished", "resource was never established".to_owned())
     };
     condition.set(&mut crd, now);
     let metadata = crd.ensure_object("metadata");

@@ -77,8 +77,8 @@ pub(super) fn accept(crd: &Value, taken: &TakenNames) -> (Value, DefinitionCondi
     }
     keep(&mut accepted, wanted, "categories");
     let condition = match conflict {
-        Some((reason, message)) => DefinitionCondition::new("NamesAccepted", false, reason, message),
-        None => DefinitionCondition::new("NamesAccepted", true, "NoConflicts", "no conflicts found"),
+        Some((reason, message)) => DefinitionCondition::unmet("NamesAccepted", reason, message),
+        None => DefinitionCondition::met("NamesAccepted", "NoConflicts", "no conflicts found"),
     };
     (accepted, condition)
 }

@@ -14,7 +14,9 @@ use super::{
     index::index,
     legacy,
 };
-use crate::http::{Format, HttpResponse, MediaTypeOffer, ResponseBody, answer, json, negotiate, set, status};
+use crate::http::{
+    Format, HttpResponse, JsonLayout, MediaTypeOffer, ResponseBody, answer, json, negotiate, set, status,
+};
 
 /// The documents of what is served. Made once; another one is made when what is served changes.
 #[derive(Debug)]
@@ -40,7 +42,8 @@ enum AggregatedHalf {
 #[derive(Clone, Copy)]
 struct AggregatedRequest {
     format: Format,
-    pretty: bool,
+    /// What the clause asks for beside query and user agent.
+    layout: JsonLayout,
 }
 
 // --- Discovery ---
@@ -56,8 +59,14 @@ impl Discovery {
     }
 
     /// The answer to a GET of `/api`, `/apis`, or a group or version below; `None` if there is no such place.
-    /// `accept` and `known` are the headers Accept and If-None-Match, `pretty` is what query and user agent say.
-    pub(crate) fn answer(&self, path: &str, accept: &str, known: &str, pretty: bool) -> Option<HttpResponse> {
+    /// `accept` and `known` are the headers Accept and If-None-Match, `layout` is what query and user agent ask for.
+    pub(crate) fn answer(
+        &self,
+        path: &str,
+        accept: &str,
+        known: &str,
+        layout: JsonLayout,
+    ) -> Option<HttpResponse> {
         let path = path.strip_suffix('/').unwrap_or(path);
         let half = match path {
             "/api" => Some(AggregatedHalf::Core),
@@ -67,12 +76,12 @@ impl Discovery {
         if let Some(half) = half
             && let Some(wanted) = AggregatedRequest::find(accept)
         {
-            return Some(self.aggregated(half, wanted, known, pretty));
+            return Some(self.aggregated(half, wanted, known, layout));
         }
         let document = self.legacy(path)?;
-        Some(match negotiate(accept, MediaTypeOffer::Plain, pretty) {
-            Ok(accepted) => write(&document, "meta", "v1", accepted.format, accepted.pretty),
-            Err(refused) => status(&refused, Format::Json, pretty),
+        Some(match negotiate(accept, MediaTypeOffer::Plain, layout) {
+            Ok(accepted) => write(&document, "meta", "v1", accepted.format, accepted.layout),
+            Err(refused) => status(&refused, Format::Json, layout),
         })
     }
 
@@ -117,7 +126,7 @@ impl Discovery {
         half: AggregatedHalf,
         wanted: AggregatedRequest,
         known: &str,
-        pretty: bool,
+        layout: JsonLayout,
     ) -> HttpResponse {
         let document = || match half {
             AggregatedHalf::Core => document(self.group("").into_iter()),
@@ -129,13 +138,16 @@ impl Discovery {
             *answer.status_mut() = http::StatusCode::NOT_MODIFIED;
             answer
         } else {
-            let pretty = pretty || wanted.pretty;
+            let layout = match wanted.layout {
+                JsonLayout::Indented => JsonLayout::Indented,
+                JsonLayout::Compact => layout,
+            };
             let mut answer = write(
                 &document(),
                 "apidiscovery",
                 aggregated::VERSION,
                 wanted.format,
-                pretty,
+                layout,
             );
             let media = HeaderValue::from_static(wanted.media());
             set(&mut answer, header::CONTENT_TYPE, media);
@@ -157,7 +169,7 @@ fn find<'g>(group: &'g DiscoveryGroup, version: &str) -> Option<&'g DiscoveryVer
 }
 
 /// A document in the format that was asked for; `package` and `version` are where its type is.
-fn write(document: &Value, package: &str, version: &str, format: Format, pretty: bool) -> HttpResponse {
+fn write(document: &Value, package: &str, version: &str, format: Format, layout: JsonLayout) -> HttpResponse {
     if format == Format::Protobuf {
         let kind = document["kind"].as_str().unwrap_or_default();
         let ty = schema()
@@ -166,7 +178,7 @@ fn write(document: &Value, package: &str, version: &str, format: Format, pretty:
         let message = protobuf::encode(document, ty).expect("the documents fit their types");
         return answer(200, format.media(), message);
     }
-    json(200, encode::encode(document), format, pretty)
+    json(200, encode::encode(document), format, layout)
 }
 
 /// The tag of some content: a hash, quoted.
@@ -203,8 +215,11 @@ impl AggregatedRequest {
                     Some(aggregated::KIND),
                 ]
             {
-                let pretty = range.parameter("pretty") == Some("1");
-                return Some(Self { format, pretty });
+                let layout = match range.parameter("pretty") {
+                    Some("1") => JsonLayout::Indented,
+                    _ => JsonLayout::Compact,
+                };
+                return Some(Self { format, layout });
             }
             if asked == [None; 3] {
                 return None;

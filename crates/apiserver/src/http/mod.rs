@@ -10,6 +10,6 @@ pub use self::body::BodyError;
 pub(crate) use self::{
     body::{BodyStream, RequestBody, RequestBodyError, ResponseBody, sent},
     gzip::compress,
-    negotiation::{Format, MediaTypeOffer, NegotiatedMediaType, ObjectForm, negotiate, refused},
+    negotiation::{Format, JsonLayout, MediaTypeOffer, NegotiatedMediaType, ObjectForm, negotiate, refused},
     response::{HttpResponse, answer, body_text, json, set, status, text, warn},
 };

@@ -26,6 +26,15 @@ pub(crate) enum ObjectForm {
     Table,
 }
 
+/// How a JSON text is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JsonLayout {
+    /// Without spaces.
+    Compact,
+    /// For people.
+    Indented,
+}
+
 /// What a client accepts, of what was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NegotiatedMediaType {
@@ -35,8 +44,8 @@ pub(crate) struct NegotiatedMediaType {
     pub form: ObjectForm,
     /// The version of the group of metadata and tables that was asked for; `v1` if none was.
     pub version: &'static str,
-    /// Whether the answer is indented for people.
-    pub pretty: bool,
+    /// How JSON is laid out.
+    pub layout: JsonLayout,
 }
 
 impl Default for NegotiatedMediaType {
@@ -45,7 +54,7 @@ impl Default for NegotiatedMediaType {
             format: Format::Json,
             form: ObjectForm::Whole,
             version: "v1",
-            pretty: false,
+            layout: JsonLayout::Compact,
         }
     }
 }
@@ -75,16 +84,16 @@ struct AcceptClause<'h> {
 
 const FORMATS: [Format; 3] = [Format::Json, Format::Yaml, Format::Protobuf];
 
-/// Finds the first form in the Accept header that is on offer. `pretty` is what query and user agent say.
+/// Finds the first form in the Accept header that is on offer. `layout` is what query and user agent ask for.
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go MediaTypeOptions
 pub(crate) fn negotiate(
     accept: &str,
     offer: MediaTypeOffer,
-    pretty: bool,
+    layout: JsonLayout,
 ) -> Result<NegotiatedMediaType, Status> {
     if accept.is_empty() {
         return Ok(NegotiatedMediaType {
-            pretty,
+            layout,
             ..NegotiatedMediaType::default()
         });
     }
@@ -99,12 +108,15 @@ pub(crate) fn negotiate(
                 && !(form == ObjectForm::Table && format == Format::Protobuf)
                 && !(form == ObjectForm::Whole && format == Format::Protobuf && offer.is_custom())
             {
-                let pretty = pretty || clause.parameter("pretty") == Some("1");
+                let layout = match clause.parameter("pretty") {
+                    Some("1") => JsonLayout::Indented,
+                    _ => layout,
+                };
                 return Ok(NegotiatedMediaType {
                     format,
                     form,
                     version,
-                    pretty,
+                    layout,
                 });
             }
         }
@@ -255,7 +267,7 @@ mod tests {
     use super::*;
 
     fn form(accept: &str) -> (Format, ObjectForm, &'static str) {
-        let accepted = negotiate(accept, MediaTypeOffer::Object, false).unwrap();
+        let accepted = negotiate(accept, MediaTypeOffer::Object, JsonLayout::Compact).unwrap();
         (accepted.format, accepted.form, accepted.version)
     }
 
@@ -288,14 +300,19 @@ mod tests {
 
     #[test]
     fn not_acceptable_lists_offered_media_types() {
-        let refused = negotiate("text/html", MediaTypeOffer::Object, false).unwrap_err();
+        let refused = negotiate("text/html", MediaTypeOffer::Object, JsonLayout::Compact).unwrap_err();
         assert_eq!(refused.code, 406);
         assert!(
             refused.message.ends_with("application/vnd.kubernetes.protobuf"),
             "{}",
             refused.message
         );
-        let refused = negotiate("application/cbor", MediaTypeOffer::Collection, false).unwrap_err();
+        let refused = negotiate(
+            "application/cbor",
+            MediaTypeOffer::Collection,
+            JsonLayout::Compact,
+        )
+        .unwrap_err();
         assert!(
             refused.message.ends_with("protobuf;stream=watch"),
             "{}",
@@ -304,7 +321,7 @@ mod tests {
         let unknown = negotiate(
             "application/json;as=Table;v=v9;g=meta.k8s.io",
             MediaTypeOffer::Object,
-            false,
+            JsonLayout::Compact,
         )
         .unwrap_err();
         assert_eq!(unknown.code, 406);

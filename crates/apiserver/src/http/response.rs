@@ -9,7 +9,7 @@ use http::{
 use http_body_util::BodyExt;
 use k3_api::{decode, encode, protobuf, schema::schema, status::Status};
 
-use super::{Format, ResponseBody, status_limit::bound};
+use super::{Format, JsonLayout, ResponseBody, status_limit::bound};
 
 /// An answer: a status code, headers, a body.
 pub(crate) type HttpResponse = Response<ResponseBody>;
@@ -35,20 +35,20 @@ pub(crate) fn text(code: u16, text: impl Into<String>) -> HttpResponse {
 
 /// A JSON text in the negotiated format.
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/writers.go SerializeObject
-pub(crate) fn json(code: u16, text: Vec<u8>, format: Format, pretty: bool) -> HttpResponse {
+pub(crate) fn json(code: u16, text: Vec<u8>, format: Format, layout: JsonLayout) -> HttpResponse {
     match format {
         Format::Yaml => {
             let tree = decode::tree_of(&text).unwrap_or_default();
             answer(code, format.media(), k3_yaml::to_string(&tree))
         }
-        _ if pretty => answer(code, Format::Json.media(), encode::pretty(&text)),
+        _ if layout == JsonLayout::Indented => answer(code, Format::Json.media(), encode::pretty(&text)),
         _ => answer(code, Format::Json.media(), text),
     }
 }
 
 /// A `Status` in the negotiated format.
 // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/writers.go ErrorNegotiated
-pub(crate) fn status(status: &Status, format: Format, pretty: bool) -> HttpResponse {
+pub(crate) fn status(status: &Status, format: Format, layout: JsonLayout) -> HttpResponse {
     let bounded;
     let status = match bound(status) {
         None => status,
@@ -67,7 +67,7 @@ pub(crate) fn status(status: &Status, format: Format, pretty: bool) -> HttpRespo
             let message = protobuf::encode(&status.to_value(), ty).unwrap_or_default();
             answer(code, format.media(), message)
         }
-        _ => json(code, status.to_json().into_bytes(), format, pretty),
+        _ => json(code, status.to_json().into_bytes(), format, layout),
     };
     let retry = status
         .details

@@ -142,12 +142,12 @@ mod tests {
     use k3_api::status::GroupResource;
 
     use super::*;
-    use crate::http::{Format, ResponseBody};
+    use crate::http::{Format, JsonLayout, ResponseBody};
 
     const LIMIT: usize = 256 * 1024;
 
-    fn length(status: &Status, format: Format, pretty: bool) -> usize {
-        let answer = super::super::status(status, format, pretty);
+    fn length(status: &Status, format: Format, layout: JsonLayout) -> usize {
+        let answer = super::super::status(status, format, layout);
         match answer.body() {
             ResponseBody::Whole(bytes) => bytes.len(),
             _ => panic!("a status is whole"),
@@ -183,9 +183,9 @@ mod tests {
             named,
         ] {
             for format in [Format::Json, Format::Yaml, Format::Protobuf] {
-                for pretty in [false, true] {
-                    let length = length(&status, format, pretty);
-                    assert!(length <= LIMIT, "{format:?} {pretty}: {length}");
+                for layout in [JsonLayout::Compact, JsonLayout::Indented] {
+                    let length = length(&status, format, layout);
+                    assert!(length <= LIMIT, "{format:?} {layout:?}: {length}");
                     assert!(length > 0);
                 }
             }
@@ -199,7 +199,10 @@ mod tests {
             invalid(500, "a message of some length, & more"),
         ] {
             assert!(bound(&status).is_none());
-            assert_eq!(length(&status, Format::Json, false), status.to_json().len());
+            assert_eq!(
+                length(&status, Format::Json, JsonLayout::Compact),
+                status.to_json().len()
+            );
         }
     }
 

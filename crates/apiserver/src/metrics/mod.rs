@@ -16,6 +16,7 @@ mod requests;
 use std::time::Duration;
 
 use k3_metrics::{Counter, ExpositionText, Gauge, Histogram, MetricSeries, MetricVec};
+use k3_storage::{CommitError, Revision};
 use serde_json::Value;
 
 use self::buckets::{EVENT_BYTES, REQUEST_SECONDS, STEP_SECONDS};
@@ -123,8 +124,11 @@ impl Metrics {
     }
 
     /// Counts an authorization decision.
-    pub(crate) fn authorized(&self, allowed: bool) {
-        let result = if allowed { "allowed" } else { "no-opinion" };
+    pub(crate) fn authorized<T, E>(&self, decision: &Result<T, E>) {
+        let result = match decision {
+            Ok(_) => "allowed",
+            Err(_) => "no-opinion",
+        };
         self.authorizations.of([result]).metrics.count();
     }
 
@@ -134,26 +138,37 @@ impl Metrics {
     }
 
     /// The store was asked.
-    pub(crate) fn stored(&self, operation: &str, key: &str, took: Duration, failed: bool) {
+    pub(crate) fn stored(
+        &self,
+        operation: &str,
+        key: &str,
+        took: Duration,
+        committed: &Result<Revision, CommitError>,
+    ) {
         let mut parts = key.split('/').skip(2);
         let group = parts.next().unwrap_or_default();
         let resource = parts.next().unwrap_or_default();
         let group = if group == "core" { "" } else { group };
         let series = self.storage.of([operation, group, resource]);
         series.metrics.took.took(took);
-        if failed {
+        // A conflict is an answer of the store.
+        if matches!(committed, Err(error) if !matches!(error, CommitError::Conflict(_))) {
             series.metrics.failed.count();
         }
     }
 
     /// A step of admission was done.
-    pub(crate) fn admitted(&self, step: &str, operation: &str, rejected: bool, took: Duration) {
-        let rejected = if rejected { "true" } else { "false" };
+    pub(crate) fn admitted<E>(&self, step: &str, operation: &str, outcome: &Result<(), E>, took: Duration) {
+        let rejected = match outcome {
+            Ok(()) => "false",
+            Err(_) => "true",
+        };
         self.admission.of([step, operation, rejected]).metrics.took(took);
     }
 
     /// A health check was made.
-    pub(crate) fn checked(&self, name: &str, endpoint: &str, is_well: bool) {
+    pub(crate) fn checked<E>(&self, name: &str, endpoint: &str, result: &Result<(), E>) {
+        let is_well = result.is_ok();
         let metrics = &self.health.of([name, endpoint]).metrics;
         metrics.is_well.add(i64::from(is_well) - metrics.is_well.get());
         if is_well {

@@ -45,7 +45,9 @@ pub(crate) use self::{
     destination::Destination,
     dialer::{DialError, Dialer},
     error::CallError,
-    nodes::{NodeConnectionInfo, NodeConnectionInfoGetter, simulated_node, unreachable_node},
+    nodes::{
+        NodeCertificateCheck, NodeConnectionInfo, NodeConnectionInfoGetter, simulated_node, unreachable_node,
+    },
     proxy::{ByteStream, ProxyError, ProxyLocation, ProxyRequest, UpgradeTunnel},
     service::endpoints,
 };

@@ -34,6 +34,14 @@ struct NodeTls {
     unverified: Arc<ClientConfig>,
 }
 
+/// Whether the certificate of a node is verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeCertificateCheck {
+    Verify,
+    /// The client asked for that: `insecureSkipTLSVerifyBackend`.
+    Skip,
+}
+
 /// Where the kubelet API of a node is.
 // upstream: pkg/kubelet/client/kubelet_client.go ConnectionInfo
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,18 +114,21 @@ impl NodeConnectionInfoGetter {
         node.is_some_and(|node| is_simulated(&node.tree()))
     }
 
-    /// A path of a node's own API. With `verify` its certificate must be of the cluster, and for this node.
+    /// A path of a node's own API. Its certificate must be of the cluster, and for this node, unless that is not checked.
     pub(crate) fn location(
         &self,
         name: &str,
         reached: NodeConnectionInfo,
-        verify: bool,
+        check: NodeCertificateCheck,
         path: String,
         query: String,
     ) -> Result<ProxyLocation, Status> {
         let tls = self.tls();
         let tls = tls.as_ref().ok_or_else(|| unreachable_node(name))?;
-        let tls = if verify { &tls.verified } else { &tls.unverified };
+        let tls = match check {
+            NodeCertificateCheck::Verify => &tls.verified,
+            NodeCertificateCheck::Skip => &tls.unverified,
+        };
         Ok(ProxyLocation {
             tls: Some(Arc::clone(tls)),
             host: reached.host,
@@ -126,7 +137,7 @@ impl NodeConnectionInfoGetter {
             query,
             dialer: self.dialer(),
             rule: DialRule::Node,
-            node: verify.then(|| name.to_owned()),
+            node: (check == NodeCertificateCheck::Verify).then(|| name.to_owned()),
         })
     }
 

@@ -18,6 +18,7 @@ use tokio::{
     time,
 };
 
+use super::inflight::LimitClass;
 use crate::http::{RequestBody, RequestBodyError};
 
 /// The longest body.
@@ -68,7 +69,7 @@ impl BodyMemory {
         &self,
         mut body: RequestBody,
         headers: &HeaderMap,
-        is_exempt: bool,
+        class: LimitClass,
     ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Status> {
         if body.is_end_stream() {
             return Ok((Bytes::new(), None));
@@ -101,7 +102,7 @@ impl BodyMemory {
             let units = length / UNIT;
             let held = memory.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
             if units > held {
-                let more = self.take(units - held, is_exempt)?;
+                let more = self.take(units - held, class)?;
                 match &mut memory {
                     Some(memory) => memory.merge(more),
                     None => memory = Some(more),
@@ -112,8 +113,11 @@ impl BodyMemory {
         Ok((join(frames, length), memory))
     }
 
-    fn take(&self, units: usize, is_exempt: bool) -> Result<OwnedSemaphorePermit, Status> {
-        let reserved = if is_exempt { 0 } else { MAX_UNITS - ORDINARY_UNITS };
+    fn take(&self, units: usize, class: LimitClass) -> Result<OwnedSemaphorePermit, Status> {
+        let reserved = match class {
+            LimitClass::Exempt => 0,
+            LimitClass::Ordinary => MAX_UNITS - ORDINARY_UNITS,
+        };
         let is_available = self.0.available_permits() >= reserved + units;
         is_available
             .then(|| {
@@ -250,19 +254,35 @@ mod tests {
         for _ in 0..ORDINARY_UNITS / 48 {
             held.push(
                 memory
-                    .read(whole(MAX_REQUEST_BODY_BYTES), &headers, false)
+                    .read(whole(MAX_REQUEST_BODY_BYTES), &headers, LimitClass::Ordinary)
                     .await
                     .unwrap(),
             );
         }
-        let refused = memory.read(chunks(48), &headers, false).await.unwrap_err();
+        let refused = memory
+            .read(chunks(48), &headers, LimitClass::Ordinary)
+            .await
+            .unwrap_err();
         assert_eq!(refused.code, 429);
         assert_eq!(refused.details.unwrap().retry_after_seconds, 1);
-        let small = memory.read(whole(UNIT - 1), &headers, false).await.unwrap();
+        let small = memory
+            .read(whole(UNIT - 1), &headers, LimitClass::Ordinary)
+            .await
+            .unwrap();
         assert!(small.1.is_none(), "a small body is read in any case");
-        assert!(memory.read(chunks(48), &headers, true).await.is_ok());
+        assert!(
+            memory
+                .read(chunks(48), &headers, LimitClass::Exempt)
+                .await
+                .is_ok()
+        );
         held.pop();
-        assert!(memory.read(chunks(48), &headers, false).await.is_ok());
+        assert!(
+            memory
+                .read(chunks(48), &headers, LimitClass::Ordinary)
+                .await
+                .is_ok()
+        );
         drop(held);
         assert_eq!(memory.0.available_permits(), MAX_UNITS);
     }
@@ -274,7 +294,10 @@ mod tests {
             whole(MAX_REQUEST_BODY_BYTES + 1),
             chunks(MAX_REQUEST_BODY_BYTES / UNIT + 1),
         ] {
-            let refused = memory.read(body, &HeaderMap::new(), false).await.unwrap_err();
+            let refused = memory
+                .read(body, &HeaderMap::new(), LimitClass::Ordinary)
+                .await
+                .unwrap_err();
             assert_eq!(refused.code, 413);
         }
     }

@@ -15,7 +15,8 @@ use super::{
     accept::AcceptedRequest,
     authorize::AuthorizedRequest,
     body::BodyMemory,
-    deprecation, inflight,
+    deprecation,
+    inflight::LimitClass,
     rejection::Rejection,
     request_head::RequestHead,
     request_observer::RequestObserver,
@@ -133,7 +134,7 @@ impl DecodeStage {
         if verb == Verb::Watch {
             observer.hold_watch(self.watch_limits.acquire(&user)?);
         }
-        let is_exempt = inflight::is_exempt(&user);
+        let class = LimitClass::of(&user);
         let context = |body: Bytes, body_memory| RequestContext {
             target,
             query: head.query.clone(),
@@ -150,7 +151,7 @@ impl DecodeStage {
         };
         match storage {
             RestStorage::Resource(storage) => {
-                let (body, memory) = self.body_memory.read(body, &head.headers, is_exempt).await?;
+                let (body, memory) = self.body_memory.read(body, &head.headers, class).await?;
                 let ctx = context(body, memory);
                 self.observe(&ctx, observer);
                 Ok(DecodedRequest::Resource(ResourceRequest {
@@ -189,7 +190,7 @@ fn decode_verb(head: &RequestHead, target: &Target) -> Result<Verb, Rejection> {
     if is_custom && everywhere && !head.is_read() {
         return Err(Rejection::path_not_found());
     }
-    let verb = Verb::of(&head.method, target, head.asks_for_watch())?;
+    let verb = Verb::of(head, target)?;
     // If router and `RequestInfo` differed, a request could be authorized as something else.
     if !head.info.means(target, verb.word()) {
         return Err(verb::not_allowed().into());

@@ -7,7 +7,7 @@ use k3_api::status::Status;
 
 use super::{
     decode::{ConnectionRequest, DecodedRequest, ResourceRequest},
-    inflight::{self, InflightLimits, InflightPermit},
+    inflight::{self, InflightLimits, InflightPermit, LimitClass},
     non_resource::NonResourceEndpoints,
     rejection::Rejection,
     verb::{self, Verb},
@@ -21,7 +21,7 @@ use crate::{
         ComponentStatusStorage, ConnectStorage, Connecter, Registry, RequestContext, Resource,
         ResourceStorage, ReviewStorage, TokenRequestStorage, estimate,
     },
-    request::ListOptions,
+    request::{ListOptions, ListVerb},
 };
 
 /// Runs decoded requests.
@@ -94,8 +94,11 @@ impl DispatchStage {
         let work = if cost.bytes < work_pool::LARGE {
             None
         } else {
-            let is_exempt = inflight::is_exempt(&ctx.user);
-            Some(self.work_pool.enter(cost.bytes, is_exempt).await?)
+            Some(
+                self.work_pool
+                    .enter(cost.bytes, LimitClass::of(&ctx.user))
+                    .await?,
+            )
         };
         let _cancel = ctx.cancellation.on_drop();
         let answer = match work {
@@ -162,11 +165,11 @@ impl RestStorages {
         match (storage, verb) {
             (ResourceStorage::Objects, Verb::Get) => objects.get(ctx).await,
             (ResourceStorage::Objects, Verb::List) => {
-                let options = ListOptions::read(&ctx.query, false)?;
+                let options = ListOptions::read(&ctx.query, ListVerb::List)?;
                 objects.list(ctx, &options).await
             }
             (ResourceStorage::Objects, Verb::Watch) => {
-                let options = ListOptions::read(&ctx.query, true)?;
+                let options = ListOptions::read(&ctx.query, ListVerb::Watch)?;
                 objects.watch(ctx, &options).await
             }
             (ResourceStorage::Objects, Verb::Create) => objects.create(ctx).await,

@@ -63,7 +63,7 @@ impl HandlerChain {
             Ok(answer) => answer,
             // As text: kubectl shows the message of a Status only for resources, and it asks for discovery first.
             Err(status) if is_kubectl_rejection(&status) => web::text(status.code, status.message.clone()),
-            Err(status) => web::status(&status, head.error_format(), head.pretty),
+            Err(status) => web::status(&status, head.error_format(), head.layout),
         };
         unread.discard(&head.headers).await;
         if let Some(warning) = observer.take_warning() {

@@ -37,6 +37,21 @@ pub(crate) struct InflightLimits {
     metrics: Arc<Metrics>,
 }
 
+/// A pool of seats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InflightPool {
+    Reads = 0,
+    Writes = 1,
+}
+
+/// How limits apply to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LimitClass {
+    Ordinary,
+    /// It is let in however many there are.
+    Exempt,
+}
+
 /// The seats of a request in a pool. Dropping it frees them.
 pub(super) struct InflightPermit {
     metrics: Arc<Metrics>,
@@ -65,8 +80,8 @@ impl InflightLimits {
     }
 
     /// Acquires one seat; `None` if the pool is full.
-    pub(super) fn enter(&self, writes: bool, user: &User) -> Option<InflightPermit> {
-        let pool = usize::from(writes);
+    pub(super) fn enter(&self, pool: InflightPool, user: &User) -> Option<InflightPermit> {
+        let pool = pool as usize;
         let permit = InflightPermit {
             metrics: Arc::clone(&self.metrics),
             taken: Arc::clone(&self.seats),
@@ -76,7 +91,7 @@ impl InflightLimits {
         self.metrics.in_flight[pool].add(1);
         let before = self.seats[pool].fetch_add(1, Relaxed);
         let limit = self.limits[pool];
-        if limit == 0 || before < limit || is_exempt(user) {
+        if limit == 0 || before < limit || LimitClass::of(user) == LimitClass::Exempt {
             return Some(permit);
         }
         self.metrics.dropped[pool].count();
@@ -91,7 +106,7 @@ impl InflightLimits {
         let limit = self.limits[permit.pool];
         let is_alone = before <= permit.seats;
         permit.seats += more;
-        if limit == 0 || before + more <= limit || is_alone || is_exempt(user) {
+        if limit == 0 || before + more <= limit || is_alone || LimitClass::of(user) == LimitClass::Exempt {
             return true;
         }
         self.metrics.dropped[permit.pool].count();
@@ -99,13 +114,22 @@ impl InflightLimits {
     }
 }
 
-/// Whether a user is let in however many there are.
-pub(super) fn is_exempt(user: &User) -> bool {
-    EXEMPT_USERS.contains(&user.name.as_str())
-        || user
-            .groups
-            .iter()
-            .any(|group| EXEMPT_GROUPS.contains(&group.as_str()))
+// --- LimitClass ---
+
+impl LimitClass {
+    /// The class of a user's requests.
+    pub(super) fn of(user: &User) -> Self {
+        let is_exempt = EXEMPT_USERS.contains(&user.name.as_str())
+            || user
+                .groups
+                .iter()
+                .any(|group| EXEMPT_GROUPS.contains(&group.as_str()));
+        if is_exempt {
+            LimitClass::Exempt
+        } else {
+            LimitClass::Ordinary
+        }
+    }
 }
 
 // --- InflightPermit ---
@@ -133,15 +157,15 @@ mod tests {
     fn full_pool_rejects_only_its_requests() {
         let pools = InflightLimits::new(2, 1, Arc::default());
         let alice = user("alice", &["system:authenticated"]);
-        let first = pools.enter(false, &alice);
-        let second = pools.enter(false, &alice);
+        let first = pools.enter(InflightPool::Reads, &alice);
+        let second = pools.enter(InflightPool::Reads, &alice);
         assert!(first.is_some() && second.is_some());
-        assert!(pools.enter(false, &alice).is_none());
-        let write = pools.enter(true, &alice);
+        assert!(pools.enter(InflightPool::Reads, &alice).is_none());
+        let write = pools.enter(InflightPool::Writes, &alice);
         assert!(write.is_some());
-        assert!(pools.enter(true, &alice).is_none());
+        assert!(pools.enter(InflightPool::Writes, &alice).is_none());
         drop(first);
-        assert!(pools.enter(false, &alice).is_some());
+        assert!(pools.enter(InflightPool::Reads, &alice).is_some());
         assert_eq!(
             pools.metrics.dropped.each_ref().map(k3_metrics::Counter::get),
             [1, 1]
@@ -151,17 +175,21 @@ mod tests {
     #[test]
     fn exempt_users_are_never_rejected() {
         let pools = InflightLimits::new(1, 1, Arc::default());
-        let _full = pools.enter(false, &user("alice", &[]));
+        let _full = pools.enter(InflightPool::Reads, &user("alice", &[]));
         for exempt in [
             user("admin", &["system:masters"]),
             user("system:node:a", &["system:nodes"]),
             user("system:kube-scheduler", &[]),
         ] {
-            assert!(pools.enter(false, &exempt).is_some(), "{}", exempt.name);
+            assert!(
+                pools.enter(InflightPool::Reads, &exempt).is_some(),
+                "{}",
+                exempt.name
+            );
         }
         assert!(
             pools
-                .enter(false, &user("bob", &["system:authenticated"]))
+                .enter(InflightPool::Reads, &user("bob", &["system:authenticated"]))
                 .is_none()
         );
     }
@@ -186,17 +214,17 @@ mod tests {
         }
         let pools = InflightLimits::new(0, 12, Arc::default());
         let alice = user("alice", &[]);
-        let mut large = pools.enter(true, &alice).unwrap();
+        let mut large = pools.enter(InflightPool::Writes, &alice).unwrap();
         assert!(pools.widen(&mut large, 10, &alice));
-        let mut second = pools.enter(true, &alice).unwrap();
+        let mut second = pools.enter(InflightPool::Writes, &alice).unwrap();
         assert!(!pools.widen(&mut second, 10, &alice));
         let admin = user("admin", &["system:masters"]);
-        let mut exempt = pools.enter(true, &admin).unwrap();
+        let mut exempt = pools.enter(InflightPool::Writes, &admin).unwrap();
         assert!(pools.widen(&mut exempt, 10, &admin));
         drop((large, second, exempt));
         assert_eq!(pools.seats[1].load(Relaxed), 0);
         let narrow = InflightLimits::new(0, 2, Arc::default());
-        let mut alone = narrow.enter(true, &alice).unwrap();
+        let mut alone = narrow.enter(InflightPool::Writes, &alice).unwrap();
         assert!(
             narrow.widen(&mut alone, 10, &alice),
             "a small pool serves large requests one by one"
@@ -207,7 +235,9 @@ mod tests {
     fn zero_means_unlimited() {
         let pools = InflightLimits::new(0, 0, Arc::default());
         let alice = user("alice", &[]);
-        let permits: Vec<_> = (0..1000).map(|_| pools.enter(false, &alice)).collect();
+        let permits: Vec<_> = (0..1000)
+            .map(|_| pools.enter(InflightPool::Reads, &alice))
+            .collect();
         assert!(permits.iter().all(Option::is_some));
     }
 }

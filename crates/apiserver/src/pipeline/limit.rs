@@ -5,8 +5,11 @@ use std::sync::Arc;
 use k3_api::strategy::User;
 
 use super::{
-    accept::AcceptedRequest, audit::AuditedRequest, inflight::InflightLimits,
-    non_resource::is_health_endpoint, rejection::Rejection,
+    accept::AcceptedRequest,
+    audit::AuditedRequest,
+    inflight::{InflightLimits, InflightPool},
+    non_resource::is_health_endpoint,
+    rejection::Rejection,
 };
 use crate::registry::AuditAnnotations;
 
@@ -33,7 +36,12 @@ impl LimitStage {
     pub(super) fn run<'r>(&self, request: AuditedRequest<'r>) -> Result<LimitedRequest<'r>, Rejection> {
         let (request, user, annotations) = request.into_parts();
         if !request.observer.is_long() && !is_health_endpoint(&request.head.path) {
-            let Some(permit) = self.inflight.enter(!request.head.is_read(), &user) else {
+            let pool = if request.head.is_read() {
+                InflightPool::Reads
+            } else {
+                InflightPool::Writes
+            };
+            let Some(permit) = self.inflight.enter(pool, &user) else {
                 request.observer.refused();
                 return Err(Rejection::too_many_requests());
             };

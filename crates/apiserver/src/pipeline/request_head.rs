@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::{
     authn::ConnectionPeer,
-    http::{self as web, Format, MediaTypeOffer, NegotiatedMediaType, RequestBody},
+    http::{self as web, Format, JsonLayout, MediaTypeOffer, NegotiatedMediaType, RequestBody},
     outgoing::ProxyRequest,
     request::{Query, RequestInfo},
 };
@@ -27,7 +27,7 @@ pub(super) struct RequestHead {
     pub query: Query,
     pub headers: HeaderMap,
     pub version: Version,
-    pub pretty: bool,
+    pub layout: JsonLayout,
     /// Where it came from.
     address: Option<IpAddr>,
     /// The connection, if it can be upgraded, until it is taken.
@@ -47,9 +47,10 @@ impl RequestHead {
         let is_read_by_people = ["curl", "Wget", "Mozilla/5.0"]
             .iter()
             .any(|program| agent.starts_with(program));
-        let pretty = match query.text("pretty") {
-            "" => is_read_by_people,
-            said => matches!(said, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+        let layout = match query.text("pretty") {
+            "" if is_read_by_people => JsonLayout::Indented,
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => JsonLayout::Indented,
+            _ => JsonLayout::Compact,
         };
         let host = parts.uri.authority().map_or_else(
             || text(header::HOST).to_owned(),
@@ -66,7 +67,7 @@ impl RequestHead {
                 .unwrap_or_default(),
             query,
             version: parts.version,
-            pretty,
+            layout,
             address: peer.address.map(|address| address.ip()),
             upgrade: Mutex::new(parts.extensions.remove()),
             method: parts.method,
@@ -111,7 +112,7 @@ impl RequestHead {
     }
 
     pub(super) fn accepted(&self, offer: MediaTypeOffer) -> Result<NegotiatedMediaType, Status> {
-        web::negotiate(self.text(&header::ACCEPT), offer, self.pretty)
+        web::negotiate(self.text(&header::ACCEPT), offer, self.layout)
     }
 
     /// The format of an error response: the negotiated one, if possible.

@@ -191,7 +191,7 @@ impl RequestObserver {
 
     /// Called with the authorization decision.
     pub(super) fn decided(&self, decision: &Result<String, Status>, annotations: &AuditAnnotations) {
-        self.metrics.authorized(decision.is_ok());
+        self.metrics.authorized(decision);
         if self.audit_context.is_none() {
             return;
         }

@@ -1,8 +1,8 @@
 //! Maps HTTP method and path to a verb.
 
-use http::Method;
 use k3_api::status::{GroupResource, Status, StatusReason};
 
+use super::request_head::RequestHead;
 use crate::request::Target;
 
 /// The verb of a request.
@@ -23,10 +23,10 @@ pub(crate) enum Verb {
 impl Verb {
     /// The verb of a request, from its method and path.
     // upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go registerResourceHandlers
-    pub(super) fn of(method: &Method, target: &Target, watches: bool) -> Result<Self, Status> {
+    pub(super) fn of(head: &RequestHead, target: &Target) -> Result<Self, Status> {
         let is_one = !target.name.is_empty();
-        let verb = match (method.as_str(), is_one) {
-            ("GET" | "HEAD", _) if target.watch || (watches && !is_one) => Verb::Watch,
+        let verb = match (head.method.as_str(), is_one) {
+            ("GET" | "HEAD", _) if target.watch || (head.asks_for_watch() && !is_one) => Verb::Watch,
             ("GET" | "HEAD", true) => Verb::Get,
             ("GET" | "HEAD", false) => Verb::List,
             ("POST", _) => Verb::Create,
@@ -39,12 +39,13 @@ impl Verb {
             }
             _ => return Err(not_allowed()),
         };
-        verb.check(target, is_one)?;
+        verb.check(target)?;
         Ok(verb)
     }
 
-    fn check(self, target: &Target, is_one: bool) -> Result<(), Status> {
+    fn check(self, target: &Target) -> Result<(), Status> {
         let kind = &target.kind;
+        let is_one = !target.name.is_empty();
         if let Some(subresource) = target.subresource() {
             return if subresource.verbs.contains(&self.word()) {
                 Ok(())

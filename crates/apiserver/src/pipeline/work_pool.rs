@@ -23,6 +23,8 @@ use tokio::{
     time::timeout,
 };
 
+use super::inflight::LimitClass;
+
 /// Requests that cost less run where they are: on a thread that serves connections, for some milliseconds at most.
 pub(super) const LARGE: usize = 32 * 1024;
 /// How many large requests there are at once, with those that wait.
@@ -87,18 +89,17 @@ impl WorkPool {
     ///
     /// # Errors
     /// Too many wait already, or this one has waited too long: 429.
-    pub(super) async fn enter(&self, cost: usize, is_exempt: bool) -> Result<WorkPermit, Status> {
+    pub(super) async fn enter(&self, cost: usize, class: LimitClass) -> Result<WorkPermit, Status> {
         let reserved = MAX_REQUESTS - MAX_ORDINARY;
-        let is_available = is_exempt || self.requests.available_permits() > reserved;
+        let is_available = class == LimitClass::Exempt || self.requests.available_permits() > reserved;
         let request = is_available
             .then(|| Arc::clone(&self.requests).try_acquire_owned().ok())
             .flatten()
             .ok_or_else(too_many)?;
         let cost = u32::try_from(cost / 1024).unwrap_or(MAX_CHARGE);
-        let input = if is_exempt {
-            &self.exempt_input
-        } else {
-            &self.input
+        let input = match class {
+            LimitClass::Exempt => &self.exempt_input,
+            LimitClass::Ordinary => &self.input,
         };
         let input = Arc::clone(input).acquire_many_owned(cost.clamp(1, MAX_CHARGE));
         let input = timeout(PATIENCE, input)
@@ -180,7 +181,7 @@ mod tests {
     #[tokio::test]
     async fn computation_runs_off_connection_threads() {
         let pool = WorkPool::with_threads(1);
-        let permit = pool.enter(1, false).await.unwrap();
+        let permit = pool.enter(1, LimitClass::Ordinary).await.unwrap();
         let (release, released) = mpsc::channel::<()>();
         let work = permit.run(async move { released.recv().is_ok() });
         let other = async {
@@ -196,9 +197,9 @@ mod tests {
     async fn waiting_work_releases_thread() {
         let pool = WorkPool::with_threads(1);
         let (release, released) = oneshot::channel::<u8>();
-        let first = pool.enter(1, false).await.unwrap();
+        let first = pool.enter(1, LimitClass::Ordinary).await.unwrap();
         let first = first.run(async move { released.await.unwrap() });
-        let second = pool.enter(1, false).await.unwrap();
+        let second = pool.enter(1, LimitClass::Ordinary).await.unwrap();
         let second = second.run(async move { release.send(7) });
         let (first, second) = tokio::join!(first, second);
         assert_eq!(first.unwrap(), 7);
@@ -210,29 +211,29 @@ mod tests {
         let pool = WorkPool::with_threads(1);
         let mut permits = Vec::new();
         for _ in 0..MAX_ORDINARY {
-            permits.push(pool.enter(1, false).await.unwrap());
+            permits.push(pool.enter(1, LimitClass::Ordinary).await.unwrap());
         }
-        let refused = pool.enter(1, false).await.err().unwrap();
+        let refused = pool.enter(1, LimitClass::Ordinary).await.err().unwrap();
         assert_eq!(refused.code, 429);
         assert_eq!(refused.details.unwrap().retry_after_seconds, 1);
         for _ in MAX_ORDINARY..MAX_REQUESTS {
-            permits.push(pool.enter(1, true).await.unwrap());
+            permits.push(pool.enter(1, LimitClass::Exempt).await.unwrap());
         }
-        assert!(pool.enter(1, true).await.is_err());
+        assert!(pool.enter(1, LimitClass::Exempt).await.is_err());
         permits.pop();
-        assert!(pool.enter(1, true).await.is_ok());
+        assert!(pool.enter(1, LimitClass::Exempt).await.is_ok());
     }
 
     #[tokio::test]
     async fn concurrent_input_is_bounded() {
         let pool = WorkPool::with_threads(8);
         let all = fill(&pool).await;
-        assert!(pool.enter(1, false).now_or_never().is_none());
+        assert!(pool.enter(1, LimitClass::Ordinary).now_or_never().is_none());
         drop(all);
         // However large one is, it leaves room for others.
-        let large = pool.enter(usize::MAX, false).now_or_never();
+        let large = pool.enter(usize::MAX, LimitClass::Ordinary).now_or_never();
         assert!(large.is_some_and(|large| large.is_ok()));
-        let beside = pool.enter(1, false).now_or_never();
+        let beside = pool.enter(1, LimitClass::Ordinary).now_or_never();
         assert!(beside.is_some_and(|beside| beside.is_ok()));
     }
 
@@ -240,7 +241,7 @@ mod tests {
     async fn fill(pool: &WorkPool) -> Vec<WorkPermit> {
         let mut permits = Vec::new();
         for _ in 0..MAX_INPUT / MAX_CHARGE {
-            permits.push(pool.enter(usize::MAX, false).await.unwrap());
+            permits.push(pool.enter(usize::MAX, LimitClass::Ordinary).await.unwrap());
         }
         permits
     }
@@ -249,10 +250,10 @@ mod tests {
     async fn queue_timeout_is_429_and_exempt_users_do_not_wait() {
         let pool = WorkPool::with_threads(1);
         let _all = fill(&pool).await;
-        let exempt = pool.enter(usize::MAX, true).now_or_never();
+        let exempt = pool.enter(usize::MAX, LimitClass::Exempt).now_or_never();
         assert!(exempt.is_some_and(|exempt| exempt.is_ok()));
         let began = tokio::time::Instant::now();
-        let refused = pool.enter(LARGE, false).await.err().unwrap();
+        let refused = pool.enter(LARGE, LimitClass::Ordinary).await.err().unwrap();
         assert_eq!(began.elapsed().as_secs(), PATIENCE.as_secs());
         assert_eq!(refused.code, 429);
         assert_eq!(refused.details.unwrap().retry_after_seconds, 1);
@@ -272,9 +273,9 @@ mod tests {
         assert!(work.as_mut().now_or_never().is_none());
         drop(work);
         // It computes still, so its input is still counted.
-        assert!(pool.enter(1, false).now_or_never().is_none());
+        assert!(pool.enter(1, LimitClass::Ordinary).now_or_never().is_none());
         barrier.wait();
-        let next = tokio::time::timeout(Duration::from_mins(1), pool.enter(1, false));
+        let next = tokio::time::timeout(Duration::from_mins(1), pool.enter(1, LimitClass::Ordinary));
         assert!(next.await.unwrap().is_ok());
     }
 
@@ -282,7 +283,7 @@ mod tests {
     #[should_panic(expected = "as it should")]
     async fn panic_propagates() {
         let pool = WorkPool::with_threads(1);
-        let permit = pool.enter(1, false).await.unwrap();
+        let permit = pool.enter(1, LimitClass::Ordinary).await.unwrap();
         let _ = permit.run(async { panic!("as it should") }).await;
     }
 }

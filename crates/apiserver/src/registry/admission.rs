@@ -12,6 +12,7 @@ use crate::{
     authz::{AuthorizationAttributes, AuthorizationTarget, Authorizer, RbacGrant, ResourceAttributes},
     cache::WatchCaches,
     metrics::Metrics,
+    request::CommitMode,
 };
 
 /// How long a new object waits for what its plugins miss, and how often they are asked meanwhile.
@@ -177,7 +178,7 @@ impl ObjectAdmission {
         (operation, phase): (Operation, AdmissionPhase),
         ctx: &RequestContext,
         object: &mut Value,
-        dry_run: bool,
+        mode: CommitMode,
         warnings: &mut Warnings,
     ) -> Result<(), Status> {
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
@@ -189,7 +190,7 @@ impl ObjectAdmission {
             object,
             old: None,
             ctx,
-            dry_run,
+            dry_run: mode == CommitMode::DryRun,
             warnings: &mut warnings.0,
         };
         match phase {

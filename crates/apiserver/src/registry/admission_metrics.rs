@@ -27,8 +27,7 @@ impl ObjectAdmission {
     ) -> Result<(), Status> {
         let began = Instant::now();
         let outcome = step.await;
-        self.metrics
-            .admitted(name, operation, outcome.is_err(), began.elapsed());
+        self.metrics.admitted(name, operation, &outcome, began.elapsed());
         outcome
     }
 }

@@ -126,8 +126,7 @@ impl Registry {
         let key = write.key.clone();
         let began = Instant::now();
         let committed = self.writer.commit(write).await;
-        let failed = matches!(&committed, Err(error) if !matches!(error, CommitError::Conflict(_)));
-        self.metrics.stored(operation, &key, began.elapsed(), failed);
+        self.metrics.stored(operation, &key, began.elapsed(), &committed);
         match committed {
             Ok(revision) => {
                 self.caches.wait_until_applied(revision).await;

@@ -3,7 +3,7 @@
 use super::{RequestContext, Resource, delete};
 use crate::{
     cache::WatchCache,
-    http::{Format, NegotiatedMediaType, ObjectForm},
+    http::{Format, JsonLayout, NegotiatedMediaType, ObjectForm},
     pipeline::Verb,
 };
 use k3_storage::Revision;
@@ -42,7 +42,8 @@ pub(crate) fn estimate(ctx: &RequestContext, verb: Verb, resource: &Resource) ->
                 // One chunk after the other.
                 objects = objects.min(delete::AT_ONCE);
             }
-            let is_streamed = ctx.accepted.format == Format::Json && !ctx.accepted.pretty;
+            let is_streamed =
+                ctx.accepted.format == Format::Json && ctx.accepted.layout == JsonLayout::Compact;
             let each = match verb {
                 Verb::Watch => SELECTED,
                 Verb::List if is_streamed => STREAMED,
@@ -97,7 +98,9 @@ fn count_under(cache: &WatchCache, prefix: &str) -> usize {
 
 /// Whether stored objects are sent without transformation.
 fn is_written_as_stored(accepted: NegotiatedMediaType) -> bool {
-    accepted.form == ObjectForm::Whole && accepted.format == Format::Json && !accepted.pretty
+    accepted.form == ObjectForm::Whole
+        && accepted.format == Format::Json
+        && accepted.layout == JsonLayout::Compact
 }
 
 fn body_bytes(ctx: &RequestContext) -> usize {

@@ -31,7 +31,7 @@ use super::{
 use crate::{
     admission::Operation,
     http::HttpResponse,
-    request::{FieldValidation, WriteOptions, WriteVerb},
+    request::{CommitMode, FieldValidation, WriteOptions, WriteVerb},
 };
 
 /// Whether managedFields of a new object are still to be updated.
@@ -89,7 +89,7 @@ impl Registry {
         let namespace = object.at("metadata").text("namespace").to_owned();
         let ctx = RequestContext::own(kind.clone(), &namespace, user, self.now());
         let options = WriteOptions {
-            dry_run: false,
+            mode: CommitMode::Commit,
             manager: manager.to_owned(),
             validation: FieldValidation::Ignore,
             force: false,
@@ -191,7 +191,7 @@ impl Registry {
         let mut object = storage_version::convert(object, kind, write.validation_kind());
         let reservation = self
             .allocation
-            .reserve(&mut object, None, resource, ctx.now, write.is_dry_run())
+            .reserve(&mut object, None, resource, ctx.now, write.mode())
             .await?;
         let ready = match self.validate_new(write, object).await {
             Ok(ready) => ready,

@@ -34,7 +34,7 @@ use crate::{
     cache::CachedObject,
     custom,
     http::{Format, HttpResponse},
-    request::{DeleteOptions, DeletionPropagation, ListOptions, Query},
+    request::{DeleteOptions, DeletionPropagation, ListOptions, ListVerb, Query},
 };
 
 const TRIES: usize = 10;
@@ -43,14 +43,23 @@ pub(super) const AT_ONCE: usize = 32;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
+/// What follows the mark of a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AfterMark {
+    /// Its finalizers, or the one who is to stop it, remove the object.
+    Wait,
+    /// It is removed at once, for it was given no time.
+    Remove,
+}
+
 /// The next step of a deletion.
 enum DeletionPlan {
     /// Nothing: it is already terminating.
     Leave,
     /// Remove it.
     Remove,
-    /// Mark it. `then_remove`: and remove it at once, for it was given no time.
-    Mark { object: Value, then_remove: bool },
+    /// Mark it.
+    Mark { object: Value, next: AfterMark },
 }
 
 // --- Registry ---
@@ -83,7 +92,7 @@ impl Registry {
                         uid: object.at("metadata").text("uid").to_owned(),
                         ..StatusDetails::default()
                     });
-                    crate::http::status(&status, ctx.accepted.format, ctx.accepted.pretty)
+                    crate::http::status(&status, ctx.accepted.format, ctx.accepted.layout)
                 };
                 response::warn(&mut answer, &write.warnings.0);
                 Ok(answer)
@@ -102,7 +111,7 @@ impl Registry {
     pub(crate) async fn delete_collection(&self, ctx: &RequestContext) -> Result<HttpResponse, Status> {
         let body = options_body(ctx)?;
         let options = DeleteOptions::read(&ctx.query, body.as_ref())?;
-        let listing = ListOptions::read(&ctx.query, false)?;
+        let listing = ListOptions::read(&ctx.query, ListVerb::List)?;
         let resource = Resource::of(ctx.target.kind.clone(), &self.caches);
         let selection = SelectionPredicate::new(&listing, &resource)?;
         let revision = read_index(&self.caches).await?;
@@ -208,9 +217,7 @@ impl Registry {
                     return Ok(Outcome::DryRun(validated(object, resource)));
                 }
                 DeletionPlan::Remove => self.remove(&current, object, resource).await,
-                DeletionPlan::Mark { object, then_remove } => {
-                    self.mark(&current, object, then_remove, resource).await
-                }
+                DeletionPlan::Mark { object, next } => self.mark(&current, object, next, resource).await,
             };
             match attempt {
                 Ok(deleted) => return Ok(deleted),
@@ -246,7 +253,7 @@ impl Registry {
         &self,
         current: &CachedObject,
         object: Value,
-        then_remove: bool,
+        next: AfterMark,
         resource: &Resource,
     ) -> Result<Outcome, WriteError> {
         let object = validated(object, resource);
@@ -260,7 +267,7 @@ impl Registry {
             time_to_live: None,
         };
         let reservation = Reservation::default();
-        if !then_remove {
+        if next == AfterMark::Wait {
             return self.store_object(ready, resource, reservation).await;
         }
         // Two commits instead of one delete: watchers see the deletion timestamp before the DELETED event, as upstream.
@@ -428,10 +435,12 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
             .at("metadata")
             .int("deletionGracePeriodSeconds")
             .unwrap_or_default();
-        return DeletionPlan::Mark {
-            object: marked,
-            then_remove: seconds == 0 && !has_finalizers,
+        let next = if seconds == 0 && !has_finalizers {
+            AfterMark::Remove
+        } else {
+            AfterMark::Wait
         };
+        return DeletionPlan::Mark { object: marked, next };
     }
     if !has_finalizers {
         return DeletionPlan::Remove;
@@ -448,7 +457,7 @@ fn plan(object: &Value, resource: &Resource, options: &DeleteOptions, now: Time)
     }
     DeletionPlan::Mark {
         object: marked,
-        then_remove: false,
+        next: AfterMark::Wait,
     }
 }
 
@@ -477,7 +486,7 @@ fn two_phase_plan(object: &Value, marked: &Value, kind: &Kind, now: Time) -> Opt
     };
     Some(DeletionPlan::Mark {
         object: marked,
-        then_remove: false,
+        next: AfterMark::Wait,
     })
 }
 
@@ -592,7 +601,7 @@ mod tests {
         let plan = |object: &Value| two_phase_plan(object, object, kind, Time::from_unix(0, 0));
         let Some(DeletionPlan::Mark {
             object: marked,
-            then_remove: false,
+            next: AfterMark::Wait,
         }) = plan(&json!({"metadata": {"name": "a"}}))
         else {
             panic!("even one that nothing holds is marked at first");

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     cache::{CacheVersion, CachedObject, Snapshot},
-    http::{self as web, BodyStream, Format, HttpResponse, ObjectForm, ResponseBody},
+    http::{self as web, BodyStream, Format, HttpResponse, JsonLayout, ObjectForm, ResponseBody},
     request::{ListOptions, ResourceVersionMatch},
 };
 
@@ -388,7 +388,7 @@ impl ItemFormat {
     /// How each of these objects is written without the others, and without a tree of all of it; `None` if one has to be read.
     fn of_bytes(ctx: &RequestContext, resource: &Resource, objects: &[Arc<CachedObject>]) -> Option<Self> {
         let accepted = ctx.accepted;
-        if accepted.format != Format::Json || accepted.pretty {
+        if accepted.format != Format::Json || accepted.layout == JsonLayout::Indented {
             return None;
         }
         let (item, shows): (_, fn(&Resource, &CachedObject) -> bool) = match accepted.form {
@@ -474,7 +474,7 @@ pub(super) fn answer_trees(
                 200,
                 encode::encode(&table),
                 accepted.format,
-                accepted.pretty,
+                accepted.layout,
             ))
         }
         ObjectForm::MetadataList | ObjectForm::Metadata => {
@@ -512,7 +512,7 @@ pub(super) fn answer_trees(
             }
             text.extend_from_slice(b"]}");
             ctx.check_cancelled()?;
-            Ok(web::json(200, text, accepted.format, accepted.pretty))
+            Ok(web::json(200, text, accepted.format, accepted.layout))
         }
     };
     ctx.check_cancelled()?;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{RequestContext, Resource, request_context::Warnings, storage_version};
 use crate::{
     admission::{AdmissionAttributes, Operation},
-    request::{DeleteOptions, WriteOptions},
+    request::{CommitMode, DeleteOptions, WriteOptions},
 };
 
 /// A write of one object that is not committed yet, with what each of its steps needs.
@@ -22,8 +22,8 @@ pub(super) struct PendingWrite<'w, O = WriteOptions> {
 
 /// Options of a write that may be a dry run.
 pub(super) trait DryRun {
-    /// Whether nothing is committed in the end.
-    fn is_dry_run(&self) -> bool;
+    /// Whether it is committed in the end.
+    fn mode(&self) -> CommitMode;
 }
 
 // --- PendingWrite ---
@@ -54,7 +54,7 @@ impl<'w, O: DryRun> PendingWrite<'w, O> {
             object,
             old,
             ctx: self.ctx,
-            dry_run: self.options.is_dry_run(),
+            dry_run: self.is_dry_run(),
             warnings: &mut self.warnings.0,
         }
     }
@@ -79,18 +79,23 @@ impl<'w, O: DryRun> PendingWrite<'w, O> {
     }
 
     pub(super) fn is_dry_run(&self) -> bool {
-        self.options.is_dry_run()
+        self.mode() == CommitMode::DryRun
+    }
+
+    /// Whether it is committed in the end.
+    pub(super) fn mode(&self) -> CommitMode {
+        self.options.mode()
     }
 }
 
 impl DryRun for WriteOptions {
-    fn is_dry_run(&self) -> bool {
-        self.dry_run
+    fn mode(&self) -> CommitMode {
+        self.mode
     }
 }
 
 impl DryRun for DeleteOptions {
-    fn is_dry_run(&self) -> bool {
-        self.dry_run
+    fn mode(&self) -> CommitMode {
+        self.mode
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn outcome<O>(
     let mut answer = if is_plain(ctx, write.resource)
         && let Some(text) = outcome.text()
     {
-        web::json(code, text, ctx.accepted.format, ctx.accepted.pretty)
+        web::json(code, text, ctx.accepted.format, ctx.accepted.layout)
     } else {
         tree(code, outcome.into_tree(write.resource), ctx, write.resource)?
     };
@@ -46,7 +46,7 @@ pub(super) fn cached(
     if is_plain(ctx, resource) {
         let mut text = Vec::new();
         object.write(&mut text);
-        return Ok(web::json(code, text, ctx.accepted.format, ctx.accepted.pretty));
+        return Ok(web::json(code, text, ctx.accepted.format, ctx.accepted.layout));
     }
     // A custom object that is not converted is in the version of the request.
     let object = storage_version::convert(object.tree(), &resource.stored, &resource.kind);
@@ -84,7 +84,7 @@ pub(super) fn tree(
                 code,
                 encode::encode(&table),
                 accepted.format,
-                accepted.pretty,
+                accepted.layout,
             ))
         }
     }
@@ -107,7 +107,7 @@ pub(super) fn value(
         code,
         encode::encode(tree),
         accepted.format,
-        accepted.pretty,
+        accepted.layout,
     ))
 }
 

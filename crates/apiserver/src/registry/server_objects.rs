@@ -17,7 +17,7 @@ use super::{
     response, storage_version,
     update::{SubmittedObject, UpdateSource},
 };
-use crate::request::{FieldValidation, WriteOptions};
+use crate::request::{CommitMode, FieldValidation, WriteOptions};
 
 /// Encodes an object that the server creates, with the metadata of every new object.
 pub(crate) fn own_object(resource: &Resource, object: &Value, manager: &str, now: Time) -> Bytes {
@@ -93,7 +93,7 @@ impl Registry {
         metadata.text("name").clone_into(&mut ctx.target.name);
         ctx.target.subresource = part;
         let options = WriteOptions {
-            dry_run: false,
+            mode: CommitMode::Commit,
             manager: manager.to_owned(),
             validation: FieldValidation::Ignore,
             force: false,

@@ -80,13 +80,20 @@ fn of_rows(
     }))
 }
 
+/// Whether a table has the definitions of its columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TableColumns {
+    Include,
+    Omit,
+}
+
 /// A table of one object for a watch. Only the first one has the columns.
 pub(super) fn event(
     object: Value,
     include: &str,
     version: &str,
     now: Time,
-    with_columns: bool,
+    column_definitions: TableColumns,
     resource: &Resource,
 ) -> Value {
     let metadata = json!({"resourceVersion": object.at("metadata").text("resourceVersion")});
@@ -96,7 +103,10 @@ pub(super) fn event(
         "kind": "Table",
         "apiVersion": format!("meta.k8s.io/{version}"),
         "metadata": metadata,
-        "columnDefinitions": if with_columns { columns(resource) } else { Vec::new() },
+        "columnDefinitions": match column_definitions {
+            TableColumns::Include => columns(resource),
+            TableColumns::Omit => Vec::new(),
+        },
         "rows": [row(object, shown, include, version)],
     })
 }

@@ -328,9 +328,8 @@ impl Registry {
             other => WrittenPart::Other(other),
         };
         let reservation = if part == WrittenPart::Object {
-            let dry_run = write.is_dry_run();
             self.allocation
-                .reserve(new, Some(old), write.resource, write.ctx.now, dry_run)
+                .reserve(new, Some(old), write.resource, write.ctx.now, write.mode())
                 .await?
         } else {
             Reservation::default()

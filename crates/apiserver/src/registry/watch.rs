@@ -19,7 +19,8 @@ use super::{
     Registry, RequestContext, Resource, decryption,
     freshness::read_index,
     list::{SelectionPredicate, parse_version},
-    response, storage_version, table,
+    response, storage_version,
+    table::{self, TableColumns},
 };
 use crate::{
     cache::{
@@ -65,6 +66,15 @@ struct WatchBody {
 /// The word of an event, and its object in the version of the watch.
 type PendingConversion = Pin<Box<dyn Future<Output = (&'static str, Result<Value, ConversionError>)> + Send>>;
 
+/// What a bookmark marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BookmarkKind {
+    /// How far the watch is.
+    Progress,
+    /// The end of the initial events (KEP-3157).
+    InitialEventsEnd,
+}
+
 /// How events are written.
 struct WatchForm {
     format: Format,
@@ -72,8 +82,8 @@ struct WatchForm {
     version: &'static str,
     include: String,
     now: Time,
-    /// Whether the columns of the table were sent.
-    has_columns: bool,
+    /// Whether the next table has the definitions of the columns: only the first has.
+    next_columns: TableColumns,
 }
 
 // --- Registry ---
@@ -157,7 +167,7 @@ impl Registry {
                 version: ctx.accepted.version,
                 include: ctx.query.text("includeObject").to_owned(),
                 now: ctx.now,
-                has_columns: false,
+                next_columns: TableColumns::Include,
             },
             caches: Arc::clone(&self.caches),
             bookmarks: options.bookmarks.then(|| Box::pin(tokio::time::sleep(BOOKMARKS))),
@@ -405,14 +415,14 @@ impl WatchBody {
                 response::meta_type("PartialObjectMetadata"),
             ),
             ObjectForm::Table => {
-                let with_columns = !std::mem::replace(&mut self.form.has_columns, true);
+                let columns = std::mem::replace(&mut self.form.next_columns, TableColumns::Omit);
                 let form = &self.form;
                 let table = table::event(
                     tree,
                     &form.include,
                     form.version,
                     form.now,
-                    with_columns,
+                    columns,
                     &self.resource,
                 );
                 (table, self.resource.kind.ty.clone())
@@ -422,14 +432,14 @@ impl WatchBody {
     }
 
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go nextBookmarkTime, add; progress bookmarks and the initial-events-end bookmark (KEP-3157)
-    fn write_bookmark(&mut self, out: &mut BytesMut, revision: Revision, ends_initial: bool) {
+    fn write_bookmark(&mut self, out: &mut BytesMut, revision: Revision, bookmark: BookmarkKind) {
         let kind = self.resource.kind.clone();
         let mut tree = Value::Object(kind.ty.zero());
         tree.set("kind", &kind.kind);
         tree.set("apiVersion", kind.api_version());
         let metadata = tree.ensure_object("metadata");
         metadata.set("resourceVersion", revision.to_string());
-        if ends_initial {
+        if bookmark == BookmarkKind::InitialEventsEnd {
             metadata.set("annotations", json!({"k8s.io/initial-events-end": "true"}));
         }
         self.sent = revision;
@@ -467,7 +477,7 @@ impl BodyStream for WatchBody {
             self.metrics.metrics.sent(out.len() - before);
         }
         if let Some(revision) = self.initial_end.take() {
-            self.write_bookmark(&mut out, revision, true);
+            self.write_bookmark(&mut out, revision, BookmarkKind::InitialEventsEnd);
         }
         // Everything applied before the queue was found empty has been sent: events are queued before they count as applied.
         let mut applied = None;
@@ -489,7 +499,7 @@ impl BodyStream for WatchBody {
             if let Some(revision) = applied.take()
                 && revision > self.sent
             {
-                self.write_bookmark(&mut out, revision, false);
+                self.write_bookmark(&mut out, revision, BookmarkKind::Progress);
                 return Poll::Ready(Some(out.freeze()));
             }
             let Some(timer) = &mut self.bookmarks else {

@@ -7,10 +7,10 @@ mod request_info;
 
 pub(crate) use self::{
     options::{
-        DeleteOptions, DeletionPropagation, FieldValidation, ListOptions, ResourceVersionMatch, WriteOptions,
-        WriteVerb,
+        CommitMode, DeleteOptions, DeletionPropagation, FieldValidation, ListOptions, ListVerb,
+        ResourceVersionMatch, WriteOptions, WriteVerb,
     },
     path::{Route, Target, route},
-    query::{Query, decode, encode},
+    query::{PlusSign, Query, decode, encode},
     request_info::RequestInfo,
 };

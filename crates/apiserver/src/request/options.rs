@@ -34,11 +34,26 @@ pub(crate) enum WriteVerb {
     Apply,
 }
 
+/// What list options are read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListVerb {
+    List,
+    Watch,
+}
+
+/// Whether a write is committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CommitMode {
+    #[default]
+    Commit,
+    /// All but the commit is done.
+    DryRun,
+}
+
 /// The options of a write.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteOptions {
-    /// Whether nothing is to be stored.
-    pub dry_run: bool,
+    pub mode: CommitMode,
     /// Who is to own the fields.
     pub manager: String,
     /// How unknown and duplicate fields are handled.
@@ -81,7 +96,7 @@ pub(crate) enum DeletionPropagation {
 /// The options of a delete.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
-    pub dry_run: bool,
+    pub mode: CommitMode,
     pub grace: Option<i64>,
     pub propagation: Option<DeletionPropagation>,
     pub uid: Option<String>,
@@ -100,6 +115,14 @@ fn check_dry_run(values: &[&str], errors: &mut Vec<Error>) {
     if values.iter().any(|value| *value != "All") {
         let shown = Value::from(values.to_vec());
         errors.push(Error::not_supported(&Path::new("dryRun"), shown, ["All"]));
+    }
+}
+
+fn commit_mode(dry_run: &[&str]) -> CommitMode {
+    if dry_run.is_empty() {
+        CommitMode::Commit
+    } else {
+        CommitMode::DryRun
     }
 }
 
@@ -158,7 +181,7 @@ impl WriteOptions {
         };
         refuse(kind, &errors)?;
         Ok(WriteOptions {
-            dry_run: !dry_run.is_empty(),
+            mode: commit_mode(&dry_run),
             manager: if manager.is_empty() {
                 agent_name(agent)
             } else {
@@ -186,7 +209,7 @@ fn agent_name(agent: &str) -> String {
 
 impl ListOptions {
     /// Reads and checks what a list or a watch is to give.
-    pub(crate) fn read(query: &Query, watch: bool) -> Result<Self, Status> {
+    pub(crate) fn read(query: &Query, verb: ListVerb) -> Result<Self, Status> {
         let bad = |text: String| Status::bad_request(text);
         let labels =
             label::Selector::parse(query.text("labelSelector")).map_err(|error| bad(error.to_string()))?;
@@ -195,7 +218,7 @@ impl ListOptions {
         let options = ListOptions {
             labels,
             fields,
-            watch: watch || query.flag("watch").unwrap_or_default(),
+            watch: verb == ListVerb::Watch || query.flag("watch").unwrap_or_default(),
             bookmarks: query.flag("allowWatchBookmarks").unwrap_or_default(),
             resource_version: query.text("resourceVersion").to_owned(),
             matching: match query.text("resourceVersionMatch") {
@@ -334,7 +357,7 @@ impl DeleteOptions {
         refuse("DeleteOptions", &errors)?;
         let preconditions = body.at("preconditions");
         Ok(DeleteOptions {
-            dry_run: !dry_run.is_empty(),
+            mode: commit_mode(&dry_run),
             grace,
             propagation,
             uid: preconditions.at("uid").as_str().map(str::to_owned),

@@ -2,7 +2,7 @@
 
 use k3_api::kinds::{KindRef, Subresource, builtin};
 
-use super::query;
+use super::query::{self, PlusSign};
 use crate::custom::DefinitionRegistry;
 
 /// What a path leads to.
@@ -39,13 +39,13 @@ pub(crate) fn route(path: &str, definitions: &DefinitionRegistry) -> Route {
     let mut parts = path.trim_matches('/').split('/');
     let (group, version) = match (parts.next(), parts.next()) {
         (Some("api"), Some(version)) => (String::new(), version),
-        (Some("apis"), Some(group)) => match (query::decode(group, false), parts.next()) {
+        (Some("apis"), Some(group)) => match (query::decode(group, PlusSign::Literal), parts.next()) {
             (Some(group), Some(version)) => (group, version),
             _ => return Route::Other,
         },
         _ => return Route::Other,
     };
-    let parts: Option<Vec<String>> = parts.map(|part| query::decode(part, false)).collect();
+    let parts: Option<Vec<String>> = parts.map(|part| query::decode(part, PlusSign::Literal)).collect();
     match parts {
         Some(parts) if parts.is_empty() => Route::Other,
         Some(parts) => resource(&group, version, &parts, definitions).unwrap_or(Route::Nowhere),

@@ -20,7 +20,7 @@ impl Query {
             pairs
                 .filter_map(|pair| {
                     let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                    Some((decode(name, true)?, decode(value, true)?))
+                    Some((decode(name, PlusSign::Space)?, decode(value, PlusSign::Space)?))
                 })
                 .collect(),
         )
@@ -124,8 +124,17 @@ pub(crate) fn encode(pairs: &mut [(&str, String)]) -> String {
     text
 }
 
+/// What a plus sign stands for in an encoded text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlusSign {
+    /// A space: in queries.
+    Space,
+    /// Itself: in paths.
+    Literal,
+}
+
 /// Decodes %XX, and + as a space where that is what it stands for. `None` if it is malformed.
-pub(crate) fn decode(text: &str, plus: bool) -> Option<String> {
+pub(crate) fn decode(text: &str, plus: PlusSign) -> Option<String> {
     if !text.contains(['%', '+']) {
         return Some(text.to_owned());
     }
@@ -144,7 +153,7 @@ pub(crate) fn decode(text: &str, plus: bool) -> Option<String> {
                 };
                 bytes.push(digit(digits[0])? * 16 + digit(digits[1])?);
             }
-            b'+' if plus => bytes.push(b' '),
+            b'+' if plus == PlusSign::Space => bytes.push(b' '),
             other => bytes.push(other),
         }
     }

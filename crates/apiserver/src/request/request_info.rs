@@ -8,7 +8,10 @@ use k3_api::{
     strategy::User,
 };
 
-use super::{Query, Target, query::decode};
+use super::{
+    Query, Target,
+    query::{PlusSign, decode},
+};
 use crate::authz::{AuthorizationAttributes, AuthorizationTarget, ResourceAttributes};
 
 /// What a request wants.
@@ -37,12 +40,12 @@ impl RequestInfo {
     pub(crate) fn read(method: &Method, path: &str, query: &Query) -> Self {
         let mut info = RequestInfo {
             verb: method.as_str().to_lowercase(),
-            path: decode(path, false).unwrap_or_else(|| path.to_owned()),
+            path: decode(path, PlusSign::Literal).unwrap_or_else(|| path.to_owned()),
             ..RequestInfo::default()
         };
         // Decoded part by part, as the router does: what is authorized is what is done.
         let parts = path.trim_matches('/').split('/');
-        let parts: Option<Vec<String>> = parts.map(|part| decode(part, false)).collect();
+        let parts: Option<Vec<String>> = parts.map(|part| decode(part, PlusSign::Literal)).collect();
         let Some(parts) = parts else {
             return info;
         };

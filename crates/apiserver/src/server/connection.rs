@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::idle_timeout::{IdleTimeout, IdleTimeoutStream};
+use super::idle_timeout::{HttpProtocol, IdleTimeout, IdleTimeoutStream};
 use crate::{
     authn::{ClientCertificate, ConnectionPeer},
     http::sent,
@@ -148,7 +148,7 @@ impl ListenerConnections {
             let Some(acceptor) = acceptor else {
                 return run(
                     Box::new(stream),
-                    IdleTimeout::new(true),
+                    IdleTimeout::new(HttpProtocol::Http1),
                     peer,
                     handler,
                     &server,
@@ -167,7 +167,11 @@ impl ListenerConnections {
             };
             if let Some(stream) = stream {
                 let session = stream.get_ref().1;
-                let idle_timeout = IdleTimeout::new(session.alpn_protocol() != Some(b"h2"));
+                let protocol = match session.alpn_protocol() {
+                    Some(b"h2") => HttpProtocol::Http2,
+                    _ => HttpProtocol::Http1,
+                };
+                let idle_timeout = IdleTimeout::new(protocol);
                 peer.certificate = session.peer_certificates().and_then(ClientCertificate::new);
                 run(Box::new(stream), idle_timeout, peer, handler, &server, ends).await;
             }

@@ -39,8 +39,7 @@ const LINGER_BYTES: usize = 8 * 1024 * 1024;
 /// The activity of a connection. Times are milliseconds since it was accepted plus one; 0 means never.
 pub(super) struct IdleTimeout {
     began: Instant,
-    /// Whether requests are sequential, as in HTTP/1.1.
-    one_by_one: bool,
+    protocol: HttpProtocol,
     requests: AtomicUsize,
     idle_since: AtomicU64,
     /// When the first byte of an incomplete request arrived.
@@ -51,6 +50,15 @@ pub(super) struct IdleTimeout {
     has_served: AtomicBool,
     /// Whether the client has sent all that it ever will, or the connection is no longer HTTP.
     is_over: AtomicBool,
+}
+
+/// How the requests of a connection share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HttpProtocol {
+    /// One after the other.
+    Http1,
+    /// Side by side.
+    Http2,
 }
 
 /// A stream that reports its activity to an [`IdleTimeout`].
@@ -76,10 +84,10 @@ pub(super) struct ActiveBody {
 // --- IdleTimeout ---
 
 impl IdleTimeout {
-    pub(super) fn new(one_by_one: bool) -> Arc<Self> {
+    pub(super) fn new(protocol: HttpProtocol) -> Arc<Self> {
         Arc::new(IdleTimeout {
             began: Instant::now(),
-            one_by_one,
+            protocol,
             requests: AtomicUsize::new(0),
             idle_since: AtomicU64::new(1),
             first_byte: AtomicU64::new(0),
@@ -101,7 +109,7 @@ impl IdleTimeout {
         let mut left = since(&self.stalled_since, STALLED)?;
         if self.requests.load(Relaxed) == 0 {
             left = left.min(since(&self.idle_since, IDLE)?);
-            if self.one_by_one {
+            if self.protocol == HttpProtocol::Http1 {
                 left = left.min(since(&self.first_byte, HEADERS)?);
             }
         }
@@ -117,7 +125,7 @@ impl IdleTimeout {
 
     /// Whether requests share the connection, and there was one: then its end can be announced, and nothing is lost by it.
     pub(super) fn can_announce_end(&self) -> bool {
-        !self.one_by_one && self.has_served.load(Relaxed)
+        self.protocol == HttpProtocol::Http2 && self.has_served.load(Relaxed)
     }
 
     /// The connection becomes something else than HTTP, which ends as it likes.
@@ -144,8 +152,8 @@ impl IdleTimeout {
         }
     }
 
-    fn wrote(&self, is_done: bool) {
-        if is_done {
+    fn wrote<T>(&self, polled: &Poll<T>) {
+        if polled.is_ready() {
             self.stalled_since.store(0, Relaxed);
         } else if self.stalled_since.load(Relaxed) == 0 {
             self.stalled_since.store(self.now(), Relaxed);
@@ -193,13 +201,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for IdleTimeoutStream<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.idle_timeout.wrote(polled.is_ready());
+        self.idle_timeout.wrote(&polled);
         polled
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_flush(context);
-        self.idle_timeout.wrote(polled.is_ready());
+        self.idle_timeout.wrote(&polled);
         polled
     }
 
@@ -234,7 +242,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for IdleTimeoutStream<S> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
-        self.idle_timeout.wrote(polled.is_ready());
+        self.idle_timeout.wrote(&polled);
         polled
     }
 
@@ -299,7 +307,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn idle_connection_times_out() {
-        let idle_timeout = IdleTimeout::new(true);
+        let idle_timeout = IdleTimeout::new(HttpProtocol::Http1);
         after(89).await;
         assert!(idle_timeout.left().is_some());
         idle_timeout.begin();
@@ -314,7 +322,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_headers_time_out() {
-        let idle_timeout = IdleTimeout::new(true);
+        let idle_timeout = IdleTimeout::new(HttpProtocol::Http1);
         after(10).await;
         idle_timeout.read();
         after(20).await;
@@ -323,7 +331,7 @@ mod tests {
         after(13).await;
         assert!(idle_timeout.left().is_none());
         // Where requests share a connection, bytes may be anything.
-        let shared = IdleTimeout::new(false);
+        let shared = IdleTimeout::new(HttpProtocol::Http2);
         shared.read();
         after(40).await;
         assert!(shared.left().is_some());
@@ -332,7 +340,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn closed_connection_lingers_until_client_finishes() {
         let (mut client, server) = tokio::io::duplex(16);
-        let mut server = IdleTimeoutStream::new(server, &IdleTimeout::new(true));
+        let mut server = IdleTimeoutStream::new(server, &IdleTimeout::new(HttpProtocol::Http1));
         let sent = async {
             client.write_all(&[0; 10_000]).await.unwrap();
             let mut end = Vec::new();
@@ -347,13 +355,13 @@ mod tests {
     async fn linger_is_bounded() {
         let (client, server) = tokio::io::duplex(16);
         let began = Instant::now();
-        let mut server = IdleTimeoutStream::new(server, &IdleTimeout::new(true));
+        let mut server = IdleTimeoutStream::new(server, &IdleTimeout::new(HttpProtocol::Http1));
         server.shutdown().await.unwrap();
         assert_eq!(began.elapsed(), LINGER);
         drop(client);
         // What is no longer HTTP ends in its own way: each side by itself.
         let (mut client, server) = tokio::io::duplex(16);
-        let idle_timeout = IdleTimeout::new(true);
+        let idle_timeout = IdleTimeout::new(HttpProtocol::Http1);
         idle_timeout.upgrade();
         let mut server = IdleTimeoutStream::new(server, &idle_timeout);
         client.write_all(b"more").await.unwrap();
@@ -365,15 +373,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn stalled_client_times_out() {
-        let idle_timeout = IdleTimeout::new(true);
+        let idle_timeout = IdleTimeout::new(HttpProtocol::Http1);
         idle_timeout.begin();
-        idle_timeout.wrote(false);
+        idle_timeout.wrote(&Poll::<()>::Pending);
         after(50).await;
-        idle_timeout.wrote(false);
+        idle_timeout.wrote(&Poll::<()>::Pending);
         assert!(idle_timeout.left().is_some());
         after(11).await;
         assert!(idle_timeout.left().is_none());
-        idle_timeout.wrote(true);
+        idle_timeout.wrote(&Poll::Ready(()));
         assert!(idle_timeout.left().is_some());
     }
 }

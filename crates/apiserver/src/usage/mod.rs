@@ -34,7 +34,12 @@ use tokio::time::{self, Instant};
 
 pub(crate) use self::path::{GROUP, UsageRequest, VERSION};
 use self::summary::NodeSummary;
-use crate::{cache::WatchCaches, outgoing::NodeConnectionInfoGetter, registry::Resource, request::Query};
+use crate::{
+    cache::WatchCaches,
+    outgoing::{NodeCertificateCheck, NodeConnectionInfoGetter},
+    registry::Resource,
+    request::Query,
+};
 
 /// How long a node's summary is cached.
 const FRESH: Duration = Duration::from_secs(15);
@@ -176,7 +181,7 @@ impl ResourceMetrics {
             .location(
                 name,
                 reached,
-                true,
+                NodeCertificateCheck::Verify,
                 "/stats/summary".to_owned(),
                 "only_cpu_and_memory=true".to_owned(),
             )

@@ -7,7 +7,8 @@ use k3_cel::{Environment, MATCH_CONDITIONS_COST_BUDGET, Variables};
 use serde_json::Value;
 
 use super::{
-    CompiledExpression, EvaluationActivation, ExpressionError, activation::OptionalVariables, joined,
+    super::failure_policy::FailurePolicy, CompiledExpression, EvaluationActivation, ExpressionError,
+    activation::OptionalVariables, joined,
 };
 
 /// Conditions: all must hold.
@@ -15,15 +16,19 @@ use super::{
 #[derive(Debug)]
 pub(in crate::admission) struct MatchConditions {
     expressions: Vec<CompiledExpression>,
-    /// Whether an error is as good as a condition that does not hold.
-    fails_open: bool,
+    /// With `Ignore` an error is as good as a condition that does not hold.
+    failure_policy: FailurePolicy,
 }
 
 // --- MatchConditions ---
 
 impl MatchConditions {
     /// Compiles the `matchConditions` of a webhook or a policy.
-    pub(in crate::admission) fn compile(of: &Value, environment: &Environment, fails_open: bool) -> Self {
+    pub(in crate::admission) fn compile(
+        of: &Value,
+        environment: &Environment,
+        failure_policy: FailurePolicy,
+    ) -> Self {
         let conditions = of.items("matchConditions").iter();
         MatchConditions {
             expressions: conditions
@@ -31,7 +36,7 @@ impl MatchConditions {
                     CompiledExpression::compile(environment, condition.text("expression"), &["bool"])
                 })
                 .collect(),
-            fails_open,
+            failure_policy,
         }
     }
 
@@ -73,6 +78,9 @@ impl MatchConditions {
     }
 
     fn unknown(&self, why: String) -> Result<bool, String> {
-        if self.fails_open { Ok(false) } else { Err(why) }
+        match self.failure_policy {
+            FailurePolicy::Ignore => Ok(false),
+            FailurePolicy::Fail => Err(why),
+        }
     }
 }

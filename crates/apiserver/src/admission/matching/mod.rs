@@ -26,10 +26,18 @@ pub(super) struct MatchCriteria {
     /// `None`: all requests.
     rules: Option<Vec<MatchRule>>,
     excluded: Vec<MatchRule>,
-    /// Whether the same objects in other versions are meant, too.
-    equivalent: bool,
+    policy: MatchPolicy,
     namespaces: Result<Selector, String>,
     objects: Result<Selector, String>,
+}
+
+/// `matchPolicy`: which forms of a request rules are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MatchPolicy {
+    /// The version that a rule names.
+    Exact,
+    /// The same objects in other versions, too.
+    Equivalent,
 }
 
 /// The labels in a tree.
@@ -43,6 +51,19 @@ impl Labels for TreeLabels<'_> {
     fn visit(&self, see: &mut dyn FnMut(&str, &str)) {
         if let Some(labels) = self.0.as_object() {
             labels.visit(see);
+        }
+    }
+}
+
+// --- MatchPolicy ---
+
+impl MatchPolicy {
+    /// Without a policy that is known, rules cannot be evaded by another version of the same objects.
+    // upstream: pkg/apis/admissionregistration/v1/defaults.go SetDefaults_ValidatingWebhook, SetDefaults_MatchResources
+    fn read(tree: &Value) -> Self {
+        match tree.text("matchPolicy") {
+            "Exact" => MatchPolicy::Exact,
+            _ => MatchPolicy::Equivalent,
         }
     }
 }
@@ -68,7 +89,7 @@ impl MatchCriteria {
         MatchCriteria {
             rules: (!rules.is_empty()).then_some(rules),
             excluded: read_rules(matching, "excludeResourceRules"),
-            equivalent: matching.text("matchPolicy") == "Equivalent",
+            policy: MatchPolicy::read(matching),
             namespaces: selector("namespaceSelector"),
             objects: selector("objectSelector"),
         }
@@ -94,12 +115,12 @@ impl MatchCriteria {
         caches: &WatchCaches,
     ) -> Result<Option<VersionedResource>, Status> {
         // Rules are cheapest, and which of the three refuses first makes no difference.
-        if find(&self.excluded, self.equivalent, subject).is_some() {
+        if find(&self.excluded, self.policy, subject).is_some() {
             return Ok(None);
         }
         let form = match &self.rules {
             None => subject.form.clone(),
-            Some(rules) => match find(rules, self.equivalent, subject) {
+            Some(rules) => match find(rules, self.policy, subject) {
                 Some(form) => form,
                 None => return Ok(None),
             },
@@ -161,13 +182,13 @@ fn read_rules(tree: &Value, name: &str) -> Vec<MatchRule> {
 /// The form in which the first rule matches.
 fn find(
     rules: &[MatchRule],
-    equivalent: bool,
+    policy: MatchPolicy,
     subject: &VersionedAttributes<'_>,
 ) -> Option<VersionedResource> {
     if rules.iter().any(|rule| rule.matches(subject, &subject.form)) {
         return Some(subject.form.clone());
     }
-    if !equivalent {
+    if policy == MatchPolicy::Exact {
         return None;
     }
     rules.iter().find_map(|rule| {
@@ -175,4 +196,20 @@ fn find(
             .equivalents()
             .find(|equivalent| rule.matches(subject, equivalent))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rules_without_known_match_policy_mean_all_versions() {
+        let policy = |text: &str| MatchPolicy::read(&json!({"matchPolicy": text}));
+        assert_eq!(policy("Exact"), MatchPolicy::Exact);
+        assert_eq!(policy("Equivalent"), MatchPolicy::Equivalent);
+        assert_eq!(policy("exact"), MatchPolicy::Equivalent);
+        assert_eq!(MatchPolicy::read(&json!({})), MatchPolicy::Equivalent);
+    }
 }

@@ -10,7 +10,10 @@ use super::{
     policy_source::{CompiledPolicy, PolicyBinding},
     validating::{PolicyDecision, ValidateResult},
 };
-use crate::{admission::AdmissionAttributes, registry::RequestContext};
+use crate::{
+    admission::{AdmissionAttributes, failure_policy::FailurePolicy},
+    registry::RequestContext,
+};
 
 /// Of the longest notes and of many failures the audit log gets the beginning.
 const LONGEST_NOTE: usize = 10 * 1024;
@@ -59,7 +62,7 @@ impl DecisionCollector {
         policy: &CompiledPolicy<E>,
         problem: &PolicyConfigurationError<'_>,
     ) {
-        if policy.fails_open {
+        if policy.failure_policy == FailurePolicy::Ignore {
             return;
         }
         let binding = problem.binding.map(|binding| binding.name.as_str());

@@ -37,7 +37,7 @@ use super::{
     AdmissionAttributes, Operation,
     expression::EvaluationActivation,
     object,
-    reinvocation::ReinvocationContext,
+    reinvocation::{InvocationEffect, ReinvocationContext, ReinvocationPolicy},
     versioned_attributes::{VersionedAttributes, VersionedResource, keep_record},
 };
 use crate::{authz::Authorizer, cache::WatchCaches, custom::CustomResourceConverter};
@@ -126,7 +126,7 @@ impl PolicyDispatcher {
                     &scenes[at].1,
                     run.params.as_ref(),
                     namespace,
-                    policy.fails_open,
+                    policy.failure_policy,
                 );
                 decisions.take(policy, run.binding, result);
             }
@@ -212,8 +212,12 @@ impl PolicyDispatcher {
                         Err(mutating::MutationError::Status(status)) => return Err(*status),
                     }
                 }
-                let reinvoke_if_needed = run.policy.spec.text("reinvocationPolicy") == "IfNeeded";
-                reinvocation.record_invocation(&id, before != *attributes.object, reinvoke_if_needed);
+                let effect = if before == *attributes.object {
+                    InvocationEffect::Unchanged
+                } else {
+                    InvocationEffect::Changed
+                };
+                reinvocation.record_invocation(&id, effect, ReinvocationPolicy::read(&run.policy.spec));
             }
             reinvocation.end_pass(attributes.new_state());
         }

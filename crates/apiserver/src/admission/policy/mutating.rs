@@ -15,6 +15,7 @@ use super::{
         expression::{
             CompiledExpression, CompositionEnv, EvaluationActivation, MatchConditions, OptionalVariables,
         },
+        failure_policy::FailurePolicy,
         versioned_attributes::VersionedResource,
     },
     PolicyConfigurationError, apply,
@@ -84,7 +85,7 @@ impl CompiledMutatingPolicy {
             })
         };
         CompiledMutatingPolicy {
-            conditions: MatchConditions::compile(spec, &environment, policy.fails_open),
+            conditions: MatchConditions::compile(spec, &environment, policy.failure_policy),
             mutations: spec.items("mutations").iter().filter_map(mutation).collect(),
             composition,
         }
@@ -203,7 +204,7 @@ impl MutationErrors {
     }
 
     fn add<E>(&mut self, policy: &CompiledPolicy<E>, text: String, reason: StatusReason) {
-        if !policy.fails_open {
+        if policy.failure_policy == FailurePolicy::Fail {
             self.0.push((text, reason));
         }
     }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::super::{
     configuration_cache::{ConfigurationCache, ResourceIndex},
+    failure_policy::FailurePolicy,
     matching::MatchCriteria,
     resource,
 };
@@ -24,7 +25,7 @@ pub(super) struct CompiledPolicy<E> {
     pub spec: Value,
     pub criteria: MatchCriteria,
     /// Whether `failurePolicy` is `Ignore`.
-    pub fails_open: bool,
+    pub failure_policy: FailurePolicy,
     compiled: OnceLock<E>,
 }
 
@@ -70,7 +71,7 @@ impl<E> CompiledPolicy<E> {
         CompiledPolicy {
             name: policy.at("metadata").text("name").to_owned(),
             criteria: MatchCriteria::of_resources(spec.at("matchConstraints")),
-            fails_open: spec.text("failurePolicy") == "Ignore",
+            failure_policy: FailurePolicy::read(spec),
             spec: spec.clone(),
             compiled: OnceLock::new(),
         }

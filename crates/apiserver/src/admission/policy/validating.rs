@@ -7,9 +7,12 @@ use k3_cel::{RUNTIME_COST_BUDGET, Type, Variables};
 use serde_json::Value;
 
 use super::{
-    super::expression::{
-        CompiledExpression, CompositionEnv, EvaluationActivation, ExpressionError, MatchConditions,
-        OptionalVariables,
+    super::{
+        expression::{
+            CompiledExpression, CompositionEnv, EvaluationActivation, ExpressionError, MatchConditions,
+            OptionalVariables,
+        },
+        failure_policy::FailurePolicy,
     },
     policy_source::CompiledPolicy,
 };
@@ -94,7 +97,7 @@ impl CompiledValidatingPolicy {
             (annotation.text("key").to_owned(), expression)
         };
         CompiledValidatingPolicy {
-            conditions: MatchConditions::compile(spec, &environment, policy.fails_open),
+            conditions: MatchConditions::compile(spec, &environment, policy.failure_policy),
             validations: spec.items("validations").iter().map(validation).collect(),
             annotations: spec.items("auditAnnotations").iter().map(annotation).collect(),
             composition,
@@ -108,10 +111,10 @@ impl CompiledValidatingPolicy {
         scene: &EvaluationActivation<'_>,
         params: Option<&Value>,
         namespace: Option<&Value>,
-        fails_open: bool,
+        failure_policy: FailurePolicy,
     ) -> ValidateResult {
         let failed = |why: String| ValidateResult {
-            objections: failure(why, fails_open)
+            objections: failure(why, failure_policy)
                 .map(|objection| (0, objection))
                 .into_iter()
                 .collect(),
@@ -124,11 +127,11 @@ impl CompiledValidatingPolicy {
                 Err(why) => return failed(why),
             }
         }
-        let objections = match self.object(scene, params, namespace, fails_open) {
+        let objections = match self.object(scene, params, namespace, failure_policy) {
             Ok(objections) => objections,
             Err(error) => return failed(error.to_string()),
         };
-        match self.annotate(scene, params, namespace, fails_open) {
+        match self.annotate(scene, params, namespace, failure_policy) {
             Ok(annotations) => ValidateResult {
                 objections,
                 annotations,
@@ -143,7 +146,7 @@ impl CompiledValidatingPolicy {
         scene: &EvaluationActivation<'_>,
         params: Option<&Value>,
         namespace: Option<&Value>,
-        fails_open: bool,
+        failure_policy: FailurePolicy,
     ) -> Result<Vec<(usize, PolicyDecision)>, ExpressionError> {
         let variables = self.composition.variables();
         let sight = OptionalVariables {
@@ -173,8 +176,8 @@ impl CompiledValidatingPolicy {
         let mut objections = Vec::new();
         for (at, (validation, result)) in self.validations.iter().zip(results).enumerate() {
             let objection = match (result, &messages) {
-                (Err(why), _) => failure(why, fails_open),
-                (Ok(_), Err(error)) => failure(format!("failed messageExpression: {error}"), fails_open),
+                (Err(why), _) => failure(why, failure_policy),
+                (Ok(_), Err(error)) => failure(format!("failed messageExpression: {error}"), failure_policy),
                 (Ok(true), Ok(_)) => None,
                 (Ok(false), Ok(messages)) => Some(validation.objection(messages[at].as_deref())),
             };
@@ -218,7 +221,7 @@ impl CompiledValidatingPolicy {
         scene: &EvaluationActivation<'_>,
         params: Option<&Value>,
         namespace: Option<&Value>,
-        fails_open: bool,
+        failure_policy: FailurePolicy,
     ) -> Result<Vec<PolicyAuditAnnotation>, ExpressionError> {
         if self.annotations.is_empty() {
             return Ok(Vec::new());
@@ -249,7 +252,7 @@ impl CompiledValidatingPolicy {
                     }
                 },
                 Err(ExpressionError::Failed(why)) => {
-                    if !fails_open {
+                    if failure_policy == FailurePolicy::Fail {
                         annotations.push(PolicyAuditAnnotation::Failed(why));
                     }
                 }
@@ -261,8 +264,8 @@ impl CompiledValidatingPolicy {
 }
 
 /// What speaks against a request of which something could not be found out.
-fn failure(why: String, fails_open: bool) -> Option<PolicyDecision> {
-    (!fails_open).then_some(PolicyDecision {
+fn failure(why: String, failure_policy: FailurePolicy) -> Option<PolicyDecision> {
+    (failure_policy == FailurePolicy::Fail).then_some(PolicyDecision {
         message: why,
         reason: String::new(),
     })

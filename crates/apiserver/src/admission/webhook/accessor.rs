@@ -13,7 +13,8 @@ use k3_api::{
 use serde_json::{Value, json};
 
 use super::super::{
-    configuration_cache::ResourceIndex, expression::MatchConditions, matching::MatchCriteria,
+    configuration_cache::ResourceIndex, expression::MatchConditions, failure_policy::FailurePolicy,
+    matching::MatchCriteria, reinvocation::ReinvocationPolicy,
 };
 use crate::outgoing::{CallError, Destination};
 
@@ -31,14 +32,14 @@ pub(super) struct WebhookAccessor {
     sources: Value,
     conditions: OnceLock<MatchConditions>,
     /// Whether `failurePolicy` is `Ignore`.
-    pub fails_open: bool,
+    pub failure_policy: FailurePolicy,
     pub timeout: Option<Duration>,
     /// Whether it can be asked about what is not to be stored.
     pub side_effects: SideEffects,
     /// The first form of reviews that both sides know.
     pub review: Option<ReviewVersion>,
     /// `reinvocationPolicy: IfNeeded`: invoke the webhook again if the object was changed after its first invocation.
-    pub reinvoke_if_needed: bool,
+    pub reinvocation: ReinvocationPolicy,
 }
 
 /// What a webhook does besides answering.
@@ -93,7 +94,7 @@ impl WebhookAccessor {
             criteria: MatchCriteria::of_webhook(hook),
             sources: json!({"matchConditions": hook.at("matchConditions")}),
             conditions: OnceLock::new(),
-            fails_open: hook.text("failurePolicy") == "Ignore",
+            failure_policy: FailurePolicy::read(hook),
             timeout: hook
                 .int("timeoutSeconds")
                 .and_then(|seconds| u64::try_from(seconds).ok())
@@ -110,7 +111,7 @@ impl WebhookAccessor {
                     "v1beta1" => Some(ReviewVersion::V1Beta1),
                     _ => None,
                 }),
-            reinvoke_if_needed: hook.text("reinvocationPolicy") == "IfNeeded",
+            reinvocation: ReinvocationPolicy::read(hook),
         }
     }
 }
@@ -126,7 +127,7 @@ impl WebhookAccessor {
                 params: false,
                 authorizer: true,
             });
-            MatchConditions::compile(&self.sources, &environment, self.fails_open)
+            MatchConditions::compile(&self.sources, &environment, self.failure_policy)
         }))
     }
 }

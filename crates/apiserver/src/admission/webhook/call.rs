@@ -9,7 +9,10 @@ use k3_api::{
 use serde_json::Value;
 
 use super::{
-    super::versioned_attributes::{VersionedAttributes, VersionedResource},
+    super::{
+        failure_policy::FailurePolicy,
+        versioned_attributes::{VersionedAttributes, VersionedResource},
+    },
     accessor::{SideEffects, WebhookAccessor},
     review::{self, AdmissionResponse, WebhookKind},
 };
@@ -127,7 +130,7 @@ impl WebhookError {
             WebhookError::Denied(status) => Some(*status),
             WebhookError::Call(why) => {
                 let text = format!("failed calling webhook {}: {why}", go::quote(&hook.name));
-                if hook.fails_open {
+                if hook.failure_policy == FailurePolicy::Ignore {
                     tracing::warn!(
                         webhook = hook.name,
                         error = text,

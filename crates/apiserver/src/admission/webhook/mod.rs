@@ -36,7 +36,7 @@ use super::{
     AdmissionAttributes,
     configuration_cache::ConfigurationCache,
     expression::EvaluationActivation,
-    reinvocation::ReinvocationContext,
+    reinvocation::{InvocationEffect, ReinvocationContext},
     resource,
     versioned_attributes::{VersionedAttributes, VersionedResource, keep_record},
 };
@@ -146,7 +146,12 @@ impl WebhookDispatcher {
                 patch_type: None,
             };
             note.add(&format!("mutation.webhook.admission.k8s.io/{at}"), attributes.ctx);
-            reinvocation.record_invocation(&hook.id, mutated, hook.reinvoke_if_needed);
+            let effect = if mutated {
+                InvocationEffect::Changed
+            } else {
+                InvocationEffect::Unchanged
+            };
+            reinvocation.record_invocation(&hook.id, effect, hook.reinvocation);
             if let Err(error) = changed {
                 match error.status(hook) {
                     Some(status) => return Err(status),

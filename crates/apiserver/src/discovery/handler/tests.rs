@@ -27,7 +27,9 @@ fn header_of(answer: &HttpResponse, name: header::HeaderName) -> String {
 }
 
 fn aggregated_half(path: &str) -> Value {
-    let answer = discovery().answer(path, AGGREGATED, "", false).unwrap();
+    let answer = discovery()
+        .answer(path, AGGREGATED, "", JsonLayout::Compact)
+        .unwrap();
     serde_json::from_slice(&body(answer)).unwrap()
 }
 
@@ -127,25 +129,38 @@ fn unknown_paths_are_not_found() {
         "/apis//v1",
         "/apix",
     ] {
-        assert!(discovery().answer(path, "", "", false).is_none(), "{path}");
+        assert!(
+            discovery().answer(path, "", "", JsonLayout::Compact).is_none(),
+            "{path}"
+        );
     }
-    assert!(discovery().answer("/apis/apps/v1/", "", "", false).is_some());
+    assert!(
+        discovery()
+            .answer("/apis/apps/v1/", "", "", JsonLayout::Compact)
+            .is_some()
+    );
 }
 
 #[test]
 fn matching_etag_returns_not_modified() {
     let known = discovery();
-    let first = known.answer("/apis", AGGREGATED, "", false).unwrap();
+    let first = known
+        .answer("/apis", AGGREGATED, "", JsonLayout::Compact)
+        .unwrap();
     assert_eq!(first.status(), 200);
     assert_eq!(header_of(&first, header::CONTENT_TYPE), AGGREGATED);
     assert_eq!(header_of(&first, header::VARY), "Accept");
     let tag = header_of(&first, header::ETAG);
     assert_eq!(tag.len(), 130);
-    let again = known.answer("/apis", AGGREGATED, &tag, false).unwrap();
+    let again = known
+        .answer("/apis", AGGREGATED, &tag, JsonLayout::Compact)
+        .unwrap();
     assert_eq!(again.status(), 304);
     assert_eq!(header_of(&again, header::ETAG), tag);
     assert!(body(again).is_empty());
-    let other = known.answer("/api", AGGREGATED, &tag, false).unwrap();
+    let other = known
+        .answer("/api", AGGREGATED, &tag, JsonLayout::Compact)
+        .unwrap();
     assert_eq!(other.status(), 200);
 }
 
@@ -153,7 +168,9 @@ fn matching_etag_returns_not_modified() {
 fn etag_follows_content() {
     let tag = |known: &Discovery| {
         header_of(
-            &known.answer("/apis", AGGREGATED, "", false).unwrap(),
+            &known
+                .answer("/apis", AGGREGATED, "", JsonLayout::Compact)
+                .unwrap(),
             header::ETAG,
         )
     };
@@ -166,7 +183,9 @@ fn etag_follows_content() {
 #[test]
 fn first_satisfiable_accept_clause_wins() {
     let media = |accept: &str| {
-        let answer = discovery().answer("/apis", accept, "", false).unwrap();
+        let answer = discovery()
+            .answer("/apis", accept, "", JsonLayout::Compact)
+            .unwrap();
         (answer.status().as_u16(), header_of(&answer, header::CONTENT_TYPE))
     };
     let beta = AGGREGATED.replace("v=v2", "v=v2beta1");
@@ -201,14 +220,14 @@ fn documents_round_trip_protobuf() {
         ("/api/v1", "APIResourceList"),
         ("/apis/apps/v1", "APIResourceList"),
     ] {
-        let answer = known.answer(path, proto, "", false).unwrap();
+        let answer = known.answer(path, proto, "", JsonLayout::Compact).unwrap();
         assert_eq!(header_of(&answer, header::CONTENT_TYPE), proto);
         let ty = schema().get("meta", "v1", kind).unwrap();
         let read = protobuf::decode(&body(answer), ty).unwrap();
         assert_eq!(read, known.legacy(path).unwrap(), "{path}");
     }
     let wanted = format!("{proto};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
-    let answer = known.answer("/apis", &wanted, "", false).unwrap();
+    let answer = known.answer("/apis", &wanted, "", JsonLayout::Compact).unwrap();
     assert_eq!(header_of(&answer, header::CONTENT_TYPE), wanted);
     let ty = schema()
         .get("apidiscovery", "v2", "APIGroupDiscoveryList")

@@ -21,11 +21,12 @@ use crate::{
     cache::WatchCaches,
     custom::{DefinitionRegistry, DefinitionsGeneration, PREFIX},
     discovery::{self, Discovery, DiscoveryGroup},
-    http::{self as web, Format, HttpResponse, RequestBody},
+    http::{self as web, Format, HttpResponse, JsonLayout, RequestBody},
     metrics::Metrics,
     openapi::OpenApi,
     pipeline::{
-        body::BodyMemory, decode::NonResourceRequest, rejection::Rejection, request_head::RequestHead, verb,
+        body::BodyMemory, decode::NonResourceRequest, inflight::LimitClass, rejection::Rejection,
+        request_head::RequestHead, verb,
     },
     usage::{ResourceMetrics, UsageRequest},
 };
@@ -109,7 +110,10 @@ impl NonResourceEndpoints {
         match head.method {
             Method::GET | Method::HEAD => Ok(web::text(200, format!("{}\n", (setting.get)()))),
             Method::PUT => {
-                let (bytes, _memory) = self.body_memory.read(body, &head.headers, false).await?;
+                let (bytes, _memory) = self
+                    .body_memory
+                    .read(body, &head.headers, LimitClass::Ordinary)
+                    .await?;
                 let changed = match std::str::from_utf8(&bytes) {
                     Ok(text) => (setting.set)(text.trim()),
                     Err(_) => Err("it is not UTF-8".to_owned()),
@@ -139,7 +143,7 @@ impl NonResourceEndpoints {
             Format::Yaml => Format::Yaml,
             _ => Format::Json,
         };
-        Ok(web::json(200, tree.to_string().into_bytes(), format, head.pretty))
+        Ok(web::json(200, tree.to_string().into_bytes(), format, head.layout))
     }
 
     /// Serves health, metrics, discovery, OpenAPI, issuer discovery and extra documents.
@@ -161,7 +165,7 @@ impl NonResourceEndpoints {
         let accept = head.text(&header::ACCEPT);
         let known = head.text(&header::IF_NONE_MATCH);
         let discovery = self.documents.discovery(definitions);
-        if let Some(answer) = discovery.answer(&head.path, accept, known, head.pretty) {
+        if let Some(answer) = discovery.answer(&head.path, accept, known, head.layout) {
             return Ok(answer);
         }
         let stored = |name: &str| self.definition(name);
@@ -185,7 +189,7 @@ impl NonResourceEndpoints {
             200,
             document.to_string().into_bytes(),
             Format::Json,
-            true,
+            JsonLayout::Indented,
         ))
     }
 

@@ -36,7 +36,7 @@ pub(super) async fn answer(
     }
     let checks = checks(endpoint, caches).await;
     for (name, result) in &checks {
-        metrics.checked(name, endpoint, result.is_ok());
+        metrics.checked(name, endpoint, result);
     }
     let mut answer = match parts.next().filter(|check| !check.is_empty()) {
         None => all(endpoint, &checks, query),

@@ -44,9 +44,8 @@ impl Registry {
             binding.ensure_object("metadata").remove("uid");
         }
         let phase = (Operation::Create, AdmissionPhase::Change);
-        let dry_run = options.dry_run;
         self.admission
-            .admit_as(phase, ctx, &mut binding, dry_run, &mut warnings)
+            .admit_as(phase, ctx, &mut binding, options.mode, &mut warnings)
             .await?;
         let name = binding.at("metadata").text("name").to_owned();
         if is_part && name != ctx.target.name {
@@ -66,12 +65,12 @@ impl Registry {
         }
         let phase = (Operation::Create, AdmissionPhase::Validate);
         self.admission
-            .admit_as(phase, ctx, &mut binding, dry_run, &mut warnings)
+            .admit_as(phase, ctx, &mut binding, options.mode, &mut warnings)
             .await?;
         if name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));
         }
-        self.modify(&pods, &ctx.target.namespace, &name, dry_run, |pod| {
+        self.modify(&pods, &ctx.target.namespace, &name, options.mode, |pod| {
             check(pod, &binding, &pods)?;
             assign(pod, &binding, &name, ctx)
         })

@@ -15,6 +15,7 @@ use crate::{
         admission::{AdmissionPhase, ObjectAdmission},
         request_context::Warnings,
     },
+    request::CommitMode,
 };
 
 /// Serves logs, streams and requests that are passed on.
@@ -53,7 +54,7 @@ impl ConnectStorage {
                     (Operation::Connect, phase),
                     ctx,
                     &mut options,
-                    false,
+                    CommitMode::Commit,
                     &mut warnings,
                 )
                 .await?;

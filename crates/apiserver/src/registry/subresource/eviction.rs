@@ -26,7 +26,7 @@ use crate::{
         pending_write::PendingWrite,
         request_context::Warnings,
     },
-    request::{DeleteOptions, Query, WriteOptions, WriteVerb},
+    request::{CommitMode, DeleteOptions, Query, WriteOptions, WriteVerb},
 };
 
 /// The `Retry-After` of a denial while the disruption controller has not processed the budget yet, in seconds.
@@ -56,9 +56,8 @@ impl Registry {
         let pods = Resource::of(ctx.target.kind.clone(), &self.caches);
         match_namespace(&mut eviction, &pods, &ctx.target.namespace)?;
         let phase = (Operation::Create, AdmissionPhase::Change);
-        let dry_run = options.dry_run;
         self.admission
-            .admit_as(phase, ctx, &mut eviction, dry_run, &mut warnings)
+            .admit_as(phase, ctx, &mut eviction, options.mode, &mut warnings)
             .await?;
         if eviction.at("metadata").text("name") != ctx.target.name {
             return Err(Status::bad_request(
@@ -76,12 +75,14 @@ impl Registry {
         }
         let phase = (Operation::Create, AdmissionPhase::Validate);
         self.admission
-            .admit_as(phase, ctx, &mut eviction, dry_run, &mut warnings)
+            .admit_as(phase, ctx, &mut eviction, options.mode, &mut warnings)
             .await?;
         let delete = eviction.at("deleteOptions");
         let delete = (!delete.is_null()).then_some(delete);
         let mut delete = DeleteOptions::read(&Query::default(), Some(delete.unwrap_or(&json!({}))))?;
-        delete.dry_run |= dry_run;
+        if options.mode == CommitMode::DryRun {
+            delete.mode = CommitMode::DryRun;
+        }
         read_index(&self.caches).await?;
         let key = pods.key(&ctx.target.namespace, &ctx.target.name)?;
         let pod = pods
@@ -90,8 +91,7 @@ impl Registry {
             .ok_or_else(|| pods.not_found(&ctx.target.name))?;
         let tree = readable(&self.caches, &pods, pod).await?.tree();
         if !can_ignore_pdb(&tree) {
-            self.check_and_decrement_budget(ctx, &tree, delete.dry_run)
-                .await?;
+            self.check_and_decrement_budget(ctx, &tree, delete.mode).await?;
         }
         self.mark_and_delete(ctx, &pods, &delete).await?;
         Ok(created_status(ctx, &warnings))
@@ -103,7 +103,7 @@ impl Registry {
         &self,
         ctx: &RequestContext,
         pod: &Value,
-        dry_run: bool,
+        mode: CommitMode,
     ) -> Result<(), Status> {
         let kind = builtin()
             .kind("policy", "v1", "PodDisruptionBudget")
@@ -143,13 +143,9 @@ impl Registry {
             }
         }
         let now = ctx.now.truncated().to_string();
-        self.modify(
-            &budgets,
-            &ctx.target.namespace,
-            budget.name(),
-            dry_run,
-            |budget| check_and_decrement(budget, &ctx.target.name, &now),
-        )
+        self.modify(&budgets, &ctx.target.namespace, budget.name(), mode, |budget| {
+            check_and_decrement(budget, &ctx.target.name, &now)
+        })
         .await?;
         Ok(())
     }
@@ -163,18 +159,24 @@ impl Registry {
     ) -> Result<(), Status> {
         let key = pods.key(&ctx.target.namespace, &ctx.target.name)?;
         let mut options = options.clone();
-        if !options.dry_run {
+        if options.mode == CommitMode::Commit {
             let condition = json!({
                 "status": "True",
                 "reason": "EvictionByEvictionAPI",
                 "message": "Eviction API: evicting",
             });
             let pod_with_condition = self
-                .modify(pods, &ctx.target.namespace, &ctx.target.name, false, |pod| {
-                    check_preconditions(pod, &options, pods)?;
-                    set_condition(pod, "DisruptionTarget", &condition, ctx);
-                    Ok(())
-                })
+                .modify(
+                    pods,
+                    &ctx.target.namespace,
+                    &ctx.target.name,
+                    CommitMode::Commit,
+                    |pod| {
+                        check_preconditions(pod, &options, pods)?;
+                        set_condition(pod, "DisruptionTarget", &condition, ctx);
+                        Ok(())
+                    },
+                )
                 .await?;
             // The condition changed the resource version: without this the caller's precondition would always fail.
             if options.resource_version.is_some() {

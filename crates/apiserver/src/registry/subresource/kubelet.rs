@@ -16,7 +16,7 @@ use super::{
 use crate::{
     authz::{AuthorizationAttributes, AuthorizationTarget, Decision, ResourceAttributes},
     http::{self as web, HttpResponse, ResponseBody},
-    outgoing::{ProxyLocation, ProxyRequest},
+    outgoing::{NodeCertificateCheck, ProxyLocation, ProxyRequest},
     pipeline::Verb,
     registry::{RequestContext, Resource, freshness::read_index},
     request::encode,
@@ -47,8 +47,11 @@ impl ConnectStorage {
             "/containerLogs/{}/{}/{container}",
             ctx.target.namespace, ctx.target.name
         );
-        let skips = ctx.query.flag("insecureSkipTLSVerifyBackend").unwrap_or_default();
-        let location = self.node_location(node, !skips, path, log_query(ctx)?)?;
+        let check = match ctx.query.flag("insecureSkipTLSVerifyBackend") {
+            Some(true) => NodeCertificateCheck::Skip,
+            Some(false) | None => NodeCertificateCheck::Verify,
+        };
+        let location = self.node_location(node, check, path, log_query(ctx)?)?;
         let mut answer = match location.get().await {
             Ok(answer) => answer,
             Err(failed) => return Err(failed_call("Get", &location, &failed)),
@@ -97,7 +100,7 @@ impl ConnectStorage {
             }
             node => node,
         };
-        let location = self.node_location(node, true, path, stream_query(ctx)?)?;
+        let location = self.node_location(node, NodeCertificateCheck::Verify, path, stream_query(ctx)?)?;
         if !passed.wants_upgrade() {
             return Err(Status::bad_request("Upgrade request required"));
         }
@@ -107,7 +110,7 @@ impl ConnectStorage {
     fn node_location(
         &self,
         node: &str,
-        verify: bool,
+        check: NodeCertificateCheck,
         path: String,
         query: String,
     ) -> Result<ProxyLocation, Status> {
@@ -115,7 +118,7 @@ impl ConnectStorage {
             return Err(crate::outgoing::unreachable_node(node));
         }
         let reached = self.nodes.find(node)?;
-        self.nodes.location(node, reached, verify, path, query)
+        self.nodes.location(node, reached, check, path, query)
     }
 
     /// Refuses who may not create: a WebSocket begins with a GET, but it is no less than a POST.

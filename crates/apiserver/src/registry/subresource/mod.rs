@@ -37,6 +37,7 @@ use super::{
 use crate::{
     allocation::Reservation,
     http::{self as web, HttpResponse},
+    request::CommitMode,
 };
 
 const TRIES: usize = 10;
@@ -50,7 +51,7 @@ impl Registry {
         resource: &Resource,
         namespace: &str,
         name: &str,
-        dry_run: bool,
+        mode: CommitMode,
         mut change: impl FnMut(&mut Value) -> Result<(), Status>,
     ) -> Result<Outcome, Status> {
         read_index(&self.caches).await?;
@@ -60,7 +61,7 @@ impl Registry {
         for _ in 0..TRIES {
             let mut tree = current.tree();
             change(&mut tree)?;
-            if dry_run {
+            if mode == CommitMode::DryRun {
                 return Ok(Outcome::DryRun(tree));
             }
             let bytes = storage_version::stored_bytes(&tree, &resource.stored, &resource.stored);
@@ -94,7 +95,7 @@ fn created_status(ctx: &RequestContext, warnings: &Warnings) -> HttpResponse {
         details: None,
         ..Status::success(StatusDetails::default())
     };
-    let mut created_status = web::status(&status, ctx.accepted.format, ctx.accepted.pretty);
+    let mut created_status = web::status(&status, ctx.accepted.format, ctx.accepted.layout);
     response::warn(&mut created_status, &warnings.0);
     created_status
 }

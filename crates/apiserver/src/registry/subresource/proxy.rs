@@ -3,15 +3,21 @@
 use std::cell::RefCell;
 
 use http::{HeaderValue, Method, header};
-use k3_api::{go, kinds::builtin, name::parse_ip_sloppy, status::Status, strategy::Tree};
+use k3_api::{
+    go,
+    kinds::{Kind, builtin},
+    name::parse_ip_sloppy,
+    status::Status,
+    strategy::Tree,
+};
 use serde_json::Value;
 
 use super::connect::ConnectStorage;
 use crate::{
     http::{self as web, HttpResponse},
     outgoing::{
-        DialRule, NodeConnectionInfo, ProxyError, ProxyLocation, ProxyRequest, endpoints, simulated_node,
-        unreachable_node,
+        DialRule, NodeCertificateCheck, NodeConnectionInfo, ProxyError, ProxyLocation, ProxyRequest,
+        endpoints, simulated_node, unreachable_node,
     },
     registry::{RequestContext, Resource, freshness::read_index, random_number},
 };
@@ -43,7 +49,7 @@ impl ConnectStorage {
         ctx: &RequestContext,
         mut passed: ProxyRequest,
     ) -> Result<HttpResponse, Status> {
-        let path = rest_of_path(&passed.path, ctx.target.kind.is_namespaced()).to_owned();
+        let path = rest_of_path(&passed.path, &ctx.target.kind).to_owned();
         self.admit(ctx, &path).await?;
         read_index(&self.caches).await?;
         let named = ProxyTarget::read(&ctx.target.name).ok_or_else(|| {
@@ -188,9 +194,10 @@ impl ConnectStorage {
             if !self.nodes.can_be_called() {
                 return Err(unreachable_node(named.name));
             }
+            let check = NodeCertificateCheck::Verify;
             return self
                 .nodes
-                .location(named.name, reached, true, String::new(), String::new());
+                .location(named.name, reached, check, String::new(), String::new());
         }
         let NodeConnectionInfo { host, .. } = reached;
         let port = named
@@ -265,9 +272,9 @@ fn literal(address: &str) -> Result<String, Status> {
 }
 
 /// The path after `proxy`, as written.
-fn rest_of_path(path: &str, is_namespaced: bool) -> &str {
+fn rest_of_path<'p>(path: &'p str, kind: &Kind) -> &'p str {
     // /api/v1/namespaces/a/pods/b/proxy and /api/v1/nodes/a/proxy
-    let parts = if is_namespaced { 7 } else { 5 };
+    let parts = if kind.is_namespaced() { 7 } else { 5 };
     let mut slashes = path.match_indices('/').map(|(at, _)| at);
     slashes.nth(parts).map_or("", |at| &path[at..])
 }
@@ -349,17 +356,18 @@ mod tests {
 
     #[test]
     fn keeps_path_suffix_verbatim() {
-        for (path, is_namespaced, rest) in [
-            ("/api/v1/namespaces/a/pods/b/proxy", true, ""),
-            ("/api/v1/namespaces/a/pods/b/proxy/", true, "/"),
+        for (path, kind, rest) in [
+            ("/api/v1/namespaces/a/pods/b/proxy", "Pod", ""),
+            ("/api/v1/namespaces/a/pods/b/proxy/", "Pod", "/"),
             (
                 "/api/v1/namespaces/a/services/b/proxy/x%2Fy/z/",
-                true,
+                "Service",
                 "/x%2Fy/z/",
             ),
-            ("/api/v1/nodes/a/proxy/stats/summary", false, "/stats/summary"),
+            ("/api/v1/nodes/a/proxy/stats/summary", "Node", "/stats/summary"),
         ] {
-            assert_eq!(rest_of_path(path, is_namespaced), rest, "{path}");
+            let kind = builtin().kind("", "v1", kind).unwrap();
+            assert_eq!(rest_of_path(path, kind), rest, "{path}");
         }
     }
 

@@ -168,33 +168,52 @@ struct SelectorAttributes {
     faults: Vec<String>,
 }
 
-impl SelectorAttributes {
-    fn read(attributes: &Value) -> Self {
-        let mut selected = SelectorAttributes::default();
-        let (fields, sound) = read_fields(attributes.at("fieldSelector"));
-        selected.note("fieldSelector", sound, !fields.is_empty());
-        selected.fields = fields;
-        let (labels, sound) = read_labels(attributes.at("labelSelector"));
-        selected.note("labelSelector", sound, labels > 0);
-        selected
-    }
+/// How much of a selector is understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SelectorReading {
+    Whole,
+    Partial,
+    Nothing,
+}
 
-    fn note(&mut self, name: &str, is_sound: bool, is_used: bool) {
-        if !is_sound {
-            let how = if is_used { "partially ignored" } else { "ignored" };
-            self.faults
-                .push(format!("spec.resourceAttributes.{name} {how} due to parse error"));
+impl SelectorReading {
+    fn of(understood: usize, all: usize) -> Self {
+        match understood {
+            _ if understood == all => SelectorReading::Whole,
+            0 => SelectorReading::Nothing,
+            _ => SelectorReading::Partial,
         }
     }
 }
 
-/// The fields that are understood, and whether those are all.
-fn read_fields(selector: &Value) -> (Vec<Term>, bool) {
+impl SelectorAttributes {
+    fn read(attributes: &Value) -> Self {
+        let mut selected = SelectorAttributes::default();
+        let (fields, reading) = read_fields(attributes.at("fieldSelector"));
+        selected.note("fieldSelector", reading);
+        selected.fields = fields;
+        selected.note("labelSelector", read_labels(attributes.at("labelSelector")));
+        selected
+    }
+
+    fn note(&mut self, name: &str, reading: SelectorReading) {
+        let how = match reading {
+            SelectorReading::Whole => return,
+            SelectorReading::Partial => "partially ignored",
+            SelectorReading::Nothing => "ignored",
+        };
+        self.faults
+            .push(format!("spec.resourceAttributes.{name} {how} due to parse error"));
+    }
+}
+
+/// The fields that are understood, and how much of the selector they are.
+fn read_fields(selector: &Value) -> (Vec<Term>, SelectorReading) {
     let raw = selector.text("rawSelector");
     if !raw.is_empty() {
         return match field::Selector::parse(raw) {
-            Ok(selector) => (selector.terms().to_vec(), true),
-            Err(_) => (Vec::new(), false),
+            Ok(selector) => (selector.terms().to_vec(), SelectorReading::Whole),
+            Err(_) => (Vec::new(), SelectorReading::Nothing),
         };
     }
     let all = selector.items("requirements");
@@ -214,17 +233,17 @@ fn read_fields(selector: &Value) -> (Vec<Term>, bool) {
         })
     };
     let terms: Vec<_> = all.iter().filter_map(read).collect();
-    let is_sound = terms.len() == all.len();
-    (terms, is_sound)
+    let reading = SelectorReading::of(terms.len(), all.len());
+    (terms, reading)
 }
 
-/// How many requirements of labels are understood, and whether those are all.
-fn read_labels(selector: &Value) -> (usize, bool) {
+/// How much of a label selector is understood.
+fn read_labels(selector: &Value) -> SelectorReading {
     let raw = selector.text("rawSelector");
     if !raw.is_empty() {
         return match label::Selector::parse(raw) {
-            Ok(selector) => (selector.requirements().len(), true),
-            Err(_) => (0, false),
+            Ok(_) => SelectorReading::Whole,
+            Err(_) => SelectorReading::Nothing,
         };
     }
     let all = selector.items("requirements");
@@ -239,8 +258,7 @@ fn read_labels(selector: &Value) -> (usize, bool) {
         let values = requirement.texts("values").map(str::to_owned).collect();
         label::Requirement::try_new(requirement.text("key"), operator, values, &Path::NIL).is_ok()
     };
-    let sound = all.iter().filter(is_sound).count();
-    (sound, sound == all.len())
+    SelectorReading::of(all.iter().filter(is_sound).count(), all.len())
 }
 
 /// Whom a question is about.

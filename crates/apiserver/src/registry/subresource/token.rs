@@ -86,7 +86,7 @@ impl TokenRequestStorage {
                 (Operation::Create, AdmissionPhase::Change),
                 ctx,
                 &mut request,
-                options.dry_run,
+                options.mode,
                 &mut warnings,
             )
             .await?;
@@ -135,7 +135,7 @@ impl TokenRequestStorage {
                 (Operation::Create, AdmissionPhase::Validate),
                 ctx,
                 &mut request,
-                options.dry_run,
+                options.mode,
                 &mut warnings,
             )
             .await?;
