@@ -43,7 +43,7 @@ impl Outcome {
         let mut text = Vec::new();
         match self {
             Outcome::Stored { bytes, revision, .. } => {
-                StoredObject::find(bytes)?.write(&mut text, ResourceVersion::new(revision.get()))
+                StoredObject::find(bytes)?.write(&mut text, ResourceVersion::new(revision.get()));
             }
             Outcome::Unchanged {
                 current,
