@@ -5,27 +5,54 @@ use std::{hash::Hash, time::Duration};
 
 use hashbrown::HashMap;
 use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
 
 use crate::Backoff;
 
 /// Delays per key: a delay grows with each failure, and is reset after twice the maximum without one.
+///
+/// With an [`Instant`] the delays do not depend on the wall clock. A [`Timestamp`] is for failures whose time another program
+/// wrote, such as the end of a container: a clock that is set back lengthens the delay.
 #[derive(Clone, Debug)]
-pub struct KeyedBackoff<K> {
+pub struct KeyedBackoff<K, T = Timestamp> {
     backoff: Backoff,
-    entries: HashMap<K, BackoffEntry>,
+    entries: HashMap<K, BackoffEntry<T>>,
+}
+
+/// A point in time from which delays are counted.
+pub trait BackoffTime: Copy + Ord {
+    /// The time after a delay, or the last one that can be represented.
+    #[must_use]
+    fn saturating_add(self, delay: Duration) -> Self;
 }
 
 #[derive(Clone, Copy, Debug)]
-struct BackoffEntry {
+struct BackoffEntry<T> {
     /// Failures in a row.
     failures: u32,
     /// When the last of them was counted.
-    since: Timestamp,
+    since: T,
+}
+
+// --- BackoffTime ---
+
+impl BackoffTime for Timestamp {
+    fn saturating_add(self, delay: Duration) -> Self {
+        self.checked_add(delay).unwrap_or(Timestamp::MAX)
+    }
+}
+
+impl BackoffTime for Instant {
+    fn saturating_add(self, delay: Duration) -> Self {
+        /// An `Instant` has no maximum; nothing that backs off runs for centuries.
+        const LONGEST: Duration = Duration::from_hours(24 * 365 * 100);
+        self.checked_add(delay).unwrap_or_else(|| self + LONGEST)
+    }
 }
 
 // --- KeyedBackoff ---
 
-impl<K: Eq + Hash> KeyedBackoff<K> {
+impl<K: Eq + Hash, T: BackoffTime> KeyedBackoff<K, T> {
     /// No failures yet.
     pub fn new(backoff: Backoff) -> Self {
         KeyedBackoff {
@@ -36,30 +63,30 @@ impl<K: Eq + Hash> KeyedBackoff<K> {
 
     /// The end of the backoff and its length, if the key is in backoff. `event` is the time of the failure.
     // upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go IsInBackOffSince
-    pub fn until(&self, key: &K, event: Timestamp, now: Timestamp) -> Option<(Timestamp, Duration)> {
+    pub fn until(&self, key: &K, event: T, now: T) -> Option<(T, Duration)> {
         let entry = self.entries.get(key)?;
         if self.has_expired(entry, event) {
             return None;
         }
         let delay = self.backoff.after(entry.failures);
-        let until = add_duration(event, delay);
+        let until = event.saturating_add(delay);
         (now < until).then_some((until, delay))
     }
 
     /// The end of the backoff, counted from the last increase.
     // upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go IsInBackOffSinceUpdate
-    pub fn until_since_update(&self, key: &K, now: Timestamp) -> Option<Timestamp> {
+    pub fn until_since_update(&self, key: &K, now: T) -> Option<T> {
         let entry = self.entries.get(key)?;
         if self.has_expired(entry, now) {
             return None;
         }
-        let until = add_duration(entry.since, self.backoff.after(entry.failures));
+        let until = entry.since.saturating_add(self.backoff.after(entry.failures));
         (now < until).then_some(until)
     }
 
     /// Increases the delay after an attempt or a failure.
     // upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go Next
-    pub fn increase(&mut self, key: K, event: Timestamp, now: Timestamp) {
+    pub fn increase(&mut self, key: K, event: T, now: T) {
         let before = self.entries.get(&key);
         let before = before.filter(|entry| !self.has_expired(entry, event));
         let failures = before.map_or(1, |entry| entry.failures.saturating_add(1));
@@ -74,22 +101,18 @@ impl<K: Eq + Hash> KeyedBackoff<K> {
 
     /// Removes the keys whose delay is reset by now. Needed where keys are not removed with their objects.
     // upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go GC
-    pub fn remove_expired(&mut self, now: Timestamp) {
+    pub fn remove_expired(&mut self, now: T) {
         let max = self.backoff.max;
         self.entries.retain(|_, entry| now <= expiry(entry, max));
     }
 
-    fn has_expired(&self, entry: &BackoffEntry, event: Timestamp) -> bool {
+    fn has_expired(&self, entry: &BackoffEntry<T>, event: T) -> bool {
         event > expiry(entry, self.backoff.max)
     }
 }
 
-fn expiry(entry: &BackoffEntry, max: Duration) -> Timestamp {
-    add_duration(entry.since, max.saturating_mul(2))
-}
-
-fn add_duration(time: Timestamp, duration: Duration) -> Timestamp {
-    time.checked_add(duration).unwrap_or(Timestamp::MAX)
+fn expiry<T: BackoffTime>(entry: &BackoffEntry<T>, max: Duration) -> T {
+    entry.since.saturating_add(max.saturating_mul(2))
 }
 
 #[cfg(test)]
@@ -136,6 +159,19 @@ mod tests {
         backoff.remove_expired(at(600));
         assert_eq!(backoff.entries.len(), 1);
         backoff.remove_expired(at(601));
+        assert_eq!(backoff.entries.len(), 0);
+    }
+
+    #[test]
+    fn instants_back_off_like_timestamps() {
+        let mut backoff = KeyedBackoff::new(BACKOFF);
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        backoff.increase("a", start, start);
+        backoff.increase("a", start, start);
+        assert_eq!(backoff.until_since_update(&"a", after(1)), Some(after(20)));
+        assert_eq!(backoff.until_since_update(&"a", after(20)), None);
+        backoff.remove_expired(after(601));
         assert_eq!(backoff.entries.len(), 0);
     }
 

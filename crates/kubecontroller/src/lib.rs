@@ -51,6 +51,6 @@ pub mod workqueue;
 pub mod writer;
 
 pub use self::key::{Key, ParseKeyError};
-pub use self::keyed_backoff::KeyedBackoff;
+pub use self::keyed_backoff::{BackoffTime, KeyedBackoff};
 pub use self::manager::App;
 pub use k3_task::{Backoff, BackoffDelays, Clock, panic_message};

@@ -17,9 +17,10 @@ use kubecontroller::{
 };
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::{
-    manage::{DaemonSetPlan, ObservedDaemonSet},
+    manage::{DaemonSetPlan, ObservedDaemonSet, PlanProgress},
     placement::{NodeConstraints, NodeEligibility},
     pod_template::{DaemonPodTemplate, HASH, TemplateRevision},
     status,
@@ -64,8 +65,9 @@ pub(super) struct DaemonSetController {
     pub(super) expectations: Arc<ControllerExpectations>,
     /// Pods that failed, per DaemonSet and node. A kubelet may reject a pod immediately, every time: after each failure the wait
     /// before the next replacement doubles.
+    /// The time is monotonic: a wall clock that is set back must not delay replacements.
     // upstream: pkg/controller/daemon/daemon_controller.go failedPodsBackoffKey, podsShouldBeOnNode
-    pub(super) backoff: Mutex<KeyedBackoff<BackoffKey>>,
+    pub(super) backoff: Mutex<KeyedBackoff<BackoffKey, Instant>>,
     pub(super) status_throttle: StatusThrottle,
 }
 
@@ -122,7 +124,12 @@ impl Reconciler for DaemonSetController {
                     .map_err(Error::from);
             }
         }
-        let status = observed.status(is_ready, collisions);
+        let progress = if is_ready {
+            PlanProgress::CarriedOut
+        } else {
+            PlanProgress::Waiting
+        };
+        let status = observed.status(progress, collisions);
         let look = observed.next_available_in(&status);
         let reported = self.write_status(&request, &set, &status).await;
         followed?;
@@ -268,12 +275,12 @@ impl DaemonSetController {
 
     /// How long a failed pod is kept; `None` if it can be replaced now.
     fn backoff_remaining(&self, key: &BackoffKey) -> Option<Duration> {
-        let now = self.clock.now();
+        let now = Instant::now();
         let until = self.backoff().until_since_update(key, now)?;
-        Some(until.duration_since(now).unsigned_abs())
+        Some(until.duration_since(now))
     }
 
-    fn backoff(&self) -> MutexGuard<'_, KeyedBackoff<BackoffKey>> {
+    fn backoff(&self) -> MutexGuard<'_, KeyedBackoff<BackoffKey, Instant>> {
         self.backoff.lock()
     }
 
@@ -290,7 +297,7 @@ impl DaemonSetController {
             pod_control.record(events);
         }
         if !plan.failed.is_empty() {
-            let now = self.clock.now();
+            let now = Instant::now();
             let mut backoff = self.backoff();
             backoff.remove_expired(now);
             for node in &plan.failed {

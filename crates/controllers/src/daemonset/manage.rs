@@ -35,6 +35,14 @@ pub(super) struct DaemonSetPlan {
     pub(super) requeue_after: Option<Duration>,
 }
 
+/// Whether the plan for a DaemonSet was carried out in this sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PlanProgress {
+    CarriedOut,
+    /// Pods of an earlier plan are not in the informer's cache yet.
+    Waiting,
+}
+
 impl DaemonSetPlan {
     pub(super) fn is_empty(&self) -> bool {
         self.make.is_empty() && self.delete.is_empty()
@@ -213,16 +221,16 @@ impl<'a> ObservedDaemonSet<'a> {
 
     /// The new status. observedGeneration is updated only if the plan was carried out.
     // upstream: pkg/controller/daemon/daemon_controller.go updateDaemonSetStatus
-    pub(super) fn status(&self, is_followed: bool, collisions: Option<i32>) -> DaemonStatus {
-        let before = &self.set.status;
+    pub(super) fn status(&self, progress: PlanProgress, collisions: Option<i32>) -> DaemonStatus {
+        let observed_generation = match progress {
+            PlanProgress::CarriedOut => self.set.metadata.generation,
+            PlanProgress::Waiting => self.set.status.observed_generation,
+        };
         let mut status = DaemonStatus {
-            observed_generation: before.observed_generation,
+            observed_generation,
             collision_count: collisions,
             ..DaemonStatus::default()
         };
-        if is_followed {
-            status.observed_generation = self.set.metadata.generation;
-        }
         for (node, fit) in &self.nodes {
             let oldest = self.pods.get(node).and_then(|pods| pods.first());
             if *fit != NodeEligibility::ShouldRun {

@@ -14,6 +14,7 @@ use kubecontroller::{
     testing::{FakeApi, Fault, RequestMatcher},
     writer::ApiWriter,
 };
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
     task::JoinSet,
@@ -46,6 +47,16 @@ pub(crate) struct Scenario {
 pub(crate) struct TestCluster {
     pub(crate) api: FakeApi,
     clock: Clock,
+    /// How far the clock was set back.
+    set_back: Arc<Mutex<Duration>>,
+}
+
+/// Writes of a copy of the controllers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteCounts {
+    pub(crate) all: usize,
+    /// Those that were refused with 409: a precondition was not met.
+    pub(crate) refused: usize,
 }
 
 /// A copy of the controllers that runs. Dropping it is a crash.
@@ -61,11 +72,19 @@ impl TestCluster {
     pub(crate) fn new() -> Self {
         let begin = Timestamp::constant(1_767_225_630, 0);
         let start = Instant::now();
-        let clock = Clock::new(move || begin + start.elapsed());
+        let set_back = Arc::new(Mutex::new(Duration::ZERO));
+        let offset = Arc::clone(&set_back);
+        let clock = Clock::new(move || begin + start.elapsed() - *offset.lock());
         TestCluster {
             api: FakeApi::with_clock(clock.clone()),
             clock,
+            set_back,
         }
+    }
+
+    /// Sets the wall clock back; tokio's clock, which delays use, goes on.
+    pub(crate) fn set_clock_back(&self, by: Duration) {
+        *self.set_back.lock() += by;
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -122,10 +141,15 @@ impl TestCluster {
         (informers, events, tasks)
     }
 
-    /// How many writes a copy has asked for.
-    fn count_writes(&self, name: &str) -> usize {
-        let writes = self.api.writes();
-        writes.iter().filter(|write| write.agent == name).count()
+    /// The writes that a copy has requested.
+    fn count_writes(&self, name: &str) -> WriteCounts {
+        let mut writes = self.api.writes();
+        writes.retain(|write| write.agent == name);
+        let refused = writes.iter().filter(|write| write.response_code() == Some(409));
+        WriteCounts {
+            all: writes.len(),
+            refused: refused.count(),
+        }
     }
 }
 
@@ -134,6 +158,12 @@ impl TestCluster {
 impl Scenario {
     /// Runs the scenario. Returns its result and the number of writes.
     pub(crate) async fn run(&self) -> (Value, usize) {
+        let (end, writes) = self.run_and_count().await;
+        (end, writes.all)
+    }
+
+    /// Runs the scenario. Returns its result and its writes.
+    pub(crate) async fn run_and_count(&self) -> (Value, WriteCounts) {
         let cluster = TestCluster::new();
         (self.setup)(&cluster);
         let one = cluster.start("one", self.make);
@@ -162,7 +192,7 @@ impl Scenario {
                 let mut copy = Some(cluster.start("one", self.make));
                 let mut next = None;
                 let end = self.run_until_end(&cluster, || {
-                    if next.is_none() && cluster.count_writes("one") > last {
+                    if next.is_none() && cluster.count_writes("one").all > last {
                         copy = None;
                         next = Some(cluster.start("two", self.make));
                     }

@@ -28,7 +28,7 @@ pub(super) type ResponseBody = UnsyncBoxBody<Bytes, ConnectionBroken>;
 
 // --- the service ---
 
-/// Serves a request, or applies the fault injected for it.
+/// Serves a request, or applies the fault injected for it. The request and the code of the response are recorded.
 pub(super) async fn serve(
     inner: Arc<FakeApiState>,
     request: Request<Body>,
@@ -50,21 +50,25 @@ pub(super) async fn serve(
     );
     let fault = inner.faults.of(&requested);
     let verb = requested.verb;
+    let response_code = requested.response_code_slot();
+    let record = |response: Response<ResponseBody>| {
+        response_code.get_or_init(|| response.status().as_u16());
+        Ok(response)
+    };
     inner.log(requested);
     match fault {
-        Some(Fault::Status(code)) => return Ok(status_response(&status::coded(code))),
+        Some(Fault::Status(code)) => return record(status_response(&status::coded(code))),
         Some(Fault::ConnectionReset) => return Err(ConnectionBroken),
         Some(Fault::Hang) => std::future::pending::<()>().await,
         Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
         Some(Fault::LostResponse | Fault::SlowResponse(_)) | None => {}
     }
     let Some(target) = target else {
-        return Ok(
-            discovery::serve(&inner, parts.uri.path(), &header(header::ACCEPT)).map_or_else(
-                || status_response(&status::coded(404)),
-                |value| json_response(StatusCode::OK, &value),
-            ),
-        );
+        let document = discovery::serve(&inner, parts.uri.path(), &header(header::ACCEPT));
+        return record(document.map_or_else(
+            || status_response(&status::coded(404)),
+            |value| json_response(StatusCode::OK, &value),
+        ));
     };
     let call = ApiCall {
         verb,
@@ -80,7 +84,7 @@ pub(super) async fn serve(
         Some(Fault::SlowResponse(time)) => tokio::time::sleep(time).await,
         _ => {}
     }
-    Ok(match result {
+    record(match result {
         Ok(CallResult::Json(code, value)) => json_response(code, &value),
         Ok(CallResult::Watch(request)) => {
             let events = StreamBody::new(watch::start(inner, *request));

@@ -1,5 +1,7 @@
 //! Recorded requests.
 
+use std::sync::{Arc, OnceLock};
+
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -32,6 +34,8 @@ pub struct RecordedRequest {
     pub body: Value,
     /// The time of arrival.
     pub at: Instant,
+    /// Set when the request is answered; shared by all copies of this record.
+    code: Arc<OnceLock<u16>>,
 }
 
 // --- RecordedRequest ---
@@ -75,7 +79,18 @@ impl RecordedRequest {
             subresource: part(|target| target.subresource.clone().unwrap_or_default()),
             body,
             at: Instant::now(),
+            code: Arc::default(),
         }
+    }
+
+    /// The status code of the response; `None` if there is none yet, or if the connection broke.
+    pub fn response_code(&self) -> Option<u16> {
+        self.code.get().copied()
+    }
+
+    /// Where the status code of the response is recorded.
+    pub(super) fn response_code_slot(&self) -> Arc<OnceLock<u16>> {
+        Arc::clone(&self.code)
     }
 
     /// Whether the request is a write.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     daemonset::{
-        manage::{DaemonSetPlan, ObservedDaemonSet},
+        manage::{DaemonSetPlan, ObservedDaemonSet, PlanProgress},
         placement::NodeEligibility,
         pod_template::TemplateRevision,
     },
@@ -342,7 +342,9 @@ fn counts_nodes_in_the_status() {
         ("d", "n4", "old", "terminating"),
         ("e", "n5", "new", "ready"),
     ];
-    let status = with(&PLAIN(), &nodes, pods, |observed| observed.status(true, None));
+    let status = with(&PLAIN(), &nodes, pods, |observed| {
+        observed.status(PlanProgress::CarriedOut, None)
+    });
     let counts = [
         status.desired_number_scheduled,
         status.current_number_scheduled,
@@ -354,6 +356,8 @@ fn counts_nodes_in_the_status() {
     ];
     assert_eq!(counts, [3, 2, 2, 1, 1, 2, 1]);
     assert_eq!(status.observed_generation, 2);
-    let waiting = with(&PLAIN(), &nodes, pods, |observed| observed.status(false, None));
+    let waiting = with(&PLAIN(), &nodes, pods, |observed| {
+        observed.status(PlanProgress::Waiting, None)
+    });
     assert_eq!(waiting.observed_generation, 0);
 }

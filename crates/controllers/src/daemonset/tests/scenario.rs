@@ -274,6 +274,36 @@ async fn backs_off_for_repeatedly_failing_pods() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_does_not_delay_replacements() {
+    let cluster = TestCluster::new();
+    put_nodes(&cluster, &["n1"]);
+    put_set(&cluster, &plain());
+    let _running = cluster.start("one", make);
+    until(&cluster, "one", 1).await;
+    let fail = || {
+        let mut pod = cluster.pods().remove(0);
+        pod["spec"]["nodeName"] = "n1".into();
+        pod["status"] = json!({"phase": "Failed"});
+        cluster.put(&PODS, pod);
+    };
+    // After four failures the next pod is kept for eight seconds.
+    for _ in 0..4 {
+        fail();
+        until(&cluster, "one", 1).await;
+    }
+    fail();
+    let failed = cluster.pods().remove(0)["metadata"]["uid"].clone();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(cluster.pods()[0]["metadata"]["uid"], failed);
+    cluster.set_clock_back(Duration::from_hours(1));
+    let replaced = eventually_within(Duration::from_secs(30), || async {
+        cluster.run_pods(|_| false);
+        complete(&cluster, "one", 1)
+    });
+    replaced.await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn merges_duplicate_revisions() {
     let cluster = TestCluster::new();
     put_nodes(&cluster, &["n1"]);
