@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::internable;
+use crate::{internable, status_values};
 
 /// A condition. Unknown fields are kept, so that a list of conditions can be written back.
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go Condition, ConditionStatus
@@ -25,7 +25,10 @@ pub struct Condition {
     #[serde(skip_serializing_if = "str::is_empty")]
     pub message: Box<str>,
     /// When the status changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "status_values::time"
+    )]
     pub last_transition_time: Option<Timestamp>,
     /// Other fields.
     #[serde(flatten)]

@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
-use crate::{ResourceList, Shared, internable};
+use crate::{ResourceList, Shared, internable, status_values};
 
 /// A container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
@@ -57,6 +57,7 @@ pub struct ContainerStatus {
     /// Whether it is ready.
     pub ready: bool,
     /// How often it was restarted.
+    #[serde(deserialize_with = "status_values::restart_count")]
     pub restart_count: u32,
     /// Its state.
     pub state: ContainerState,
@@ -64,8 +65,10 @@ pub struct ContainerStatus {
     #[serde(rename = "lastState", deserialize_with = "last_termination")]
     pub last_termination: Option<Box<ContainerStateTerminated>>,
     /// What the node has allocated to it.
+    #[serde(deserialize_with = "status_values::optional_resource_list")]
     pub allocated_resources: Option<Shared<ResourceList>>,
     /// What it runs with.
+    #[serde(deserialize_with = "status_values::requirements")]
     pub resources: Option<ResourceRequirements>,
 }
 
@@ -84,6 +87,7 @@ pub struct ContainerState {
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerStateRunning {
     /// Since when.
+    #[serde(deserialize_with = "status_values::time")]
     pub started_at: Option<Timestamp>,
 }
 
@@ -96,8 +100,10 @@ pub struct ContainerStateTerminated {
     /// The reason.
     pub reason: Box<str>,
     /// When it started.
+    #[serde(deserialize_with = "status_values::time")]
     pub started_at: Option<Timestamp>,
     /// When it ended.
+    #[serde(deserialize_with = "status_values::time")]
     pub finished_at: Option<Timestamp>,
 }
 

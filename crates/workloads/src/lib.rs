@@ -19,6 +19,7 @@ mod object_meta;
 mod pod;
 mod pod_spec;
 mod resource_list;
+mod status_values;
 mod string_map;
 mod taint;
 mod topology_spread;

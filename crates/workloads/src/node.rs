@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{
     Condition, ConditionStatus, ObjectMeta, ResourceList, Shared, SharedList, StringMap, Taint, internable,
-    projected_object,
+    projected_object, status_values,
 };
 
 /// A node.
@@ -43,6 +43,7 @@ pub struct NodeStatus {
     /// The conditions.
     pub conditions: Vec<Condition>,
     /// What pods can use.
+    #[serde(deserialize_with = "status_values::resource_list")]
     pub allocatable: Shared<ResourceList>,
     /// What it has, as it was written.
     pub capacity: StringMap,

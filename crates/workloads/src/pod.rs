@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::{
     Condition, ConditionStatus, ContainerStatus, ObjectMeta, PodSpec, ResourceList, ResourceRequirements,
-    Shared, SharedList, projected_object,
+    Shared, SharedList, projected_object, status_values,
 };
 
 /// A pod.
@@ -42,6 +42,7 @@ pub struct PodStatus {
     #[serde(rename = "podIPs", deserialize_with = "addresses")]
     pub ips: Box<[Box<str>]>,
     /// When its node began with it.
+    #[serde(deserialize_with = "status_values::time")]
     pub start_time: Option<Timestamp>,
     /// Its containers.
     pub container_statuses: SharedList<ContainerStatus>,
@@ -50,8 +51,10 @@ pub struct PodStatus {
     /// The node on which it may soon be placed; empty if there is none.
     pub nominated_node_name: Box<str>,
     /// What the node has allocated to the pod as a whole.
+    #[serde(deserialize_with = "status_values::optional_resource_list")]
     pub allocated_resources: Option<Shared<ResourceList>>,
     /// What the pod as a whole runs with.
+    #[serde(deserialize_with = "status_values::requirements")]
     pub resources: Option<ResourceRequirements>,
 }
 
@@ -164,6 +167,7 @@ fn conditions<'de, D: Deserializer<'de>>(from: D) -> Result<SharedList<Condition
         status: ConditionStatus,
         reason: Box<str>,
         message: Box<str>,
+        #[serde(deserialize_with = "status_values::time")]
         last_transition_time: Option<Timestamp>,
     }
     let written = Option::<Vec<PodConditionFields>>::deserialize(from)?.unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, ops::Deref};
 
-use k3_quantity::Quantity;
+use k3_quantity::{ParseError, Quantity};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, Visitor},
@@ -44,6 +44,25 @@ impl FromIterator<(Box<str>, ResourceQuantity)> for ResourceList {
 
 // --- ResourceQuantity ---
 
+impl ResourceQuantity {
+    /// A quantity such as `500m`.
+    pub(crate) fn parse(text: &str) -> Result<Self, ParseError> {
+        let quantity: Quantity = text.parse()?;
+        Ok(ResourceQuantity {
+            value: quantity.value(),
+            milli: quantity.milli_value(),
+        })
+    }
+
+    /// A whole number.
+    pub(crate) fn whole(number: i64) -> Self {
+        ResourceQuantity {
+            value: number,
+            milli: number.saturating_mul(1000),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for ResourceQuantity {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(QuantityVisitor)
@@ -65,18 +84,11 @@ impl Visitor<'_> for QuantityVisitor {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<ResourceQuantity, E> {
-        let quantity: Quantity = text.parse().map_err(E::custom)?;
-        Ok(ResourceQuantity {
-            value: quantity.value(),
-            milli: quantity.milli_value(),
-        })
+        ResourceQuantity::parse(text).map_err(E::custom)
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<ResourceQuantity, E> {
-        Ok(ResourceQuantity {
-            value: number,
-            milli: number.saturating_mul(1000),
-        })
+        Ok(ResourceQuantity::whole(number))
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<ResourceQuantity, E> {

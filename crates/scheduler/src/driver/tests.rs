@@ -3,6 +3,7 @@ use k8s_openapi::api::{
     events::v1::Event,
     storage::v1::StorageClass,
 };
+use kube::core::ApiResource;
 use kubecontroller::{
     Clock,
     events::EventBroadcaster,
@@ -109,6 +110,35 @@ async fn binds_a_pod_and_records_an_event() {
     assert_eq!(event.action.as_deref(), Some("Binding"));
     assert_eq!(event.type_.as_deref(), Some("Normal"));
     assert_eq!(event.reporting_controller.as_deref(), Some("default-scheduler"));
+    running.end().await;
+}
+
+/// Upstream's types accept these values, or an API server does not validate them. Without the objects the pod would wait for ever.
+#[tokio::test(start_paused = true)]
+async fn binds_a_pod_whose_status_and_node_have_unusual_values() {
+    let api = FakeApi::new();
+    let node = json!({"metadata": {"name": "n"}, "status": {
+        "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110", "example.com/disks": "many"},
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "9999-12-31T23:59:59Z"}],
+    }});
+    api.put_value(&ApiResource::erase::<Node>(&()), node);
+    let pod = json!({
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"schedulerName": "default-scheduler", "containers": [
+            {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}},
+        ]},
+        "status": {"phase": "Pending", "startTime": "9999-12-31T23:59:59Z", "containerStatuses": [
+            {"name": "c", "restartCount": -1, "allocatedResources": {"cpu": "some"}},
+        ]},
+    });
+    api.put_value(&ApiResource::erase::<Pod>(&()), pod);
+    let running = RunningSchedulers::new(&api, "s");
+    let is_bound = || {
+        let requests = api.requests().into_iter();
+        let mut bindings = requests.filter(|request| request.subresource == "binding");
+        bindings.any(|binding| binding.body["target"]["name"] == "n")
+    };
+    eventually(|| async { is_bound() }).await;
     running.end().await;
 }
 
