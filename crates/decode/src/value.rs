@@ -41,14 +41,21 @@ struct Members<'v, I> {
     null: std::vec::IntoIter<&'v str>,
     value: &'v Value,
     nulls: Nulls,
-    /// Whether names were read as names of fields, and not as keys of a map. Structs with flattened parts are not known as
-    /// structs by other means.
-    are_fields: Cell<bool>,
+    names: Cell<MemberNames>,
 }
 
 struct NameDeserializer<'v> {
     name: &'v str,
-    is_field: &'v Cell<bool>,
+    names: &'v Cell<MemberNames>,
+}
+
+/// How the names of members are read. Structs with flattened parts are not known as structs by other means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MemberNames {
+    /// As names of fields.
+    Fields,
+    /// As keys of a map.
+    Keys,
 }
 
 /// The name by which `serde_json` knows that the text of a value is wanted.
@@ -69,7 +76,7 @@ impl<'v> ValueDeserializer<'v> {
     fn members(
         self,
         members: &'v Map<String, Value>,
-        are_fields: bool,
+        names: MemberNames,
     ) -> Members<'v, impl Iterator<Item = (&'v str, &'v Value)>> {
         let null: Vec<&str> = members
             .iter()
@@ -84,7 +91,7 @@ impl<'v> ValueDeserializer<'v> {
             null: null.into_iter(),
             value: &NULL,
             nulls: self.nulls,
-            are_fields: Cell::new(are_fields),
+            names: Cell::new(names),
         }
     }
 
@@ -98,7 +105,7 @@ impl<'v> ValueDeserializer<'v> {
             null: supplied(fields).collect::<Vec<_>>().into_iter(),
             value: &NULL,
             nulls: self.nulls,
-            are_fields: Cell::new(true),
+            names: Cell::new(MemberNames::Fields),
         }
     }
 }
@@ -135,7 +142,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
                 values: values.iter(),
                 nulls: self.nulls,
             }),
-            Value::Object(members) => visitor.visit_map(self.members(members, false)),
+            Value::Object(members) => visitor.visit_map(self.members(members, MemberNames::Keys)),
         }
     }
 
@@ -179,7 +186,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
     ) -> Result<V::Value, Error> {
         match self.value {
             Value::Object(members) => {
-                let mut all = self.members(members, true);
+                let mut all = self.members(members, MemberNames::Fields);
                 if self.nulls == Nulls::Zero {
                     // For Go a field that is absent is no other than one that is `null`.
                     let mut null: Vec<&str> = all.null.collect();
@@ -206,9 +213,9 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_> {
         match self.value {
             Value::Null => visitor.visit_enum("".into_deserializer()),
             Value::String(variant) => visitor.visit_enum(variant.as_str().into_deserializer()),
-            Value::Object(members) => {
-                visitor.visit_enum(MapAccessDeserializer::new(self.members(members, false)))
-            }
+            Value::Object(members) => visitor.visit_enum(MapAccessDeserializer::new(
+                self.members(members, MemberNames::Keys),
+            )),
             _ => self.deserialize_any(visitor),
         }
     }
@@ -265,7 +272,7 @@ impl<'de, 'v, I: Iterator<Item = (&'v str, &'v Value)>> MapAccess<'de> for Membe
         let name = if let Some((name, value)) = self.present.next() {
             self.value = value;
             name
-        } else if self.are_fields.get() && self.nulls != Nulls::Zero {
+        } else if self.names.get() == MemberNames::Fields && self.nulls != Nulls::Zero {
             return Ok(None);
         } else if let Some(name) = self.null.next() {
             self.value = &NULL;
@@ -273,8 +280,8 @@ impl<'de, 'v, I: Iterator<Item = (&'v str, &'v Value)>> MapAccess<'de> for Membe
         } else {
             return Ok(None);
         };
-        let is_field = &self.are_fields;
-        seed.deserialize(NameDeserializer { name, is_field }).map(Some)
+        let names = &self.names;
+        seed.deserialize(NameDeserializer { name, names }).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
@@ -292,7 +299,7 @@ impl<'de> Deserializer<'de> for NameDeserializer<'_> {
     }
 
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.is_field.set(true);
+        self.names.set(MemberNames::Fields);
         visitor.visit_str(self.name)
     }
 

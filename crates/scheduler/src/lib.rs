@@ -35,6 +35,6 @@ pub use self::{
     },
     profile::{DEFAULT, Profile},
     queue::{BackoffOptions, Incoming, Moment, PendingPods, SchedulingAttempt},
-    scheduler_core::{Decision, NominatingInfo, Preemption, SchedulerCore},
+    scheduler_core::{Decision, FailureReason, NominatingInfo, Preemption, PreemptionOutcome, SchedulerCore},
     status::{FilterResult, Rejection, RejectionCode},
 };

@@ -45,8 +45,8 @@ pub enum Decision {
         pod: Arc<Pod>,
         /// Why.
         message: String,
-        /// Whether the cluster is the reason; else the scheduler is.
-        unschedulable: bool,
+        /// The reason in the pod's condition.
+        reason: FailureReason,
         /// How to change the nominated node.
         nominating_info: NominatingInfo,
         /// Whether preemption was attempted.
@@ -56,6 +56,24 @@ pub enum Decision {
     },
     /// It is terminating: an event is to be recorded.
     Skip(Arc<Pod>),
+}
+
+/// The reason of the condition `PodScheduled` when scheduling failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureReason {
+    /// No node fits.
+    Unschedulable,
+    /// The scheduler itself failed.
+    SchedulerError,
+}
+
+/// How a preemption ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreemptionOutcome {
+    /// All victims were evicted.
+    Evicted,
+    /// At least one eviction failed.
+    Failed,
 }
 
 /// How to change the nominated node in the pod's status.
@@ -78,6 +96,16 @@ pub struct Preemption {
     pub victims: Vec<Arc<Pod>>,
     /// Lower-priority pods nominated to that node; their nomination is cleared.
     pub lower_priority_nominated_pods: Vec<Arc<Pod>>,
+}
+
+impl FailureReason {
+    /// The reason as conditions carry it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FailureReason::Unschedulable => "Unschedulable",
+            FailureReason::SchedulerError => "SchedulerError",
+        }
+    }
 }
 
 impl SchedulerCore {
@@ -190,7 +218,7 @@ impl SchedulerCore {
                             nominating_info: clears(&pod),
                             pod,
                             message,
-                            unschedulable: false,
+                            reason: FailureReason::SchedulerError,
                             preemption_attempted: false,
                             preemption: None,
                         }
@@ -220,9 +248,9 @@ impl SchedulerCore {
         }
     }
 
-    /// Others were pushed away for a pod, or could not be.
-    pub fn preempted(&mut self, uid: &Text, done: bool, now: Moment) {
-        self.queue.preempted(uid, done, now);
+    /// A preemption for a pod has ended.
+    pub fn preempted(&mut self, uid: &Text, outcome: PreemptionOutcome, now: Moment) {
+        self.queue.preempted(uid, outcome, now);
     }
 
     /// Time passed.
@@ -396,7 +424,7 @@ impl SchedulerCore {
         Decision::Fail {
             pod,
             message,
-            unschedulable: true,
+            reason: FailureReason::Unschedulable,
             nominating_info,
             preemption_attempted,
             preemption,

@@ -64,7 +64,23 @@ pub(crate) struct Namespaces {
 struct PodState {
     pod: Arc<Pod>,
     slot: usize,
-    assumed: bool,
+    assignment: Assignment,
+}
+
+/// How it is known that a pod is on its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Assignment {
+    /// The pod was read so.
+    Observed,
+    /// The binding was decided and is not observed yet.
+    Assumed,
+}
+
+/// What happens to something that is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    Added,
+    Removed,
 }
 
 impl SchedulerCache {
@@ -121,7 +137,9 @@ impl SchedulerCache {
 
     /// Whether a pod is placed only here so far.
     pub(crate) fn is_assumed(&self, uid: &str) -> bool {
-        self.pods.get(uid).is_some_and(|placed| placed.assumed)
+        self.pods
+            .get(uid)
+            .is_some_and(|placed| placed.assignment == Assignment::Assumed)
     }
 
     /// Takes a node as it is now; gives what it was.
@@ -130,11 +148,11 @@ impl SchedulerCache {
         let old = self.infos[slot].node.replace(Arc::clone(node));
         if let Some(old) = &old {
             for (image, _) in &old.images {
-                self.count_image(image, false);
+                self.count_image(image, Presence::Removed);
             }
         }
         for (image, _) in &node.images {
-            self.count_image(image, true);
+            self.count_image(image, Presence::Added);
         }
         let zone = node.zone();
         if old.as_ref().map(|old| old.zone()).as_ref() != Some(&zone) {
@@ -153,7 +171,7 @@ impl SchedulerCache {
         let slot = self.slot(name)?;
         let old = self.infos[slot].node.take()?;
         for (image, _) in &old.images {
-            self.count_image(image, false);
+            self.count_image(image, Presence::Removed);
         }
         self.tree.remove(slot);
         self.order = self.tree.list();
@@ -164,31 +182,31 @@ impl SchedulerCache {
 
     /// A pod that is on a node, whatever was known of it before.
     pub(crate) fn put_pod(&mut self, pod: Arc<Pod>) {
-        self.assign_pod(pod, false);
+        self.assign_pod(pod, Assignment::Observed);
     }
 
     /// Assumes a pod on its node before the binding is observed.
     // upstream: pkg/scheduler/backend/cache/cache.go AssumePod
     pub(crate) fn assume(&mut self, pod: Arc<Pod>) {
-        self.assign_pod(pod, true);
+        self.assign_pod(pod, Assignment::Assumed);
     }
 
     /// Removes a deleted pod, or forgets an assumed one.
     pub(crate) fn remove_pod(&mut self, uid: &str) -> Option<Arc<Pod>> {
         let placed = self.pods.remove(uid)?;
         self.infos[placed.slot].remove(&placed.pod.uid);
-        self.count(&placed.pod, false);
+        self.count(&placed.pod, Presence::Removed);
         self.log.push(placed.slot);
         self.drop_if_empty(placed.slot);
         Some(placed.pod)
     }
 
-    fn assign_pod(&mut self, pod: Arc<Pod>, assumed: bool) {
+    fn assign_pod(&mut self, pod: Arc<Pod>, assignment: Assignment) {
         let Some(node) = pod.node.clone() else { return };
         let slot = self.slot_for(&node);
         if let Some(known) = self.pods.get_mut(&pod.uid) {
             let same = known.slot == slot && counts_alike(&known.pod, &pod);
-            known.assumed = assumed;
+            known.assignment = assignment;
             if same {
                 self.infos[slot].swap(&pod);
                 known.pod = pod;
@@ -199,26 +217,32 @@ impl SchedulerCache {
         // Removing the old entry may have freed its slot.
         let slot = self.slot_for(&node);
         self.infos[slot].add(pod.clone());
-        self.count(&pod, true);
+        self.count(&pod, Presence::Added);
         self.log.push(slot);
-        self.pods.insert(pod.uid.clone(), PodState { pod, slot, assumed });
+        let uid = pod.uid.clone();
+        let state = PodState {
+            pod,
+            slot,
+            assignment,
+        };
+        self.pods.insert(uid, state);
     }
 
-    fn count(&mut self, pod: &Pod, there: bool) {
+    /// Counts a pod that was added, or no longer one that was removed.
+    fn count(&mut self, pod: &Pod, presence: Presence) {
         if pod.spec.has_pod_affinity {
-            self.pods_with_affinity = if there {
-                self.pods_with_affinity + 1
-            } else {
-                self.pods_with_affinity - 1
-            };
+            match presence {
+                Presence::Added => self.pods_with_affinity += 1,
+                Presence::Removed => self.pods_with_affinity -= 1,
+            }
         }
         for claim in pod.claims() {
-            tally(&mut self.claims, (pod.namespace.clone(), claim), there);
+            tally(&mut self.claims, (pod.namespace.clone(), claim), presence);
         }
     }
 
-    fn count_image(&mut self, image: &Text, there: bool) {
-        tally(&mut self.images, image.clone(), there);
+    fn count_image(&mut self, image: &Text, presence: Presence) {
+        tally(&mut self.images, image.clone(), presence);
     }
 
     fn slot_for(&mut self, name: &Text) -> usize {
@@ -275,13 +299,12 @@ fn counts_alike(old: &Pod, new: &Pod) -> bool {
         && old.taken == new.taken
 }
 
-fn tally<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: K, there: bool) {
-    match counts.entry(key) {
-        Entry::Occupied(mut entry) if there => *entry.get_mut() += 1,
-        Entry::Occupied(mut entry) if *entry.get() > 1 => *entry.get_mut() -= 1,
-        Entry::Occupied(entry) => drop(entry.remove()),
-        Entry::Vacant(entry) if there => drop(entry.insert(1)),
-        Entry::Vacant(_) => {}
+fn tally<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: K, presence: Presence) {
+    match (presence, counts.entry(key)) {
+        (Presence::Added, entry) => *entry.or_insert(0) += 1,
+        (Presence::Removed, Entry::Occupied(mut entry)) if *entry.get() > 1 => *entry.get_mut() -= 1,
+        (Presence::Removed, Entry::Occupied(entry)) => drop(entry.remove()),
+        (Presence::Removed, Entry::Vacant(_)) => {}
     }
 }
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     interner::Text,
     object::Pod,
-    scheduler_core::{NominatingInfo, Preemption},
+    scheduler_core::{FailureReason, NominatingInfo, Preemption, PreemptionOutcome},
 };
 
 /// Events carry no longer notes.
@@ -65,14 +65,10 @@ impl SchedulerWriter {
         &self,
         pod: &Pod,
         message: &str,
-        unschedulable: bool,
+        reason: FailureReason,
         nominating_info: &NominatingInfo,
     ) -> Option<Value> {
-        let reason = if unschedulable {
-            "Unschedulable"
-        } else {
-            "SchedulerError"
-        };
+        let reason = reason.as_str();
         let mut status = serde_json::Map::new();
         let known = pod.condition.as_deref();
         let error_message = known.is_some_and(|known| {
@@ -108,8 +104,8 @@ impl SchedulerWriter {
         }
     }
 
-    /// Evicts the victims of a preemption. Returns whether all evictions succeeded.
-    pub(super) async fn preempt(&self, pod: &Pod, preempt: &Preemption) -> bool {
+    /// Evicts the victims of a preemption.
+    pub(super) async fn preempt(&self, pod: &Pod, preempt: &Preemption) -> PreemptionOutcome {
         for weaker in &preempt.lower_priority_nominated_pods {
             let patch = json!({"metadata": {"uid": &*weaker.uid}, "status": {"nominatedNodeName": null}});
             self.patch_status(weaker, &patch).await;
@@ -118,10 +114,12 @@ impl SchedulerWriter {
             .victims
             .iter()
             .map(|victim| self.evict_victim(pod, victim, &preempt.node));
-        futures_util::future::join_all(evictions)
-            .await
-            .into_iter()
-            .all(|evicted| evicted)
+        let evicted = futures_util::future::join_all(evictions).await;
+        if evicted.into_iter().all(|evicted| evicted) {
+            PreemptionOutcome::Evicted
+        } else {
+            PreemptionOutcome::Failed
+        }
     }
 
     async fn evict_victim(&self, pod: &Pod, victim: &Arc<Pod>, node: &Text) -> bool {

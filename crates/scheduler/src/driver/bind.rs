@@ -1,5 +1,6 @@
 //! A pod is bound to its node: first its volumes, then the pod itself.
 
+use kubecontroller::writer::error_message;
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep};
 
@@ -14,7 +15,29 @@ const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Binds a pod; the error is the message for the pod's event.
+/// Why a pod was not bound. The text is that of the pod's event.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BindError {
+    #[error("running PreBind plugin \"VolumeBinding\": {}", error_message(.0))]
+    WriteVolumes(#[source] kube::Error),
+    #[error("running PreBind plugin \"VolumeBinding\": binding volumes: {0}")]
+    BindVolumes(#[from] BindVolumesError),
+    #[error("running Bind plugin \"DefaultBinder\": {}", error_message(.0))]
+    WriteBinding(#[source] kube::Error),
+}
+
+/// Why the claims of a pod were not bound by others.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BindVolumesError {
+    #[error("persistentvolumeclaim \"{0}\" not found")]
+    ClaimNotFound(Text),
+    #[error("provisioning failed for PVC \"{0}\"")]
+    ProvisioningFailed(Text),
+    #[error("context deadline exceeded")]
+    DeadlineExceeded,
+}
+
+/// Binds a pod.
 // upstream: pkg/scheduler/schedule_one.go bindingCycle
 pub(super) async fn bind(
     writer: &SchedulerWriter,
@@ -22,15 +45,14 @@ pub(super) async fn bind(
     pod: &Pod,
     node: &Text,
     volumes: &PodVolumes,
-) -> Result<(), String> {
+) -> Result<(), BindError> {
     if !volumes.bind.is_empty() || !volumes.provision.is_empty() {
-        let why = |reason| format!("running PreBind plugin \"VolumeBinding\": {reason}");
         // Volumes take their time; who adds and removes nodes is to know meanwhile where the pod will be.
         writer.nominating_info(pod, node).await;
-        write_volumes(writer, node, volumes).await.map_err(why)?;
-        wait(claims, node, volumes)
+        write_volumes(writer, node, volumes)
             .await
-            .map_err(|reason| why(format!("binding volumes: {reason}")))?;
+            .map_err(BindError::WriteVolumes)?;
+        wait_for_claims(claims, node, volumes).await?;
     }
     let binding = json!({
         "apiVersion": "v1", "kind": "Binding",
@@ -39,26 +61,15 @@ pub(super) async fn bind(
     });
     let path = format!("/api/v1/namespaces/{}/pods/{}/binding", pod.namespace, pod.name);
     let bound = writer.post(&path, &binding).await;
-    bound.map_err(|error| format!("running Bind plugin \"DefaultBinder\": {}", error_message(&error)))
-}
-
-/// The server's message, without the request.
-pub(super) fn error_message(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        error => error.to_string(),
-    }
+    bound.map_err(BindError::WriteBinding)
 }
 
 // upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go BindPodVolumes, bindAPIUpdate
-async fn write_volumes(writer: &SchedulerWriter, node: &Text, volumes: &PodVolumes) -> Result<(), String> {
+async fn write_volumes(writer: &SchedulerWriter, node: &Text, volumes: &PodVolumes) -> kube::Result<()> {
     for (volume, claim) in &volumes.bind {
         if let Some(patch) = for_claim(volume, claim) {
             let path = format!("/api/v1/persistentvolumes/{}", volume.name);
-            writer
-                .merge(&path, &patch)
-                .await
-                .map_err(|error| error_message(&error))?;
+            writer.merge(&path, &patch).await?;
         }
     }
     for claim in volumes
@@ -73,10 +84,7 @@ async fn write_volumes(writer: &SchedulerWriter, node: &Text, volumes: &PodVolum
             "/api/v1/namespaces/{}/persistentvolumeclaims/{}",
             claim.namespace, claim.name
         );
-        writer
-            .merge(&path, &patch)
-            .await
-            .map_err(|error| error_message(&error))?;
+        writer.merge(&path, &patch).await?;
     }
     Ok(())
 }
@@ -102,7 +110,11 @@ fn for_claim(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option
 
 /// Until others have bound all claims.
 // upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go checkBindings
-async fn wait(claims: &ClaimStore, node: &Text, volumes: &PodVolumes) -> Result<(), String> {
+async fn wait_for_claims(
+    claims: &ClaimStore,
+    node: &Text,
+    volumes: &PodVolumes,
+) -> Result<(), BindVolumesError> {
     let deadline = Instant::now() + VOLUME_PATIENCE;
     let all = || {
         volumes
@@ -117,11 +129,11 @@ async fn wait(claims: &ClaimStore, node: &Text, volumes: &PodVolumes) -> Result<
             let key = kubecontroller::Key::new(&claim.namespace, &claim.name);
             let stored = claims.get(&key);
             let Some(now) = stored.as_ref().and_then(|stored| stored.kept()) else {
-                return Err(format!("persistentvolumeclaim \"{}\" not found", claim.name));
+                return Err(BindVolumesError::ClaimNotFound(claim.name.clone()));
             };
             let reselected = now.version != claim.version && now.node.as_ref() != Some(node);
             if volumes.provision.iter().any(|made| made.uid == claim.uid) && !now.bound && reselected {
-                return Err(format!("provisioning failed for PVC \"{}\"", claim.name));
+                return Err(BindVolumesError::ProvisioningFailed(claim.name.clone()));
             }
             open |= !now.bound;
         }
@@ -129,7 +141,7 @@ async fn wait(claims: &ClaimStore, node: &Text, volumes: &PodVolumes) -> Result<
             return Ok(());
         }
         if Instant::now() >= deadline {
-            return Err("context deadline exceeded".into());
+            return Err(BindVolumesError::DeadlineExceeded);
         }
         sleep(LOOK_EVERY).await;
     }

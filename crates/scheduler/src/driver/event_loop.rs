@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     queue::Moment,
-    scheduler_core::{Decision, NominatingInfo, SchedulerCore},
+    scheduler_core::{Decision, FailureReason, NominatingInfo, SchedulerCore},
 };
 
 /// How many requests may be under way.
@@ -117,15 +117,20 @@ impl EventLoop {
         let now = self.now();
         match event {
             InformerEvent::Bound(uid, Ok(())) => self.core.bound(&uid),
-            InformerEvent::Bound(uid, Err(message)) => {
+            InformerEvent::Bound(uid, Err(error)) => {
                 self.core.not_bound(&uid, now);
                 // A pod that was deleted, or bound by another scheduler, needs no event.
                 if let Some(pod) = self.core.waiting_pod(&uid).cloned() {
                     // What it was promised while it was to be bound does not hold.
-                    self.handle_scheduling_failure(&pod, &message, false, &NominatingInfo::Clear);
+                    self.handle_scheduling_failure(
+                        &pod,
+                        &error.to_string(),
+                        FailureReason::SchedulerError,
+                        &NominatingInfo::Clear,
+                    );
                 }
             }
-            InformerEvent::Preempted(uid, done) => self.core.preempted(&uid, done, now),
+            InformerEvent::Preempted(uid, outcome) => self.core.preempted(&uid, outcome, now),
             event => apply(&mut self.core, event, now),
         }
     }
@@ -159,15 +164,14 @@ impl EventLoop {
             Decision::Fail {
                 pod,
                 message,
-                unschedulable,
+                reason,
                 nominating_info,
                 preemption_attempted,
                 preemption,
             } => {
-                let result = if unschedulable {
-                    AttemptResult::Unschedulable
-                } else {
-                    AttemptResult::Error
+                let result = match reason {
+                    FailureReason::Unschedulable => AttemptResult::Unschedulable,
+                    FailureReason::SchedulerError => AttemptResult::Error,
                 };
                 self.metrics
                     .observe_attempt(&pod.spec.scheduler, result, begun.elapsed());
@@ -179,11 +183,11 @@ impl EventLoop {
                     let events = self.events.clone();
                     let pod = Arc::clone(&pod);
                     self.requests.spawn(async move {
-                        let done = writer.preempt(&pod, &preempt).await;
-                        let _ = events.send(InformerEvent::Preempted(pod.uid.clone(), done));
+                        let outcome = writer.preempt(&pod, &preempt).await;
+                        let _ = events.send(InformerEvent::Preempted(pod.uid.clone(), outcome));
                     });
                 }
-                self.handle_scheduling_failure(&pod, &message, unschedulable, &nominating_info);
+                self.handle_scheduling_failure(&pod, &message, reason, &nominating_info);
             }
             Decision::Skip(pod) => self.writer.record_skipped(&pod),
         }
@@ -193,13 +197,13 @@ impl EventLoop {
         &mut self,
         pod: &Arc<crate::object::Pod>,
         message: &str,
-        unschedulable: bool,
+        reason: FailureReason,
         nominating_info: &NominatingInfo,
     ) {
         self.writer.record_failed_scheduling(pod, message);
         if let Some(patch) = self
             .writer
-            .pod_condition_patch(pod, message, unschedulable, nominating_info)
+            .pod_condition_patch(pod, message, reason, nominating_info)
         {
             let writer = Arc::clone(&self.writer);
             let pod = Arc::clone(pod);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kubecontroller::{informer::Delta, object::Object};
 
+use super::bind::BindError;
 use crate::{
     interner::Text,
     object::{
@@ -11,6 +12,7 @@ use crate::{
         Pod, PodDisruptionBudget, ReplicaSet, SchedulerObject, Service, StorageClass, StoredObject,
         VolumeAttachment,
     },
+    scheduler_core::PreemptionOutcome,
 };
 
 /// An object was added, updated or deleted.
@@ -54,9 +56,9 @@ pub(super) enum InformerEvent {
     /// Of a `ReplicaSet` or a `StatefulSet`; the word is its kind.
     Set(&'static str, InformerChange<ReplicaSet>),
     /// A pod was bound, or could not be.
-    Bound(Text, Result<(), String>),
+    Bound(Text, Result<(), BindError>),
     /// Others were pushed away for a pod, or could not be.
-    Preempted(Text, bool),
+    Preempted(Text, PreemptionOutcome),
 }
 
 impl<T: SchedulerObject> InformerChange<T> {

@@ -81,7 +81,7 @@ impl SchedulerPlugin for NodeAffinity {
     }
 
     fn normalize_score(&self, (): &(), _: &[CandidateNode<'_>], scores: &mut [i64]) {
-        default_normalize_score(scores, false);
+        default_normalize_score(scores);
     }
 }
 

@@ -75,8 +75,7 @@ impl SchedulerPlugin for NodeVolumeLimits {
     fn filter(&self, cycle: &CycleContext<'_>, (): &(), node: &CandidateNode<'_>) -> FilterResult {
         let CycleContext { pod, cluster } = *cycle;
         let info = node.info;
-        let mut new = AttachedVolumes::new();
-        collect(pod, cluster, true, &mut new)?;
+        let mut new = volumes_to_attach(pod, cluster)?;
         if new.is_empty() {
             return Ok(());
         }
@@ -103,7 +102,13 @@ impl SchedulerPlugin for NodeVolumeLimits {
         }
         let mut attached = AttachedVolumes::new();
         for pod in &info.pods {
-            collect(pod, cluster, false, &mut attached)?;
+            // A claim that was deleted has no volume to detach.
+            let claims = pod
+                .claims()
+                .filter_map(|name| cluster.storage.claim(&pod.namespace, &name));
+            for claim in claims {
+                attached.extend(attached_volume(claim, cluster));
+            }
         }
         for attachment in cluster
             .storage
@@ -135,24 +140,26 @@ impl SchedulerPlugin for NodeVolumeLimits {
 }
 
 // upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go filterAttachableVolumes
-fn collect(pod: &Pod, cluster: &SchedulerCache, new: bool, into: &mut AttachedVolumes) -> FilterResult {
+fn volumes_to_attach(pod: &Pod, cluster: &SchedulerCache) -> Result<AttachedVolumes, Rejection> {
+    let mut volumes = AttachedVolumes::new();
     for name in pod.claims() {
-        match cluster.storage.claim(&pod.namespace, &name) {
-            Some(claim) => into
-                .extend(driver_of(claim, cluster).map(|(driver, handle)| ((driver.clone(), handle), driver))),
-            None if new => {
-                let key = format!("{}/{name}", pod.namespace);
-                let reason = format!("looking up PVC {key}: persistentvolumeclaim \"{name}\" not found");
-                let reasons = [reason.into()];
-                return Err(Rejection::many(
-                    RejectionCode::UnschedulableAndUnresolvable,
-                    reasons,
-                ));
-            }
-            None => {}
-        }
+        let Some(claim) = cluster.storage.claim(&pod.namespace, &name) else {
+            let key = format!("{}/{name}", pod.namespace);
+            let reason = format!("looking up PVC {key}: persistentvolumeclaim \"{name}\" not found");
+            let reasons = [reason.into()];
+            return Err(Rejection::many(
+                RejectionCode::UnschedulableAndUnresolvable,
+                reasons,
+            ));
+        };
+        volumes.extend(attached_volume(claim, cluster));
     }
-    Ok(())
+    Ok(volumes)
+}
+
+fn attached_volume(claim: &PersistentVolumeClaim, cluster: &SchedulerCache) -> Option<((Text, Text), Text)> {
+    let (driver, handle) = driver_of(claim, cluster)?;
+    Some(((driver.clone(), handle), driver))
 }
 
 /// The driver of a claim and the name of its volume there. A volume that is still to be made has a name of its own.

@@ -3,9 +3,20 @@
 /// The best score.
 pub(super) const MAX_NODE_SCORE: i64 = 100;
 
-/// Stretches scores so that the best is [`MAX_NODE_SCORE`]; or, reversed, so that zero is.
+/// Stretches scores so that the highest is [`MAX_NODE_SCORE`].
 // upstream: pkg/scheduler/framework/plugins/helper/normalize_score.go DefaultNormalizeScore
-pub(super) fn default_normalize_score(scores: &mut [i64], reversed: bool) {
+pub(super) fn default_normalize_score(scores: &mut [i64]) {
+    let most = scores.iter().copied().max().unwrap_or(0);
+    if most > 0 {
+        for score in scores {
+            *score = MAX_NODE_SCORE * *score / most;
+        }
+    }
+}
+
+/// Stretches scores so that a score of zero becomes [`MAX_NODE_SCORE`] and the highest becomes zero.
+// upstream: pkg/scheduler/framework/plugins/helper/normalize_score.go DefaultNormalizeScore
+pub(super) fn reverse_normalize_score(scores: &mut [i64]) {
     let most = scores.iter().copied().max().unwrap_or(0);
     for score in scores {
         let stretched = if most > 0 {
@@ -13,11 +24,7 @@ pub(super) fn default_normalize_score(scores: &mut [i64], reversed: bool) {
         } else {
             0
         };
-        *score = match (most > 0, reversed) {
-            (_, true) => MAX_NODE_SCORE - stretched,
-            (true, false) => stretched,
-            (false, false) => *score,
-        };
+        *score = MAX_NODE_SCORE - stretched;
     }
 }
 
@@ -27,15 +34,16 @@ mod tests {
 
     #[test]
     fn the_best_is_the_maximum() {
-        for (scores, reversed, stretched) in [
-            (vec![1, 2, 4], false, vec![25, 50, 100]),
-            (vec![1, 2, 4], true, vec![75, 50, 0]),
-            (vec![0, 0], false, vec![0, 0]),
-            (vec![0, 0], true, vec![100, 100]),
+        for (scores, stretched, reversed) in [
+            ([1, 2, 4], [25, 50, 100], [75, 50, 0]),
+            ([0, 0, 0], [0, 0, 0], [100, 100, 100]),
         ] {
-            let mut found = scores.clone();
-            default_normalize_score(&mut found, reversed);
-            assert_eq!(found, stretched, "{scores:?} {reversed}");
+            let mut found = scores;
+            default_normalize_score(&mut found);
+            assert_eq!(found, stretched, "{scores:?}");
+            let mut found = scores;
+            reverse_normalize_score(&mut found);
+            assert_eq!(found, reversed, "{scores:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use k3_workloads::{Taint, Toleration};
 
 use super::{
     CandidateNode, CycleContext, ExtensionPoint, PreScoreResult, SchedulerPlugin,
-    normalize_score::default_normalize_score,
+    normalize_score::reverse_normalize_score,
 };
 use crate::{
     cache::SchedulerCache,
@@ -87,7 +87,7 @@ impl SchedulerPlugin for TaintToleration {
     }
 
     fn normalize_score(&self, _: &Vec<Toleration>, _: &[CandidateNode<'_>], scores: &mut [i64]) {
-        default_normalize_score(scores, true);
+        reverse_normalize_score(scores);
     }
 }
 

@@ -98,13 +98,13 @@ impl SchedulerPlugin for VolumeBinding {
         let mut immediate = false;
         let mut any = false;
         for volume in &pod.spec.volumes {
-            let (name, ephemeral) = match volume {
-                PodVolume::PersistentVolumeClaim(name) => (name.clone(), false),
-                PodVolume::Ephemeral(volume) => (pod.claim_of(volume), true),
+            let claim = match volume {
+                PodVolume::PersistentVolumeClaim(name) => usable_claim(pod, storage, name),
+                PodVolume::Ephemeral(volume) => usable_ephemeral_claim(pod, storage, &pod.claim_of(volume)),
                 _ => continue,
             };
             any = true;
-            let claim = usable(pod, storage, &name, ephemeral).map_err(never)?;
+            let claim = claim.map_err(|unusable| never(unusable.to_string()))?;
             if claim.bound {
                 claims.bound.push(claim);
             } else if claim.volume.is_empty() && is_delay_binding_claim(&claim, storage)? {
@@ -163,36 +163,66 @@ impl SchedulerPlugin for VolumeBinding {
     }
 }
 
-fn usable(
+/// Why a pod cannot use a claim.
+#[derive(Debug, thiserror::Error)]
+enum UnusableClaim {
+    #[error("persistentvolumeclaim \"{0}\" not found")]
+    NotFound(Text),
+    #[error("waiting for ephemeral volume controller to create the persistentvolumeclaim \"{0}\"")]
+    NotCreated(Text),
+    #[error("persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{volume}\"")]
+    Lost { name: Text, volume: Text },
+    #[error("persistentvolumeclaim \"{0}\" is being deleted")]
+    Terminating(Text),
+    #[error("PVC {namespace}/{name} was not created for pod {namespace}/{pod} (pod is not owner)")]
+    NotOwned {
+        namespace: Text,
+        name: Text,
+        pod: Box<str>,
+    },
+}
+
+/// The claim that a pod names.
+// upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go podHasPVCs
+fn usable_claim(
     pod: &Pod,
     storage: &Storage,
     name: &Text,
-    ephemeral: bool,
-) -> Result<Arc<PersistentVolumeClaim>, String> {
+) -> Result<Arc<PersistentVolumeClaim>, UnusableClaim> {
     let Some(claim) = storage.claim(&pod.namespace, name) else {
-        return Err(if ephemeral {
-            format!("waiting for ephemeral volume controller to create the persistentvolumeclaim \"{name}\"")
-        } else {
-            format!("persistentvolumeclaim \"{name}\" not found")
-        });
+        return Err(UnusableClaim::NotFound(name.clone()));
     };
     if claim.lost {
-        let volume = &claim.volume;
-        return Err(format!(
-            "persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{volume}\""
-        ));
+        return Err(UnusableClaim::Lost {
+            name: name.clone(),
+            volume: claim.volume.clone(),
+        });
     }
     if claim.terminating {
-        return Err(format!("persistentvolumeclaim \"{name}\" is being deleted"));
-    }
-    if ephemeral && claim.owner.as_ref() != Some(&pod.uid) {
-        let namespace = &pod.namespace;
-        let pod = &pod.name;
-        return Err(format!(
-            "PVC {namespace}/{name} was not created for pod {namespace}/{pod} (pod is not owner)"
-        ));
+        return Err(UnusableClaim::Terminating(name.clone()));
     }
     Ok(claim.clone())
+}
+
+/// The claim that is created for an ephemeral volume of a pod.
+// upstream: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go podHasPVCs
+fn usable_ephemeral_claim(
+    pod: &Pod,
+    storage: &Storage,
+    name: &Text,
+) -> Result<Arc<PersistentVolumeClaim>, UnusableClaim> {
+    let claim = match usable_claim(pod, storage, name) {
+        Err(UnusableClaim::NotFound(name)) => return Err(UnusableClaim::NotCreated(name)),
+        found => found?,
+    };
+    if claim.owner.as_ref() != Some(&pod.uid) {
+        return Err(UnusableClaim::NotOwned {
+            namespace: pod.namespace.clone(),
+            name: name.clone(),
+            pod: pod.name.clone(),
+        });
+    }
+    Ok(claim)
 }
 
 /// Whether a claim waits for its first pod.

@@ -19,6 +19,7 @@ use crate::{
     interner::Text,
     object::Pod,
     plugins::{PluginId, PluginSet, framework::Frameworks},
+    scheduler_core::PreemptionOutcome,
 };
 use pod_heap::PodHeap;
 use queued_pod_info::{QueueLocation, QueuedPodInfo};
@@ -230,10 +231,10 @@ impl SchedulingQueue {
         self.preempting.insert(uid.clone(), false);
     }
 
-    /// A preemption for the pod has succeeded or failed.
-    pub(crate) fn preempted(&mut self, uid: &Text, done: bool, now: Moment) {
+    /// A preemption for the pod has ended.
+    pub(crate) fn preempted(&mut self, uid: &Text, outcome: PreemptionOutcome, now: Moment) {
         let missed = self.preempting.remove(uid).unwrap_or(false);
-        if (missed || !done) && self.unschedulable_pods.contains(uid) {
+        if (missed || outcome == PreemptionOutcome::Failed) && self.unschedulable_pods.contains(uid) {
             self.move_to_active_or_backoff_queue(uid, "AssignedPodDelete", now);
         }
     }

@@ -203,9 +203,11 @@ fn update_of_the_pod_itself_may_requeue_it() {
 
 #[test]
 fn does_not_requeue_during_its_preemption() {
-    for (done, move_all_to_active_or_backoff_queue, preemption_attempted) in
-        [(true, true, true), (true, false, false), (false, false, true)]
-    {
+    for (outcome, move_all_to_active_or_backoff_queue, preemption_attempted) in [
+        (PreemptionOutcome::Evicted, true, true),
+        (PreemptionOutcome::Evicted, false, false),
+        (PreemptionOutcome::Failed, false, true),
+    ] {
         let mut world = QueueTest::new();
         let pod = world.add("p", 0, START);
         world.pop(START);
@@ -221,11 +223,11 @@ fn does_not_requeue_during_its_preemption() {
             );
         }
         assert_eq!(world.pop(START), None);
-        world.queue.preempted(&pod.uid, done, seconds(5));
+        world.queue.preempted(&pod.uid, outcome, seconds(5));
         assert_eq!(
             world.pop(seconds(5)).is_some(),
             preemption_attempted,
-            "{done} {move_all_to_active_or_backoff_queue}"
+            "{outcome:?} {move_all_to_active_or_backoff_queue}"
         );
     }
 }

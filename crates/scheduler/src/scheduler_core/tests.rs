@@ -168,7 +168,7 @@ fn preemptor_keeps_its_nominated_node() {
         Some("small nowhere"),
         "the resources are reserved for the nominated pod"
     );
-    world.core.preempted(&strong.uid, true, NOW);
+    world.core.preempted(&strong.uid, PreemptionOutcome::Evicted, NOW);
     assert_eq!(world.next().as_deref(), Some("strong on n"));
 }
 

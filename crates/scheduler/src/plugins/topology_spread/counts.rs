@@ -36,10 +36,18 @@ pub(crate) struct SpreadKey {
     namespace: Text,
     /// The rules.
     pub rules: Vec<SpreadConstraint>,
-    /// Whether only nodes count that have all labels.
-    all: bool,
+    scope: SpreadScope,
     nodes: Option<(Option<Selector>, Option<NodeSelector>)>,
     tolerations: Option<SharedList<Toleration>>,
+}
+
+/// Which nodes count for the rules of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum SpreadScope {
+    /// Those that have the labels of all rules.
+    NodesWithAllLabels,
+    /// All.
+    AllNodes,
 }
 
 /// The counts.
@@ -81,15 +89,15 @@ pub(crate) struct Cell {
 }
 
 impl SpreadKey {
-    /// What rules of a pod count. `all`: only nodes count that have the labels of all rules.
-    pub(crate) fn new(pod: &Pod, rules: Vec<SpreadConstraint>, all: bool) -> Self {
+    /// What rules of a pod count.
+    pub(crate) fn new(pod: &Pod, rules: Vec<SpreadConstraint>, scope: SpreadScope) -> Self {
         let spec = &pod.spec;
         let affinity = rules.iter().any(|rule| rule.policy.affinity);
         let taints = rules.iter().any(|rule| rule.policy.taints);
         SpreadKey {
             namespace: pod.namespace.clone(),
             rules,
-            all,
+            scope,
             nodes: affinity.then(|| (spec.node_selector.clone(), spec.nodes.clone())),
             tolerations: taints.then(|| spec.tolerations.clone()),
         }
@@ -164,7 +172,7 @@ impl SpreadCounts {
 
     /// Whether only nodes count that have the labels of all rules.
     pub(crate) fn needs_all(&self) -> bool {
-        self.key.all
+        self.key.scope == SpreadScope::NodesWithAllLabels
     }
 
     /// A node as a rule sees it.
@@ -192,7 +200,7 @@ impl SpreadCounts {
                 .iter()
                 .all(|rule| node.labels.get(&rule.topology).is_some())
         };
-        let counts = (!self.key.all || complete()) && self.key.allows(rule.policy, node);
+        let counts = (!self.needs_all() || complete()) && self.key.allows(rule.policy, node);
         let pods = if rule.selector.is_empty() {
             0
         } else {
@@ -202,7 +210,7 @@ impl SpreadCounts {
             count(info.pods.iter().filter(meant).count())
         };
         // Without the label a node is in a place of its own kind, unless it has to have all labels.
-        let named = value.cloned().or_else(|| (!self.key.all).then(|| "".into()));
+        let named = value.cloned().or_else(|| (!self.needs_all()).then(|| "".into()));
         Cell {
             domain: named.map(|value| self.domains[at].of(value)),
             labelled: value.is_some(),

@@ -8,7 +8,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use counts::{SpreadConstraint, SpreadCounts, SpreadKey};
+use counts::{SpreadConstraint, SpreadCounts, SpreadKey, SpreadScope};
 use filtering::FilterState;
 use parking_lot::{Mutex, MutexGuard};
 use scoring::ScoreState;
@@ -18,7 +18,7 @@ use crate::{
     cache::SchedulerCache,
     cluster_event::{ClusterEvent, ClusterEventKind},
     incremental::IncrementalCache,
-    object::{Node, Pod, Policy},
+    object::{Node, Pod, Policy, TopologySpreadConstraint},
     selector::Selector,
     status::{FilterResult, Rejection},
 };
@@ -67,8 +67,8 @@ impl SchedulerPlugin for PodTopologySpread {
     }
 
     // upstream: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go isSchedulableAfterAssignedPodChange, isSchedulableAfterTargetPodChange, isSchedulableAfterNodeChange
-    fn queueing_hint(&self, pod: &Pod, event: &ClusterEvent<'_>, cluster: &SchedulerCache) -> bool {
-        let rules = rules(pod, true, cluster);
+    fn queueing_hint(&self, pod: &Pod, event: &ClusterEvent<'_>, _: &SchedulerCache) -> bool {
+        let rules = required_rules(pod);
         let counts = |other: &Pod| rules.iter().any(|rule| rule.selector.matches(&other.labels));
         let counts_differently = |old: &Pod, new: &Pod| {
             let differs = |rule: &SpreadConstraint| {
@@ -108,11 +108,14 @@ impl SchedulerPlugin for PodTopologySpread {
         state: &mut SpreadState,
     ) -> Result<PreFilterResult, Rejection> {
         let CycleContext { pod, cluster } = *cycle;
-        let rules = rules(pod, true, cluster);
+        let rules = required_rules(pod);
         if rules.is_empty() {
             return Ok(PreFilterResult::Skip);
         }
-        let borrowed = self.counts().take(SpreadKey::new(pod, rules, true), cluster);
+        let borrowed = self.counts().take(
+            SpreadKey::new(pod, rules, SpreadScope::NodesWithAllLabels),
+            cluster,
+        );
         state.filter = Some(Arc::new(FilterState::new(pod, borrowed)));
         Ok(PreFilterResult::All)
     }
@@ -156,12 +159,16 @@ impl SchedulerPlugin for PodTopologySpread {
         nodes: &[CandidateNode<'_>],
     ) -> PreScoreResult {
         let CycleContext { pod, cluster } = *cycle;
-        let rules = rules(pod, false, cluster);
+        let rules = preferred_rules(pod, cluster);
         if rules.is_empty() {
             return PreScoreResult::Skip;
         }
-        let all = !pod.spec.spread.is_empty();
-        let borrowed = self.counts().take(SpreadKey::new(pod, rules, all), cluster);
+        let scope = if pod.spec.spread.is_empty() {
+            SpreadScope::AllNodes
+        } else {
+            SpreadScope::NodesWithAllLabels
+        };
+        let borrowed = self.counts().take(SpreadKey::new(pod, rules, scope), cluster);
         state.score = Some(Arc::new(ScoreState::new(borrowed, nodes)));
         PreScoreResult::Score
     }
@@ -203,24 +210,30 @@ impl SpreadState {
     }
 }
 
-/// The rules of a pod that must be kept, or those that would be good to keep. A pod without rules of its own spreads
-/// over hosts and zones where it can, together with the other pods of its services and its set.
+/// The rules of a pod that must be kept.
 // upstream: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go getConstraints
-fn rules(pod: &Pod, must: bool, cluster: &SchedulerCache) -> Vec<SpreadConstraint> {
-    if !pod.spec.spread.is_empty() {
-        let own = pod.spec.spread.iter().filter(|spread| spread.must == must);
-        return own
-            .map(|spread| SpreadConstraint {
-                topology: spread.topology.clone(),
-                selector: Arc::new(spread.selector_for(&pod.labels)),
-                policy: spread.policy,
-                max_skew: spread.max_skew,
-                min_domains: spread.min_domains,
-            })
-            .collect();
+fn required_rules(pod: &Pod) -> Vec<SpreadConstraint> {
+    let required = pod.spec.spread.iter().filter(|spread| spread.must);
+    required.map(|spread| spread_constraint(pod, spread)).collect()
+}
+
+fn spread_constraint(pod: &Pod, spread: &TopologySpreadConstraint) -> SpreadConstraint {
+    SpreadConstraint {
+        topology: spread.topology.clone(),
+        selector: Arc::new(spread.selector_for(&pod.labels)),
+        policy: spread.policy,
+        max_skew: spread.max_skew,
+        min_domains: spread.min_domains,
     }
-    if must {
-        return Vec::new();
+}
+
+/// The rules of a pod that would be good to keep. A pod without rules of its own spreads over hosts and zones where it can, together
+/// with the other pods of its services and its set.
+// upstream: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go getConstraints
+fn preferred_rules(pod: &Pod, cluster: &SchedulerCache) -> Vec<SpreadConstraint> {
+    if !pod.spec.spread.is_empty() {
+        let preferred = pod.spec.spread.iter().filter(|spread| !spread.must);
+        return preferred.map(|spread| spread_constraint(pod, spread)).collect();
     }
     let selector = cluster.default_selectors.selector_of(pod);
     if selector.is_empty() || *selector == Selector::Nothing {
