@@ -89,7 +89,19 @@ pub struct CertificateSigner {
     sign: Arc<SignCertificate>,
 }
 
-type SignCertificate = dyn Fn(&CertificateOrder) -> Result<String, String> + Send + Sync;
+type SignCertificate = dyn Fn(&CertificateOrder) -> Result<String, SignCertificateError> + Send + Sync;
+
+/// A certificate was not signed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignCertificateError {
+    /// The system has no random bytes for a serial number.
+    #[error("no random bytes")]
+    NoRandomBytes,
+    /// The authority cannot issue it.
+    #[error(transparent)]
+    Issue(#[from] k3_pki::IssueError),
+}
 
 /// A certificate to sign: with the subject and the names of the request, and nothing else of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,15 +174,17 @@ impl From<String> for CaBundle {
 // --- CertificateSigner ---
 
 impl CertificateSigner {
-    /// A signer, which gives the certificate in PEM, or why there is none.
-    pub fn new(sign: impl Fn(&CertificateOrder) -> Result<String, String> + Send + Sync + 'static) -> Self {
+    /// A signer, which returns the certificate in PEM.
+    pub fn new(
+        sign: impl Fn(&CertificateOrder) -> Result<String, SignCertificateError> + Send + Sync + 'static,
+    ) -> Self {
         CertificateSigner { sign: Arc::new(sign) }
     }
 
     /// A signer of an authority. `random` returns unpredictable bytes.
     pub fn of_authority(
         authority: Arc<k3_pki::Authority>,
-        random: impl Fn() -> Result<[u8; 16], String> + Send + Sync + 'static,
+        random: impl Fn() -> Result<[u8; 16], SignCertificateError> + Send + Sync + 'static,
     ) -> Self {
         CertificateSigner::new(move |order| {
             let usages: Vec<_> = order.usages.iter().map(|usage| &**usage).collect();
@@ -182,14 +196,15 @@ impl CertificateSigner {
                 not_after: order.to.as_second(),
                 serial: random()?,
             };
-            authority
-                .issue(&template, order.request.public_key())
-                .map_err(|error| error.to_string())
+            Ok(authority.issue(&template, order.request.public_key())?)
         })
     }
 
     /// Makes a certificate, in PEM.
-    pub fn sign(&self, order: &CertificateOrder) -> Result<String, String> {
+    ///
+    /// # Errors
+    /// The authority cannot issue it, or there is no serial number.
+    pub fn sign(&self, order: &CertificateOrder) -> Result<String, SignCertificateError> {
         (self.sign)(order)
     }
 }

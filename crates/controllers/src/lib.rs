@@ -60,7 +60,7 @@ pub use self::{
     },
     context::{
         CaBundle, CertificateOrder, CertificateSigner, ClusterConfig, ControllerContext, NodeNetworks,
-        ServerIdentity, Task, TokenSigner,
+        ServerIdentity, SignCertificateError, Task, TokenSigner,
     },
     descriptors::{CONTROLLERS, ControllerDescriptor},
     status_patch_role::status_patch_roles,

@@ -16,7 +16,8 @@ pub fn list<T: Serialize>(items: &[T]) -> Value {
     if items.is_empty() {
         Value::Null
     } else {
-        serde_json::to_value(items).unwrap_or_default()
+        // As null it would remove the stored list.
+        serde_json::to_value(items).expect("items of API objects have string keys")
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     join::{JoinDenial, JoinPolicy},
-    request::SigningRequest,
+    request::{ParseRequestError, SigningRequest},
     subject::{KUBELET_CLIENT, check_kubelet_client},
 };
 use crate::{
@@ -67,12 +67,13 @@ pub(super) fn make_with(context: &ControllerContext, allows: fn(&Value) -> bool)
 
 /// The recognizers that a request matches. It is approved if the user has the permission of one of them.
 // upstream: pkg/controller/certificates/approver/sarapprove.go isSelfNodeClientCert, isNodeClientCert
-fn matching_recognizers(request: &SigningRequest) -> Result<&'static [(&'static str, &'static str)], String> {
+fn matching_recognizers(
+    request: &SigningRequest,
+) -> Result<&'static [(&'static str, &'static str)], ParseRequestError> {
     if &*request.spec.signer_name != KUBELET_CLIENT {
         return Ok(&[]);
     }
-    let read = k3_api::kinds::parse_certificate_request(&request.spec.request)
-        .map_err(|why| format!("unable to parse csr {:?}: {why}", request.metadata.name))?;
+    let read = request.parse()?;
     let subject = CertificateRequestInfo::from(&read);
     if check_kubelet_client(&subject, &request.spec.usages).is_err() {
         return Ok(&[]);

@@ -49,7 +49,8 @@ pub(super) struct JoinPolicy {
     clock: Clock,
     requests: Store<SigningRequest>,
     by_node: Index<SigningRequest>,
-    /// The requests that this process approved, by node name: the informer may not have received the approval yet.
+    /// The requests that this process approved, by node name: the informer may not have received the approval yet. The lock is held
+    /// until an approval is written (single flight): two requests for one node must not both be approved.
     approved: tokio::sync::Mutex<HashMap<String, Key>>,
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k3_pki::CertificateRequest;
 use k3_workloads::{Condition, ConditionStatus};
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
@@ -33,9 +34,27 @@ pub(super) struct RequestStatus {
     pub(super) certificate: Box<str>,
 }
 
+/// `spec.request` is not a certificate request.
+#[derive(Debug, thiserror::Error)]
+#[error("unable to parse csr {name:?}: {why}")]
+pub(super) struct ParseRequestError {
+    /// The name of the CertificateSigningRequest.
+    name: Box<str>,
+    why: String,
+}
+
 // --- SigningRequest ---
 
 impl SigningRequest {
+    /// The certificate request.
+    pub(super) fn parse(&self) -> Result<CertificateRequest, ParseRequestError> {
+        let parsed = k3_api::kinds::parse_certificate_request(&self.spec.request);
+        parsed.map_err(|why| ParseRequestError {
+            name: self.metadata.name.clone(),
+            why,
+        })
+    }
+
     pub(super) fn is_issued(&self) -> bool {
         !self.status.certificate.is_empty()
     }

@@ -13,7 +13,7 @@ use kubecontroller::{
 use serde_json::{Value, json};
 
 use super::{
-    request::SigningRequest,
+    request::{ParseRequestError, SigningRequest},
     subject::{SubjectError, check_subject},
 };
 use crate::{
@@ -72,14 +72,13 @@ pub(super) fn make_with(context: &ControllerContext, signer: CertificateSigner) 
 }
 
 // upstream: pkg/controller/certificates/signer/signer.go handle
-fn decide(request: &SigningRequest, now: Timestamp) -> Result<SigningDecision, String> {
+fn decide(request: &SigningRequest, now: Timestamp) -> Result<SigningDecision, ParseRequestError> {
     let is_done = request.is_issued() || request.has_failed();
     if is_done || !request.is_approved() || request.is_denied() {
         return Ok(SigningDecision::Ignore);
     }
     let spec = &request.spec;
-    let read = k3_api::kinds::parse_certificate_request(&spec.request)
-        .map_err(|why| format!("unable to parse csr {:?}: {why}", request.metadata.name))?;
+    let read = request.parse()?;
     Ok(
         match check_subject(
             &spec.signer_name,
@@ -134,7 +133,7 @@ impl Reconciler for CertificateSigningRequestSigningController {
             SigningDecision::Sign(order) => {
                 let signed = self.authority.sign(&order);
                 let signed =
-                    signed.map_err(|why| Error::transient(format!("error auto signing csr: {why}")))?;
+                    signed.map_err(|error| Error::transient(format!("error auto signing csr: {error}")))?;
                 json!({"certificate": k3_api::base64::encode(signed.as_bytes())})
             }
         };

@@ -83,7 +83,7 @@ impl CronJobDecision {
                 return Ok(CronJobDecision::Idle);
             }
         };
-        let missed = match cron_schedule.missed(cron, now, true) {
+        let missed = match cron_schedule.missed_within_deadline(cron, now) {
             Ok(missed) => missed,
             Err(error) => {
                 let message = format!("invalid schedule: {schedule} : {error}");

@@ -48,6 +48,13 @@ pub(super) struct MissedTimes {
     times: i64,
 }
 
+/// Schedule times before this one are not missed.
+fn last_schedule_time(cron: &CronJob) -> Timestamp {
+    // A server sets creationTimestamp. Without one, like upstream, the beginning of time.
+    let created = cron.metadata.creation_timestamp.unwrap_or_default();
+    cron.status.last_schedule_time.unwrap_or(created)
+}
+
 // --- CronSchedule ---
 
 impl CronSchedule {
@@ -61,19 +68,21 @@ impl CronSchedule {
         })
     }
 
-    /// Missed times. With `deadline`, times before startingDeadlineSeconds are excluded.
+    /// Missed times, without those before startingDeadlineSeconds.
     // upstream: pkg/controller/cronjob/utils.go mostRecentScheduleTime
-    pub(super) fn missed(
+    pub(super) fn missed_within_deadline(
         &self,
         cron: &CronJob,
         now: Timestamp,
-        deadline: bool,
     ) -> Result<MissedTimes, NoFutureTimes> {
-        let written = cron.metadata.creation_timestamp.unwrap_or_default();
-        let mut since = cron.status.last_schedule_time.unwrap_or(written);
-        if let Some(seconds) = cron.spec.starting_deadline_seconds.filter(|_| deadline) {
+        let mut since = last_schedule_time(cron);
+        if let Some(seconds) = cron.spec.starting_deadline_seconds {
             since = since.max(Timestamp::from_second(now.as_second() - seconds).unwrap_or(since));
         }
+        self.missed_since(since, now)
+    }
+
+    fn missed_since(&self, since: Timestamp, now: Timestamp) -> Result<MissedTimes, NoFutureTimes> {
         let none = MissedTimes {
             since,
             last: None,
@@ -109,7 +118,7 @@ impl CronSchedule {
     /// Time until the next job is due.
     // upstream: pkg/controller/cronjob/utils.go nextScheduleTimeDuration
     pub(super) fn wait(&self, cron: &CronJob, now: Timestamp) -> Option<Duration> {
-        let from = match self.missed(cron, now, false) {
+        let from = match self.missed_since(last_schedule_time(cron), now) {
             Ok(MissedTimes { last: Some(last), .. }) => last,
             Ok(MissedTimes { since, times: 0, .. }) => since,
             Ok(_) | Err(NoFutureTimes) => now,
@@ -266,7 +275,7 @@ mod tests {
         ] {
             let cron = cron(&spec, last);
             let schedule = CronSchedule::new(&cron).unwrap();
-            let found = schedule.missed(&cron, at(now), true).unwrap();
+            let found = schedule.missed_within_deadline(&cron, at(now)).unwrap();
             assert_eq!(found.last, missed.map(at), "{cron:?}");
             assert_eq!(found.is_too_many(), many, "{cron:?}");
             let waited = schedule.wait(&cron, at(now)).unwrap();
@@ -279,7 +288,7 @@ mod tests {
         let cron = cron(&json!({"schedule": "59 23 31 2 *"}), None);
         let schedule = CronSchedule::new(&cron).unwrap();
         let now = at("2026-06-01T00:00:00Z");
-        assert_eq!(schedule.missed(&cron, now, true), Err(NoFutureTimes));
+        assert_eq!(schedule.missed_within_deadline(&cron, now), Err(NoFutureTimes));
         assert_eq!(schedule.wait(&cron, now), None);
     }
 

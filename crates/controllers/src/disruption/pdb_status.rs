@@ -279,11 +279,10 @@ mod tests {
         serde_json::from_value(budget).unwrap()
     }
 
-    fn pod(name: &str, is_ready: bool, is_terminating: bool) -> Arc<Pod> {
-        let time = is_terminating.then_some("2026-01-01T00:00:00Z");
-        let ready = if is_ready { "True" } else { "False" };
+    fn pod(name: &str, ready: &str, deletion_timestamp: Option<&str>) -> Arc<Pod> {
         let status = json!({"conditions": [{"type": "Ready", "status": ready}]});
-        let pod = json!({"metadata": {"name": name, "deletionTimestamp": time}, "status": status});
+        let pod =
+            json!({"metadata": {"name": name, "deletionTimestamp": deletion_timestamp}, "status": status});
         Arc::new(serde_json::from_value(pod).unwrap())
     }
 
@@ -317,11 +316,11 @@ mod tests {
             "c": "2026-01-01T00:01:00Z", "deleted": "2026-01-01T00:01:00Z"}});
         let status = budget(json!({}), evicted).status;
         let pods = [
-            pod("a", true, false),
-            pod("b", true, false),
-            pod("c", true, true),
-            pod("d", true, false),
-            pod("e", false, false),
+            pod("a", "True", None),
+            pod("b", "True", None),
+            pod("c", "True", Some("2026-01-01T00:00:00Z")),
+            pod("d", "True", None),
+            pod("e", "False", None),
         ];
         let disrupted_pods = DisruptedPods::new(&status, &pods, at("02:00.5"));
         let failed: Vec<_> = disrupted_pods

@@ -4,9 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::MANAGER;
 use crate::{
-    objects::{
-        AddressPort, Endpoint, EndpointAddress, EndpointConditions, EndpointSlice, Endpoints, SlicePort,
-    },
+    objects::{AddressPort, Endpoint, EndpointAddress, EndpointSlice, Endpoints, SlicePort},
     services::{
         LEADER, TRIGGER_TIME,
         endpoint_key::{EndpointKey, EndpointSet, differs},
@@ -101,11 +99,12 @@ impl MirroringPlan {
                     self.skipped += 1;
                     continue;
                 }
-                let Some((slice_address_type, endpoint)) = endpoint(address, is_ready) else {
+                let Some((slice_address_type, mut endpoint)) = endpoint(address) else {
                     self.invalid += 1;
                     self.skipped += 1;
                     continue;
                 };
+                endpoint.conditions.ready = Some(is_ready);
                 reported += 1;
                 let set = desired.entry((slice_address_type, ports.clone())).or_default();
                 set.insert(EndpointKey::of(&endpoint), endpoint);
@@ -181,16 +180,12 @@ fn slice_port(port: &AddressPort) -> SlicePort {
     }
 }
 
-/// An address as an endpoint with its address type; `None` if it is invalid.
+/// An address as an endpoint with its address type, without its readiness; `None` if it is invalid.
 // upstream: pkg/controller/endpointslicemirroring/utils.go addressToEndpoint
-fn endpoint(from: &EndpointAddress, is_ready: bool) -> Option<(&'static str, Endpoint)> {
+fn endpoint(from: &EndpointAddress) -> Option<(&'static str, Endpoint)> {
     let ip = address(&from.ip)?;
     let endpoint = Endpoint {
         addresses: vec![ip.to_string().into()],
-        conditions: EndpointConditions {
-            ready: Some(is_ready),
-            ..EndpointConditions::default()
-        },
         hostname: (!from.hostname.is_empty()).then(|| from.hostname.clone()),
         target_ref: from.target_ref.clone(),
         node_name: from.node_name.clone(),

@@ -58,7 +58,7 @@ pub(super) struct EndpointSliceController {
 /// What failed for a Service.
 #[derive(Debug, Default, thiserror::Error)]
 #[error("{}", join_messages(.messages))]
-struct SyncErrors {
+pub(super) struct SyncErrors {
     messages: Vec<String>,
     #[source]
     source: Option<kube::Error>,
@@ -129,9 +129,8 @@ impl Reconciler for EndpointSliceController {
             }
         }
         self.metrics.record_slices(key, &slices);
-        self.metrics
-            .record_sync(&service, &plans, errors.messages.is_empty());
-        if errors.messages.is_empty() {
+        self.metrics.record_sync(&service, &plans, &errors);
+        if errors.is_empty() {
             return Ok(Outcome::Done);
         }
         let messages = format!("Error updating Endpoint Slices for Service {namespace}/{name}: {errors}");
@@ -169,11 +168,11 @@ impl EndpointSliceController {
                         )
                     })
                 }
-                Some(Err(why)) => {
+                Some(Err(error)) => {
                     self.hinted().remove(&key);
                     Some(EventMessage::warning(
                         DISABLED,
-                        format_with_address_type(why, address_type),
+                        format_with_address_type(&error.to_string(), address_type),
                     ))
                 }
                 None => {
@@ -196,6 +195,10 @@ impl EndpointSliceController {
 // --- SyncErrors ---
 
 impl SyncErrors {
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
     fn add(&mut self, messages: String, source: kube::Error) {
         self.messages.push(messages);
         self.source = Some(source);

@@ -11,7 +11,10 @@ use kubecontroller::{
 };
 use parking_lot::Mutex;
 
-use super::reconcile::{MAX_ENDPOINTS_PER_SLICE, SlicePlan};
+use super::{
+    controller::SyncErrors,
+    reconcile::{MAX_ENDPOINTS_PER_SLICE, SlicePlan},
+};
 use crate::{
     objects::{Endpoint, EndpointSlice, Service},
     services::slice_writer::SliceChanges,
@@ -93,8 +96,8 @@ impl EndpointSliceMetrics {
     }
 
     /// Records a sync of a Service.
-    pub(super) fn record_sync(&self, service: &Service, plans: &[SlicePlan], is_well: bool) {
-        let result = if is_well { "success" } else { "error" };
+    pub(super) fn record_sync(&self, service: &Service, plans: &[SlicePlan], errors: &SyncErrors) {
+        let result = if errors.is_empty() { "success" } else { "error" };
         self.metrics.increment(&SYNCS, &[result], 1);
         let mut changed = 0;
         let mut added = 0;

@@ -12,7 +12,7 @@ use super::{
     assign::{SliceAssignment, assign_endpoints},
     desired,
     hints::{TrafficDistribution, is_automatic},
-    topology::{self, ZoneCpu},
+    topology::{self, HintsError, ZoneCpu},
 };
 use crate::{
     objects::{EndpointSlice, Service, SlicePort},
@@ -48,7 +48,7 @@ pub(super) struct SlicePlan {
     /// Pods that are skipped because their node is unknown, and that node.
     pub(super) skipped_pods: Vec<(Box<str>, Box<str>)>,
     /// Whether topology aware hints were set, or why not; `None` if they are not requested.
-    pub(super) hinted: Option<Result<(), String>>,
+    pub(super) hinted: Option<Result<(), HintsError>>,
 }
 
 // --- ObservedService ---

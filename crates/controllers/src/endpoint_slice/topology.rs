@@ -35,6 +35,24 @@ struct ZoneAllocation {
 /// Number of endpoints per zone.
 type EndpointsPerZone = BTreeMap<Box<str>, i128>;
 
+/// Why hints are impossible. The texts are those of upstream's events.
+// upstream: staging/src/k8s.io/endpointslice/topologycache/event.go EventBuilder
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum HintsError {
+    #[error("Insufficient Node information: allocatable CPU or zone not specified on one or more nodes")]
+    NodeInformation,
+    #[error("Insufficient number of endpoints ({endpoints} endpoints, {zones} zones)")]
+    FewEndpoints { endpoints: i128, zones: usize },
+    #[error(
+        "Unable to allocate minimum required endpoints to each zone without exceeding overload threshold ({endpoints} endpoints, {zones} zones)"
+    )]
+    Overload { endpoints: i128, zones: usize },
+    #[error("One or more endpoints do not have a zone specified")]
+    NoZone,
+    #[error("No hints allocated for zones")]
+    NoHints,
+}
+
 // --- ZoneCpu ---
 
 impl ZoneCpu {
@@ -64,21 +82,19 @@ impl ZoneCpu {
         self.0.values().sum()
     }
 
-    /// How many of the endpoints each zone gets, or why they cannot be allocated.
+    /// How many of the endpoints each zone gets.
     // upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go getAllocations
-    fn allocate(&self, endpoints: i128) -> Result<BTreeMap<&str, ZoneAllocation>, String> {
+    fn allocate(&self, endpoints: i128) -> Result<BTreeMap<&str, ZoneAllocation>, HintsError> {
         let whole = self.endpoint_unit();
-        let count = self.0.len();
-        if usize::try_from(endpoints).is_ok_and(|endpoints| endpoints < count) {
-            let why = "Insufficient number of endpoints";
-            return Err(format!("{why} ({endpoints} endpoints, {count} zones)"));
+        let zones = self.0.len();
+        if usize::try_from(endpoints).is_ok_and(|endpoints| endpoints < zones) {
+            return Err(HintsError::FewEndpoints { endpoints, zones });
         }
         // overloadThreshold: an endpoint may get 20 percent more than its share.
         let min = |processors: i128| (processors * endpoints * 5 + whole * 6 - 1) / (whole * 6);
         let spare = endpoints - self.0.values().copied().map(min).sum::<i128>();
         if spare < 0 {
-            let why = "Unable to allocate minimum required endpoints to each zone without exceeding overload threshold";
-            return Err(format!("{why} ({endpoints} endpoints, {count} zones)"));
+            return Err(HintsError::Overload { endpoints, zones });
         }
         let zones = self.0.iter().map(|(zone, processors)| {
             let min = min(*processors);
@@ -92,16 +108,14 @@ impl ZoneCpu {
     }
 }
 
-/// Sets hints, or returns why it is impossible. Slices without other changes are kept if possible.
+/// Sets hints. Slices without other changes are kept if possible.
 // upstream: staging/src/k8s.io/endpointslice/topologycache/topologycache.go AddHints
 pub(super) fn add_hints(
     zones: Option<&ZoneCpu>,
     changes: &mut SliceChanges,
     same: &mut Vec<Arc<EndpointSlice>>,
-) -> Result<(), String> {
-    let insufficient =
-        "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes";
-    let zones = zones.ok_or(insufficient)?;
+) -> Result<(), HintsError> {
+    let zones = zones.ok_or(HintsError::NodeInformation)?;
     let updated = changes.update.iter().map(|(_, desired_slice)| desired_slice);
     let drafted = changes
         .create
@@ -132,7 +146,7 @@ pub(super) fn add_hints(
         .collect();
     for endpoint in &mut open {
         let zone = endpoint.zone.clone().filter(|zone| !zone.is_empty());
-        let zone = zone.ok_or("One or more endpoints do not have a zone specified")?;
+        let zone = zone.ok_or(HintsError::NoZone)?;
         endpoint.hints = EndpointHints::new(Some(&*zone), None);
         *counts.entry(zone).or_default() += 1;
     }
@@ -151,7 +165,7 @@ pub(super) fn add_hints(
         }
     }
     if counts.is_empty() {
-        return Err("No hints allocated for zones".to_owned());
+        return Err(HintsError::NoHints);
     }
     Ok(())
 }
@@ -261,7 +275,7 @@ mod tests {
         endpoints.iter().map(of).collect()
     }
 
-    fn spread_over(nodes: &[(&str, &str)], found: &[&str]) -> Result<Vec<String>, String> {
+    fn spread_over(nodes: &[(&str, &str)], found: &[&str]) -> Result<Vec<String>, HintsError> {
         let nodes: Vec<_> = nodes.iter().map(|(zone, cpu)| node(zone, cpu)).collect();
         let mut changes = SliceChanges {
             create: vec![DesiredSlice {
@@ -326,7 +340,7 @@ mod tests {
                 "One or more endpoints do not have a zone",
             ),
         ] {
-            let said = spread_over(nodes, found).unwrap_err();
+            let said = spread_over(nodes, found).unwrap_err().to_string();
             assert!(said.starts_with(why), "{said}");
         }
     }

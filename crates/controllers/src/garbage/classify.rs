@@ -26,11 +26,11 @@ pub(super) enum DeletionDecision {
     Delete(&'static str),
 }
 
-/// `has_dependents` reports whether the object is an owner itself.
+/// `dependents` is the number of objects that the object owns itself.
 // upstream: pkg/controller/garbagecollector/garbagecollector.go attemptToDeleteItem, classifyReferences
 pub(super) fn decide_deletion(
     owners: &[OwnerState],
-    has_dependents: bool,
+    dependents: usize,
     finalizers: &[String],
 ) -> DeletionDecision {
     if owners.is_empty() {
@@ -48,7 +48,7 @@ pub(super) fn decide_deletion(
             DeletionDecision::RemoveOwnerReferences(others)
         };
     }
-    if owners.contains(&OwnerState::Waiting) && has_dependents {
+    if owners.contains(&OwnerState::Waiting) && dependents > 0 {
         return DeletionDecision::DeleteForeground;
     }
     let has = |finalizer: &str| finalizers.iter().any(|own| own == finalizer);
@@ -112,7 +112,7 @@ mod tests {
         for (owners, has_dependents, finalizers, decision) in cases {
             let finalizers: Vec<_> = finalizers.iter().map(ToString::to_string).collect();
             assert_eq!(
-                decide_deletion(owners, *has_dependents, &finalizers),
+                decide_deletion(owners, usize::from(*has_dependents), &finalizers),
                 *decision,
                 "{owners:?}"
             );

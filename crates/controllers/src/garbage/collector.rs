@@ -167,7 +167,7 @@ impl WorkProcessor {
             let uid = &live.metadata.uid;
             json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy, "preconditions": {"uid": uid}})
         };
-        match decide_deletion(&owners, !dependents.is_empty(), &live.metadata.finalizers) {
+        match decide_deletion(&owners, dependents.len(), &live.metadata.finalizers) {
             DeletionDecision::Keep => {}
             DeletionDecision::RemoveOwnerReferences(positions) => {
                 let left = live.metadata.owner_references.iter().enumerate();

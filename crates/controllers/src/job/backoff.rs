@@ -76,6 +76,7 @@ pub(super) fn finish_time(pod: &Pod) -> Timestamp {
         Timestamp::new(terminating.as_second() - grace, terminating.subsec_nanosecond()).ok()
     };
     let ended = finish_time_from_containers(pod).or_else(unready).or_else(deleted);
+    // A server sets creationTimestamp.
     ended.or(pod.metadata.creation_timestamp).unwrap_or_default()
 }
 

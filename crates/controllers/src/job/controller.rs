@@ -64,6 +64,15 @@ struct JobSync<'f> {
     action_label: Mutex<SyncAction>,
 }
 
+/// What a deletion does to the finalizer by which a pod is tracked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TrackingFinalizer {
+    /// The pod is counted first.
+    Keep,
+    /// The pod is not counted.
+    Remove,
+}
+
 // --- JobController ---
 
 impl JobController {
@@ -105,7 +114,7 @@ impl Reconciler for JobController {
         let outcome = sync.run().await;
         let action_label = *sync.action_label.lock();
         self.metrics
-            .record_sync(&job, action_label, outcome.is_ok(), begun.elapsed());
+            .record_sync(&job, action_label, &outcome, begun.elapsed());
         let newest = *sync.newest.lock();
         if newest > 0 {
             request.record_write(&self.pods, &newest.to_string());
@@ -209,19 +218,23 @@ impl JobSync<'_> {
     async fn act(&self, snapshot: &JobSnapshot<'_>, action: &PodAction) -> (PodChanges, Option<kube::Error>) {
         match action {
             PodAction::Nothing | PodAction::Wait(_) => (PodChanges::default(), None),
-            PodAction::JobEnd(pods) => self.delete_all(pods, false).await,
-            PodAction::Delete(pods) => self.delete_all(pods, true).await,
+            PodAction::JobEnd(pods) => self.delete_all(pods, TrackingFinalizer::Keep).await,
+            PodAction::Delete(pods) => self.delete_all(pods, TrackingFinalizer::Remove).await,
             PodAction::Create(wanted) => self.create_all(snapshot, wanted).await,
         }
     }
 
     // upstream: pkg/controller/job/job_controller.go deleteJobPods, deleteActivePods
-    async fn delete_all(&self, pods: &[Arc<Pod>], release: bool) -> (PodChanges, Option<kube::Error>) {
+    async fn delete_all(
+        &self,
+        pods: &[Arc<Pod>],
+        finalizer: TrackingFinalizer,
+    ) -> (PodChanges, Option<kube::Error>) {
         let done = Mutex::new(PodChanges::default());
         let deletions = pods.iter().cloned().map(|pod| {
             let done = &done;
             async move {
-                self.delete(&pod, release).await?;
+                self.delete(&pod, finalizer).await?;
                 let mut done = done.lock();
                 done.deleted += 1;
                 done.deleted_ready += i32::from(pod.is_ready());
@@ -232,10 +245,11 @@ impl JobSync<'_> {
         (done.into_inner(), error)
     }
 
-    /// Deletes a pod; the finalizer of a pod that is not counted is removed.
-    async fn delete(&self, pod: &Pod, is_uncounted: bool) -> kube::Result<()> {
+    async fn delete(&self, pod: &Pod, finalizer: TrackingFinalizer) -> kube::Result<()> {
         let writer = &self.controller.writer;
-        if is_uncounted && let Some(version) = remove_finalizer(writer, pod).await? {
+        if finalizer == TrackingFinalizer::Remove
+            && let Some(version) = remove_finalizer(writer, pod).await?
+        {
             self.wrote(&version);
         }
         let name = &pod.metadata.name;
@@ -290,9 +304,7 @@ impl JobSync<'_> {
             async move {
                 let Some(pod) = pod else { return Ok(()) };
                 let made = self.create(pod).await;
-                self.controller
-                    .metrics
-                    .record_pod_creation(snapshot, made.is_ok());
+                self.controller.metrics.record_pod_creation(snapshot, &made);
                 if made? {
                     *created.lock() += 1;
                 }

@@ -71,45 +71,52 @@ impl JobMetrics {
 
     /// Records a sync of a job.
     // upstream: pkg/controller/job/job_controller.go syncJob
-    pub(super) fn record_sync(&self, job: &Job, action_label: SyncAction, is_well: bool, took: Duration) {
+    pub(super) fn record_sync<T, E>(
+        &self,
+        job: &Job,
+        action_label: SyncAction,
+        outcome: &Result<T, E>,
+        took: Duration,
+    ) {
         let action = match action_label {
             SyncAction::Tracking => "tracking",
             SyncAction::PodsCreated => "pods_created",
             SyncAction::PodsDeleted => "pods_deleted",
         };
-        let labels = [action, mode(job), if is_well { "success" } else { "error" }];
+        let outcome = outcome.as_ref().map_or("error", |_| "success");
+        let labels = [action, mode(job), outcome];
         self.metrics.increment(&SYNCS, &labels, 1);
         self.metrics.observe(&SYNC_TIME, &labels, took.as_secs_f64());
     }
 
     /// Records that a pod was created, or could not be.
     // upstream: pkg/controller/job/job_controller.go recordJobPodsCreationTotal
-    pub(super) fn record_pod_creation(&self, snapshot: &JobSnapshot<'_>, is_well: bool) {
+    pub(super) fn record_pod_creation<T, E>(&self, snapshot: &JobSnapshot<'_>, created: &Result<T, E>) {
         let reason = match snapshot.job.spec.pod_replacement_policy {
             _ if snapshot.failed == 0 => "new",
             PodReplacementPolicy::Failed => "recreate_failed",
             PodReplacementPolicy::TerminatingOrFailed => "recreate_terminating_or_failed",
         };
-        self.metrics
-            .increment(&PODS_CREATED, &[reason, result(is_well)], 1);
+        let result = created.as_ref().map_or("failed", |_| "succeeded");
+        self.metrics.increment(&PODS_CREATED, &[reason, result], 1);
     }
 
     /// Records what a status update changed.
     // upstream: pkg/controller/job/job_controller.go recordJobPodFinished, recordJobFinished
     pub(super) fn wrote(&self, job: &Job, old: &JobStatus, new: &JobStatus) {
-        for (before, after, is_well) in [
-            (old.succeeded, new.succeeded, true),
-            (old.failed, new.failed, false),
+        for (before, after, result) in [
+            (old.succeeded, new.succeeded, "succeeded"),
+            (old.failed, new.failed, "failed"),
         ] {
             if let Ok(more @ 1..) = u64::try_from(after - before) {
-                let labels = [mode(job), result(is_well)];
+                let labels = [mode(job), result];
                 self.metrics.increment(&PODS_FINISHED, &labels, more);
             }
         }
-        for (kind, is_well) in [("Complete", true), ("Failed", false)] {
+        for (kind, result) in [("Complete", "succeeded"), ("Failed", "failed")] {
             let is_new = Condition::holds(&new.conditions, kind) && !Condition::holds(&old.conditions, kind);
             if let Some(condition) = Condition::find(&new.conditions, kind).filter(|_| is_new) {
-                let labels = [mode(job), &*condition.reason, result(is_well)];
+                let labels = [mode(job), &*condition.reason, result];
                 self.metrics.increment(&FINISHED, &labels, 1);
             }
         }
@@ -118,8 +125,4 @@ impl JobMetrics {
 
 fn mode(job: &Job) -> &'static str {
     if job.is_indexed() { "Indexed" } else { "NonIndexed" }
-}
-
-fn result(is_well: bool) -> &'static str {
-    if is_well { "succeeded" } else { "failed" }
 }

@@ -70,7 +70,10 @@ impl JobFixture {
             PodAction::JobEnd(being_deleted) | PodAction::Delete(being_deleted) => {
                 let release = matches!(action, PodAction::Delete(_));
                 for pod in being_deleted {
-                    self.delete(&pod.metadata.name, release);
+                    self.delete(&pod.metadata.name);
+                    if release {
+                        self.remove_finalizers(&pod.metadata.name);
+                    }
                     done.deleted += 1;
                     done.deleted_ready += i32::from(pod.is_ready());
                 }
@@ -125,12 +128,9 @@ impl JobFixture {
         self.collect(at);
     }
 
-    fn delete(&mut self, name: &str, release: bool) {
+    fn delete(&mut self, name: &str) {
         let Some(at) = self.position(name) else { return };
         self.pods[at]["metadata"]["deletionTimestamp"] = json!(self.now);
-        if release {
-            self.remove_finalizers(name);
-        }
     }
 
     /// A terminating pod without finalizers is removed at once; a kubelet would take longer.

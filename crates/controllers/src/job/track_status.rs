@@ -213,7 +213,7 @@ impl<'l, 'a> StatusTracker<'l, 'a> {
         for pod in pods {
             let uid = &pod.metadata.uid;
             let has_failed = job.has_failed(pod);
-            if !self.can_remove_finalizer(pod, has_failed) {
+            if !self.can_remove_finalizer(pod) {
                 continue;
             }
             self.release.push(Arc::clone(pod));
@@ -244,13 +244,14 @@ impl<'l, 'a> StatusTracker<'l, 'a> {
 
     /// Whether the finalizer of a pod may be removed.
     // upstream: pkg/controller/job/job_controller.go canRemoveFinalizer
-    fn can_remove_finalizer(&self, pod: &Pod, has_failed: bool) -> bool {
-        let all = self.snapshot.job.metadata.is_terminating() || self.end.is_some();
+    fn can_remove_finalizer(&self, pod: &Pod) -> bool {
+        let job = self.snapshot.job;
+        let all = job.metadata.is_terminating() || self.end.is_some();
         let waits = || {
             let replaced = index(pod).and_then(|index| self.snapshot.to_replace.get(&index));
             replaced.is_some_and(|replaced| replaced.metadata.uid == pod.metadata.uid)
         };
-        all || pod.status.phase == PodPhase::Succeeded || has_failed && !waits()
+        all || pod.status.phase == PodPhase::Succeeded || job.has_failed(pod) && !waits()
     }
 
     fn set(&mut self, kind: &str, status: ConditionStatus, reason: &str, message: &str) {

@@ -19,11 +19,11 @@ use kubecontroller::{
     controller::{Error, Outcome, Predicate, Reconciler, Request},
     events::EventRecorder,
     informer::{Delta, Informer},
-    writer::{ApiWriter, ObjectRef, has_status_code},
+    writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::allocate::{CLAIM, CidrChoice, ClusterCidrRanges, needs_cidrs};
 
@@ -57,6 +57,15 @@ struct AllocationHints {
     next: Vec<usize>,
     /// UIDs of nodes that conflicted with others.
     conflicting: HashSet<Box<str>>,
+}
+
+/// What becomes of claimed CIDRs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClaimEnd {
+    /// The node gets them.
+    Assign,
+    /// They clash with those of another node.
+    Drop,
 }
 
 #[derive(Deserialize)]
@@ -124,8 +133,12 @@ impl Reconciler for NodeIpamController {
             let is_any_clashing = claimed.iter().any(is_clashing);
             self.remember(claimed.iter().filter(|node| is_clashing(node)));
             let writes = claimed.into_iter().map(|node| {
-                let is_given = !is_clashing(&node);
-                self.assign_or_drop_claim(node, is_given, &request)
+                let end = if is_clashing(&node) {
+                    ClaimEnd::Drop
+                } else {
+                    ClaimEnd::Assign
+                };
+                self.end_claim(node, end, &request)
             });
             stream::iter(writes)
                 .buffer_unordered(CONCURRENT_WRITES)
@@ -188,27 +201,22 @@ impl NodeIpamController {
             .extend(conflicting.map(|node| node.metadata.uid.clone()));
     }
 
-    /// Assigns the claimed CIDRs to a node, or drops the claim.
+    /// Removes the claim of a node.
     // upstream: pkg/controller/nodeipam/ipam/range_allocator.go updateCIDRsAllocation
-    async fn assign_or_drop_claim(&self, node: Node, is_given: bool, request: &Request) -> Result<(), Error> {
+    async fn end_claim(&self, node: Node, end: ClaimEnd, request: &Request) -> Result<(), Error> {
         let metadata = &node.metadata;
         let mut patch =
             json!({"metadata": {"resourceVersion": metadata.resource_version, "annotations": {CLAIM: null}}});
-        if is_given {
+        if end == ClaimEnd::Assign {
             let networks = to_strings(&allocate::cidrs_of(&node));
             patch["spec"] = json!({"podCIDR": networks.first(), "podCIDRs": networks});
         }
         let written = self
             .writer
-            .merge_patch::<Value>(ObjectRef::new(&NODES, "", &metadata.name), &patch);
+            .merge_patch::<WrittenObject>(ObjectRef::new(&NODES, "", &metadata.name), &patch);
         match written.await {
             Err(error) if has_status_code(&error, 404) => {}
-            written => {
-                let version = written?["metadata"]["resourceVersion"]
-                    .as_str()
-                    .map(str::to_owned);
-                request.record_write(&self.nodes, &version.unwrap_or_default());
-            }
+            written => request.record_write(&self.nodes, &written?.metadata.resource_version),
         }
         Ok(())
     }

@@ -54,7 +54,7 @@ impl SharedState {
         let mut state = self.lock();
         let is_new = state.health.observe(node, lease, now);
         state.zones.observe(node, now);
-        let mut eviction = NoExecuteChange::of(node, state.zones.in_master_disruption());
+        let mut eviction = NoExecuteChange::of(node, state.zones.disruption_mode());
         match eviction {
             NoExecuteChange::AddWhenAllowed(key) if state.zones.request_eviction(name, now) => {
                 eviction = NoExecuteChange::KeepOne(key);

@@ -3,6 +3,7 @@
 use k3_workloads::{Condition, ConditionStatus, Node, Taint};
 use k8s_openapi::jiff::Timestamp;
 
+use super::zones::DisruptionMode;
 use crate::patch_values::truncate_to_second;
 
 pub(super) const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -54,11 +55,11 @@ pub(super) enum NoExecuteChange {
 // --- NoExecuteChange ---
 
 impl NoExecuteChange {
-    /// From a node. In master disruption mode (all nodes unready) nothing is evicted: then the network or this controller has failed.
+    /// From a node.
     // upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go processTaintBaseEviction
-    pub(super) fn of(node: &Node, in_master_disruption: bool) -> Self {
+    pub(super) fn of(node: &Node, disruption: DisruptionMode) -> Self {
         let key = match node.condition("Ready") {
-            _ if in_master_disruption => return NoExecuteChange::Remove,
+            _ if disruption == DisruptionMode::Master => return NoExecuteChange::Remove,
             None => return NoExecuteChange::Keep,
             Some(ConditionStatus::True) => return NoExecuteChange::Remove,
             Some(ConditionStatus::False) => NOT_READY,
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     /// A node with `conditions` such as `Ready=False` and `taints` such as `not-ready:NoExecute`.
-    fn node(conditions: &[&str], taints: &[&str], unschedulable: bool) -> Node {
+    fn node(conditions: &[&str], taints: &[&str]) -> Node {
         let conditions: Vec<_> = conditions
             .iter()
             .map(|text| {
@@ -151,7 +152,7 @@ mod tests {
                 json!({"key": long(key), "effect": effect, "timeAdded": "2020-01-01T00:00:00Z"})
             })
             .collect();
-        let node = json!({"spec": {"taints": taints, "unschedulable": unschedulable}, "status": {"conditions": conditions}});
+        let node = json!({"spec": {"taints": taints}, "status": {"conditions": conditions}});
         serde_json::from_value(node).unwrap()
     }
 
@@ -225,11 +226,9 @@ mod tests {
             ),
         ];
         for (conditions, taints, unschedulable, expected) in cases {
-            let wanted = desired(
-                &node(conditions, taints, *unschedulable),
-                NoExecuteChange::Keep,
-                now,
-            );
+            let mut node = node(conditions, taints);
+            node.spec.unschedulable = *unschedulable;
+            let wanted = desired(&node, NoExecuteChange::Keep, now);
             let expected = expected.map(|texts| texts.iter().map(ToString::to_string).collect::<Vec<_>>());
             assert_eq!(
                 wanted.as_deref().map(texts),
@@ -244,50 +243,58 @@ mod tests {
         let now = "2026-01-01T00:00:00.5Z".parse().unwrap();
         let has = ["not-ready:NoSchedule", "not-ready:NoExecute"];
         #[expect(clippy::type_complexity, reason = "a table of cases")]
-        let cases: &[(&str, &[&str], bool, NoExecuteChange, Option<&[&str]>)] = &[
+        let cases: &[(&str, &[&str], DisruptionMode, NoExecuteChange, Option<&[&str]>)] = &[
             (
                 "Ready=False",
                 &has[..1],
-                false,
+                DisruptionMode::Normal,
                 NoExecuteChange::AddWhenAllowed(NOT_READY),
                 None,
             ),
             (
                 "Ready=False",
                 &has,
-                false,
+                DisruptionMode::Normal,
                 NoExecuteChange::KeepOne(NOT_READY),
                 None,
             ),
             (
                 "Ready=Unknown",
                 &has,
-                false,
+                DisruptionMode::Normal,
                 NoExecuteChange::KeepOne(UNREACHABLE),
                 Some(&["unreachable:NoSchedule", "unreachable:NoExecute"]),
             ),
             (
                 "Ready=False",
                 &has,
-                true,
+                DisruptionMode::Master,
                 NoExecuteChange::Remove,
                 Some(&has[..1]),
             ),
-            ("Ready=True", &has, false, NoExecuteChange::Remove, Some(&[])),
-            ("Other=True", &has[1..], false, NoExecuteChange::Keep, None),
+            (
+                "Ready=True",
+                &has,
+                DisruptionMode::Normal,
+                NoExecuteChange::Remove,
+                Some(&[]),
+            ),
+            (
+                "Other=True",
+                &has[1..],
+                DisruptionMode::Normal,
+                NoExecuteChange::Keep,
+                None,
+            ),
         ];
-        for (condition, taints, in_master_disruption, eviction, expected) in cases {
-            let node = node(&[condition], taints, false);
-            assert_eq!(
-                NoExecuteChange::of(&node, *in_master_disruption),
-                *eviction,
-                "{condition}"
-            );
+        for (condition, taints, disruption, eviction, expected) in cases {
+            let node = node(&[condition], taints);
+            assert_eq!(NoExecuteChange::of(&node, *disruption), *eviction, "{condition}");
             let expected = expected.map(|texts| texts.iter().map(ToString::to_string).collect::<Vec<_>>());
             assert_eq!(desired(&node, *eviction, now).as_deref().map(texts), expected);
         }
         let tainted = desired(
-            &node(&["Ready=False"], &[], false),
+            &node(&["Ready=False"], &[]),
             NoExecuteChange::KeepOne(NOT_READY),
             now,
         )

@@ -30,8 +30,17 @@ pub(super) struct Zones {
     next_turn: u64,
     /// Whether zones were evaluated: before that nothing is evicted.
     is_evaluated: bool,
-    /// Master disruption mode: all nodes are unready, nothing is evicted.
-    in_master_disruption: bool,
+    disruption_mode: DisruptionMode,
+}
+
+/// Whether nodes are evicted at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum DisruptionMode {
+    /// Nodes are evicted at the rates of their zones.
+    #[default]
+    Normal,
+    /// Master disruption mode: all nodes are unready. Nothing is evicted, since then the network or this controller has failed.
+    Master,
 }
 
 /// Change of the master disruption mode.
@@ -107,9 +116,8 @@ pub(super) fn zone_key(meta: &ObjectMeta) -> String {
 // --- Zones ---
 
 impl Zones {
-    /// Whether in master disruption mode.
-    pub(super) fn in_master_disruption(&self) -> bool {
-        self.in_master_disruption
+    pub(super) fn disruption_mode(&self) -> DisruptionMode {
+        self.disruption_mode
     }
 
     pub(super) fn zone(&self, node: &str) -> Option<&str> {
@@ -243,14 +251,14 @@ impl Zones {
                 zone.state = ZoneState::FullDisruption;
                 zone.rate_limiter.change(None, now);
             }
-            let was_stopped = std::mem::replace(&mut self.in_master_disruption, true);
-            return if was_stopped {
-                DisruptionModeChange::None
-            } else {
-                DisruptionModeChange::Entered
+            let before = std::mem::replace(&mut self.disruption_mode, DisruptionMode::Master);
+            return match before {
+                DisruptionMode::Master => DisruptionModeChange::None,
+                DisruptionMode::Normal => DisruptionModeChange::Entered,
             };
         }
-        let was_stopped = std::mem::replace(&mut self.in_master_disruption, false);
+        let before = std::mem::replace(&mut self.disruption_mode, DisruptionMode::Normal);
+        let was_stopped = before == DisruptionMode::Master;
         for zone in self.by_name.values_mut() {
             let state = zone.new_state();
             if was_stopped || state != zone.state {
@@ -349,15 +357,15 @@ impl RateLimiter {
 
 #[cfg(test)]
 mod tests {
+    use k3_workloads::ConditionStatus;
     use serde_json::json;
 
     use super::*;
 
-    fn node(name: &str, zone: &str, is_ready: bool) -> Node {
-        let status = if is_ready { "True" } else { "False" };
+    fn node(name: &str, zone: &str, ready: ConditionStatus) -> Node {
         serde_json::from_value(
             json!({"metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone}},
-            "status": {"conditions": [{"type": "Ready", "status": status}]}}),
+            "status": {"conditions": [{"type": "Ready", "status": ready.as_str()}]}}),
         )
         .unwrap()
     }
@@ -367,7 +375,8 @@ mod tests {
         let mut zones = Zones::default();
         for (zone, ready, unready) in sizes {
             for number in 0..ready + unready {
-                zones.observe(&node(&format!("{zone}{number}"), zone, number >= *unready), now);
+                let ready = ConditionStatus::from(number >= *unready);
+                zones.observe(&node(&format!("{zone}{number}"), zone, ready), now);
             }
         }
         zones
@@ -432,10 +441,11 @@ mod tests {
         let mut zones = zones(&[("a", 0, 2)], start);
         assert_eq!(zones.evaluate(start), DisruptionModeChange::Entered);
         assert_eq!(zones.evaluate(start), DisruptionModeChange::None);
-        assert!(zones.in_master_disruption());
-        zones.observe(&node("a1", "a", true), start);
+        assert_eq!(zones.disruption_mode(), DisruptionMode::Master);
+        zones.observe(&node("a1", "a", ConditionStatus::True), start);
         assert_eq!(zones.evaluate(start), DisruptionModeChange::Exited);
-        assert!(!zones.in_master_disruption() && !zones.request_eviction("a0", start));
+        assert_eq!(zones.disruption_mode(), DisruptionMode::Normal);
+        assert!(!zones.request_eviction("a0", start));
         assert_eq!(zones.next_allowed_at(), Some(start + EVICTION_INTERVAL));
     }
 
@@ -444,10 +454,10 @@ mod tests {
         let start = Instant::now();
         let mut zones = zones(&[("a", 1, 0)], start);
         assert_eq!(zones.evaluate(start), DisruptionModeChange::None);
-        zones.observe(&node("a0", "a", false), start);
+        zones.observe(&node("a0", "a", ConditionStatus::False), start);
         assert!(!zones.request_eviction("a0", start) && zones.take_allowed(start).is_empty());
         assert_eq!(zones.next_allowed_at(), None);
-        zones.observe(&node("a1", "a", true), start);
+        zones.observe(&node("a1", "a", ConditionStatus::True), start);
         assert_eq!(zones.take_allowed(start), ["a0".into()]);
     }
 
@@ -455,7 +465,7 @@ mod tests {
     async fn ignores_excluded_nodes() {
         let start = Instant::now();
         let mut zones = zones(&[("a", 1, 0)], start);
-        let mut excluded = node("x", "a", true);
+        let mut excluded = node("x", "a", ConditionStatus::True);
         let labels = excluded
             .metadata
             .labels
@@ -463,7 +473,7 @@ mod tests {
             .map(|(name, value)| (&**name, &**value));
         excluded.metadata.labels = labels.chain([(EXCLUDED, "")]).collect();
         zones.observe(&excluded, start);
-        zones.observe(&node("a0", "a", false), start);
+        zones.observe(&node("a0", "a", ConditionStatus::False), start);
         assert_eq!(zones.evaluate(start), DisruptionModeChange::Entered);
         zones.forget("a0");
         assert_eq!(zones.evaluate(start), DisruptionModeChange::Exited);

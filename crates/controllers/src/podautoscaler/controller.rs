@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
-use k3_workloads::Pod;
+use k3_workloads::{ConditionStatus, Pod};
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerSpec, MetricStatus};
 use kubecontroller::{
     Clock, Key,
@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::{
     AutoscalerProjection, PERIOD,
+    error::SelectPodsError,
     metrics_client::MetricsClient,
     proposal::{MetricError, MetricEvaluation, MetricProposal},
     replica_calculator::Tolerances,
@@ -164,12 +165,12 @@ impl HorizontalPodAutoscalerController {
                 self.warn(autoscaler, "FailedGetScale", &why);
                 let message =
                     format!("the HPA controller was unable to get the target's current scale: {why}");
-                status_update.set(ABLE, false, "FailedGetScale", message);
+                status_update.set(ABLE, ConditionStatus::False, "FailedGetScale", message);
                 return None;
             }
         };
         let message = "the HPA controller was able to get the target's current scale";
-        status_update.set(ABLE, true, "SucceededGetScale", message);
+        status_update.set(ABLE, ConditionStatus::True, "SucceededGetScale", message);
         let current = target.spec_replicas();
         let now = self.clock.now();
         self.with_memory(autoscaler, |memory| {
@@ -189,12 +190,12 @@ impl HorizontalPodAutoscalerController {
             let message = format!("New size: {replicas}; reason: {reason}; error: {why}");
             self.warn(autoscaler, "FailedRescale", message);
             let message = format!("the HPA controller was unable to update the target scale: {why}");
-            status_update.set(ABLE, false, "FailedUpdateScale", message);
+            status_update.set(ABLE, ConditionStatus::False, "FailedUpdateScale", message);
             status_update.set_status(current, status_update.desired(), statuses);
             return None;
         }
         let message = format!("the HPA controller was able to update the target scale to {replicas}");
-        status_update.set(ABLE, true, "SucceededRescale", message);
+        status_update.set(ABLE, ConditionStatus::True, "SucceededRescale", message);
         let message = format!("New size: {replicas}; reason: {reason}");
         EventMessage::normal("SuccessfulRescale", message).record(
             &self.recorder,
@@ -207,10 +208,10 @@ impl HorizontalPodAutoscalerController {
         });
         if current > 0 && replicas == 0 && min_replicas(spec) == 0 && has_object_or_external_metrics(spec) {
             let message = "the HPA controller scaled the workload to zero";
-            status_update.set(TO_ZERO, true, "ScaledToZero", message);
+            status_update.set(TO_ZERO, ConditionStatus::True, "ScaledToZero", message);
         } else {
             let message = "the HPA controller did not scale the workload to zero";
-            status_update.set(TO_ZERO, false, "NotScaledToZero", message);
+            status_update.set(TO_ZERO, ConditionStatus::False, "NotScaledToZero", message);
         }
         status_update.set_status(current, replicas, statuses);
         status_update.record_scale_event();
@@ -240,7 +241,7 @@ impl HorizontalPodAutoscalerController {
         if current == 0 {
             if !(was_ours && (min_replicas != 0 || has_object_or_external_metrics(spec))) {
                 let message = "scaling is disabled since the replica count of the target is zero";
-                status_update.set(ACTIVE, false, "ScalingDisabled", message);
+                status_update.set(ACTIVE, ConditionStatus::False, "ScalingDisabled", message);
                 return decided(0, "");
             }
         } else if current > spec.max_replicas {
@@ -274,8 +275,9 @@ impl HorizontalPodAutoscalerController {
         let paced = self.with_memory(autoscaler, |memory| {
             memory.history.normalize(behavior, current, advised, bounds, now)
         });
-        status_update.set(ABLE, true, paced.able.0, paced.able.1);
-        status_update.set(LIMITED, paced.is_limited, paced.limit.0, paced.limit.1);
+        status_update.set(ABLE, ConditionStatus::True, paced.able.0, paced.able.1);
+        let limited = ConditionStatus::from(paced.is_limited);
+        status_update.set(LIMITED, limited, paced.limit.0, paced.limit.1);
         let mut replicas = paced.replicas;
         if current == 0 && was_ours && replicas < min_replicas {
             replicas = min_replicas;
@@ -301,8 +303,8 @@ impl HorizontalPodAutoscalerController {
         let specs = autoscaler.spec.metrics.as_deref().unwrap_or_default();
         let pods = self
             .pods_of(autoscaler, target.selector(), status_update)
-            .map_err(|why| NoRecommendation {
-                why,
+            .map_err(|error| NoRecommendation {
+                why: error.to_string(),
                 statuses: Vec::new(),
             })?;
         let question = MetricEvaluation {
@@ -363,7 +365,7 @@ impl HorizontalPodAutoscalerController {
             return Ok(active(status_update, replicas, name, statuses));
         }
         let message = format!("the HPA was unable to compute the replica count: {error_text}");
-        status_update.set(ACTIVE, false, reason, message);
+        status_update.set(ACTIVE, ConditionStatus::False, reason, message);
         let failed = failures.len();
         let all = specs.len();
         Err(NoRecommendation {
@@ -379,22 +381,17 @@ impl HorizontalPodAutoscalerController {
         autoscaler: &AutoscalerProjection,
         text: &str,
         status_update: &mut AutoscalerStatus<'_>,
-    ) -> Result<Vec<Arc<Pod>>, String> {
+    ) -> Result<Vec<Arc<Pod>>, SelectPodsError> {
         if text.is_empty() {
             let message = "the HPA target's scale is missing a selector";
-            status_update.set(ACTIVE, false, "InvalidSelector", message);
-            let why = "selector is required";
-            self.warn(autoscaler, "SelectorRequired", why);
-            return Err(why.to_owned());
+            status_update.set(ACTIVE, ConditionStatus::False, "InvalidSelector", message);
+            let error = SelectPodsError::Missing;
+            self.warn(autoscaler, "SelectorRequired", &error);
+            return Err(error);
         }
-        let read = k3_api::selector::label::Selector::parse(text).map_err(|error| error.to_string());
-        let parsed = read.and_then(|_| text.parse::<Selector>().map_err(|error| error.to_string()));
-        let selector = parsed.map_err(|why| {
-            let why =
-                format!("couldn't convert selector into a corresponding internal selector object: {why}");
-            self.warn(autoscaler, "InvalidSelector", &why);
-            status_update.set(ACTIVE, false, "InvalidSelector", &why);
-            why
+        let selector = parse_selector(text).inspect_err(|error| {
+            self.warn(autoscaler, "InvalidSelector", error);
+            status_update.set(ACTIVE, ConditionStatus::False, "InvalidSelector", error);
         })?;
         let namespace = &*autoscaler.metadata.namespace;
         let mut pods = self.pods.get(namespace);
@@ -403,11 +400,13 @@ impl HorizontalPodAutoscalerController {
         let rivals = self.autoscalers_selecting(namespace, &pods);
         if rivals.len() > 1 {
             let named: Vec<_> = rivals.iter().take(2).map(Key::as_str).collect();
-            let named = named.join(" ");
-            let why = format!("pods by selector {text} are controlled by more than one HPA (e.g. [{named}])");
-            self.warn(autoscaler, "AmbiguousSelector", &why);
-            status_update.set(ACTIVE, false, "AmbiguousSelector", &why);
-            return Err(why);
+            let error = SelectPodsError::Ambiguous {
+                selector: text.to_owned(),
+                autoscalers: named.join(" "),
+            };
+            self.warn(autoscaler, "AmbiguousSelector", &error);
+            status_update.set(ACTIVE, ConditionStatus::False, "AmbiguousSelector", &error);
+            return Err(error);
         }
         Ok(pods)
     }
@@ -466,6 +465,12 @@ impl HorizontalPodAutoscalerController {
     }
 }
 
+/// A selector that the API server accepts.
+fn parse_selector(text: &str) -> Result<Selector, SelectPodsError> {
+    k3_api::selector::label::Selector::parse(text)?;
+    Ok(text.parse()?)
+}
+
 fn active(
     status_update: &mut AutoscalerStatus<'_>,
     replicas: i32,
@@ -473,7 +478,7 @@ fn active(
     statuses: Vec<MetricStatus>,
 ) -> ReplicaRecommendation {
     let message = format!("the HPA was able to successfully calculate a replica count from {name}");
-    status_update.set(ACTIVE, true, "ValidMetricFound", message);
+    status_update.set(ACTIVE, ConditionStatus::True, "ValidMetricFound", message);
     ReplicaRecommendation {
         replicas,
         name,

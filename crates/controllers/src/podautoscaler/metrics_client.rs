@@ -1,8 +1,12 @@
 //! Client of the resource, custom and external metrics APIs.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use k3_api::{quantity::Quantity, selector::label::Selector, strategy::Tree};
+use k3_api::{
+    quantity::{ParseError as QuantityError, Quantity},
+    selector::label::{FromObjectError, Selector},
+    strategy::Tree,
+};
 use k8s_openapi::{
     api::autoscaling::v2::{CrossVersionObjectReference, MetricIdentifier},
     jiff::Timestamp,
@@ -10,17 +14,21 @@ use k8s_openapi::{
 use kube::api::ListParams;
 use kubecontroller::{
     resource::{Resource, push_segment},
-    writer::{ApiWriter, ListPage, error_message},
+    writer::{ApiWriter, ListPage},
 };
 use serde_json::{Value, json};
 
 use super::{
+    error::{
+        CustomMetricsError, ExternalMetricsError, FetchCustomMetricsError, PodRequestsError,
+        ResourceMetricsError,
+    },
     replica_calculator::{MetricSample, MetricSamples},
     target::TargetFinder,
 };
 use crate::resource::PODS;
 
-const CUSTOM: &str = "custom.metrics.k8s.io";
+pub(super) const CUSTOM: &str = "custom.metrics.k8s.io";
 const EXTERNAL: &str = "external.metrics.k8s.io";
 /// Supported versions of custom metrics.
 const CUSTOM_VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
@@ -52,22 +60,21 @@ impl MetricsClient {
         selector: &str,
         resource: &str,
         container: Option<&str>,
-    ) -> Result<MetricSamples, String> {
+    ) -> Result<MetricSamples, ResourceMetricsError> {
         let parameters = ListParams::default().labels(selector);
         let page: kube::Result<ListPage<Value>> =
             self.writer.list_page(&POD_METRICS, namespace, &parameters).await;
-        let page = page.map_err(|error| {
-            let why = client_go_message(&error, "pods.metrics.k8s.io");
-            format!("unable to fetch metrics from resource metrics API: {why}")
-        })?;
+        let page = page.map_err(ResourceMetricsError::Fetch)?;
         if page.items.is_empty() {
-            return Err("no metrics returned from resource metrics API".to_owned());
+            return Err(ResourceMetricsError::Empty);
         }
-        let samples = page.items.iter().filter_map(|metrics| {
-            let name = metrics.at("metadata").text("name").to_owned();
-            Some((name, usage_of(metrics, resource, container)?))
-        });
-        Ok(samples.collect())
+        let mut samples = MetricSamples::new();
+        for metrics in &page.items {
+            if let Some(sample) = usage_of(metrics, resource, container)? {
+                samples.insert(metrics.at("metadata").text("name").to_owned(), sample);
+            }
+        }
+        Ok(samples)
     }
 
     /// A custom metric of pods.
@@ -77,26 +84,27 @@ impl MetricsClient {
         namespace: &str,
         selector: &str,
         metric: &MetricIdentifier,
-    ) -> Result<MetricSamples, String> {
-        let items = self
-            .custom(namespace, "pods/*", metric, Some(selector))
-            .await
-            .map_err(of_custom)?;
+    ) -> Result<MetricSamples, CustomMetricsError> {
+        let items = self.custom(namespace, "pods/*", metric, Some(selector)).await?;
         if items.is_empty() {
-            return Err("no metrics returned from custom metrics API".to_owned());
+            return Err(CustomMetricsError::Empty);
         }
-        let sample = |item: &Value| MetricSample {
-            value: milli_value(item.at("value")),
-            at: moment(item),
-            window: ["windowSeconds", "window"]
-                .iter()
-                .find_map(|field| item.int(field))
-                .map_or(STABILIZATION_WINDOW, |seconds| {
-                    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
-                }),
+        let sample = |item: &Value| {
+            let name = item.at("describedObject").text("name").to_owned();
+            let sample = MetricSample {
+                value: milli_value(item.at("value"))?,
+                at: moment(item),
+                window: ["windowSeconds", "window"]
+                    .iter()
+                    .find_map(|field| item.int(field))
+                    .map_or(STABILIZATION_WINDOW, |seconds| {
+                        Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+                    }),
+            };
+            Ok((name, sample))
         };
-        let named = |item: &Value| item.at("describedObject").text("name").to_owned();
-        Ok(items.iter().map(|item| (named(item), sample(item))).collect())
+        let samples: Result<_, FetchCustomMetricsError> = items.iter().map(sample).collect();
+        Ok(samples?)
     }
 
     /// A custom metric of an object, in milli-units.
@@ -106,31 +114,34 @@ impl MetricsClient {
         namespace: &str,
         object: &CrossVersionObjectReference,
         metric: &MetricIdentifier,
-    ) -> Result<i64, String> {
-        let read = async {
-            let api_version = object.api_version.as_deref().unwrap_or_default();
-            // Metrics of a Namespace object are restricted to the autoscaler's own namespace.
-            let way = if object.kind == "Namespace" && !api_version.contains('/') {
-                "metrics".to_owned()
-            } else {
-                let resource = self.targets.resource(api_version, &object.kind).await;
-                let resource = resource.map_err(|why| {
-                    let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
-                    let kind = qualified(&object.kind, group);
-                    format!("unable to map kind {kind} to resource: {why}")
-                })?;
-                format!("{}/{}", qualified(&resource.plural, &resource.group), object.name)
-            };
-            let items = self.custom(namespace, &way, metric, None).await?;
-            match &items[..] {
-                [item] => Ok(milli_value(item.at("value"))),
-                items => Err(format!(
-                    "the custom metrics API server returned {} results when we asked for exactly one",
-                    items.len()
-                )),
-            }
+    ) -> Result<i64, CustomMetricsError> {
+        Ok(self.object_value(namespace, object, metric).await?)
+    }
+
+    async fn object_value(
+        &self,
+        namespace: &str,
+        object: &CrossVersionObjectReference,
+        metric: &MetricIdentifier,
+    ) -> Result<i64, FetchCustomMetricsError> {
+        let api_version = object.api_version.as_deref().unwrap_or_default();
+        // Metrics of a Namespace object are restricted to the autoscaler's own namespace.
+        let way = if object.kind == "Namespace" && !api_version.contains('/') {
+            "metrics".to_owned()
+        } else {
+            let resource = self.targets.resource(api_version, &object.kind).await;
+            let resource = resource.map_err(|source| {
+                let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+                let kind = qualified(&object.kind, group);
+                FetchCustomMetricsError::MapKind { kind, source }
+            })?;
+            format!("{}/{}", qualified(&resource.plural, &resource.group), object.name)
         };
-        read.await.map_err(of_custom)
+        let items = self.custom(namespace, &way, metric, None).await?;
+        match &items[..] {
+            [item] => Ok(milli_value(item.at("value"))?),
+            items => Err(FetchCustomMetricsError::ResultCount(items.len())),
+        }
     }
 
     /// Values of an external metric, in milli-units.
@@ -139,7 +150,7 @@ impl MetricsClient {
         &self,
         namespace: &str,
         metric: &MetricIdentifier,
-    ) -> Result<Vec<i64>, String> {
+    ) -> Result<Vec<i64>, ExternalMetricsError> {
         let selector = selector(metric)?;
         let resource = Resource {
             plural: metric.name.clone().into(),
@@ -148,15 +159,15 @@ impl MetricsClient {
         let parameters = ListParams::default().labels(&selector);
         let page: kube::Result<ListPage<Value>> =
             self.writer.list_page(&resource, namespace, &parameters).await;
-        let page = page.map_err(|error| {
-            let why = client_go_message(&error, &qualified(&metric.name, EXTERNAL));
-            format!("unable to fetch metrics from external metrics API: {why}")
+        let page = page.map_err(|source| ExternalMetricsError::Fetch {
+            metric: qualified(&metric.name, EXTERNAL),
+            source,
         })?;
         if page.items.is_empty() {
-            return Err("no metrics returned from external metrics API".to_owned());
+            return Err(ExternalMetricsError::Empty);
         }
         let values = page.items.iter().map(|item| milli_value(item.at("value")));
-        Ok(values.collect())
+        Ok(values.collect::<Result<_, _>>()?)
     }
 
     /// Resource requests of pods in milli-units, total or of one container.
@@ -167,13 +178,10 @@ impl MetricsClient {
         selector: &str,
         resource: &str,
         container: Option<&str>,
-    ) -> Result<BTreeMap<String, i64>, String> {
+    ) -> Result<BTreeMap<String, i64>, PodRequestsError> {
         let parameters = ListParams::default().labels(selector);
         let page: kube::Result<ListPage<Value>> = self.writer.list_page(&PODS, namespace, &parameters).await;
-        let page = page.map_err(|error| {
-            let why = error_message(&error);
-            format!("unable to get pods while calculating replica count: {why}")
-        })?;
+        let page = page.map_err(PodRequestsError::List)?;
         let named = |pod: &Value| pod.at("metadata").text("name").to_owned();
         let asked = page
             .items
@@ -188,7 +196,7 @@ impl MetricsClient {
         way: &str,
         metric: &MetricIdentifier,
         pods: Option<&str>,
-    ) -> Result<Vec<Value>, String> {
+    ) -> Result<Vec<Value>, FetchCustomMetricsError> {
         let version = self.custom_version().await?;
         let query = query(pods.unwrap_or_default(), &selector(metric)?);
         let name = &metric.name;
@@ -203,21 +211,22 @@ impl MetricsClient {
         }
         let path = format!("{path}?{query}");
         let page: kube::Result<ListPage<Value>> = self.writer.get_path(&path, "application/json").await;
-        page.map(|page| page.items).map_err(|error| {
+        page.map(|page| page.items).map_err(|source| {
             let (resource, object) = way.split_once('/').unwrap_or((way, name));
-            client_go_message(&error, &format!("{} {object}", qualified(resource, CUSTOM)))
+            let requested = format!("{} {object}", qualified(resource, CUSTOM));
+            FetchCustomMetricsError::Request { requested, source }
         })
     }
 
-    async fn custom_version(&self) -> Result<String, String> {
+    async fn custom_version(&self) -> Result<String, FetchCustomMetricsError> {
         let groups: Value = self
             .writer
             .get_path("/apis", "application/json")
             .await
-            .map_err(|error| error_message(&error))?;
+            .map_err(FetchCustomMetricsError::Discovery)?;
         let mut groups = groups.items("groups").iter();
         let Some(group) = groups.find(|group| group.text("name") == CUSTOM) else {
-            return Err(format!("no custom metrics API ({CUSTOM}) registered"));
+            return Err(FetchCustomMetricsError::NotRegistered);
         };
         let preferred = [group.at("preferredVersion")].into_iter();
         let mut served = preferred
@@ -226,7 +235,7 @@ impl MetricsClient {
         served
             .find(|version| CUSTOM_VERSIONS.contains(version))
             .map(str::to_owned)
-            .ok_or_else(|| "no known available metric versions found".to_owned())
+            .ok_or(FetchCustomMetricsError::NoKnownVersion)
     }
 }
 
@@ -237,35 +246,37 @@ fn query(pods: &str, metric: &str) -> String {
     query.finish()
 }
 
-fn of_custom(why: impl fmt::Display) -> String {
-    format!("unable to fetch metrics from custom metrics API: {why}")
-}
-
 /// The usage of a pod, if all its containers report it.
 // upstream: pkg/controller/podautoscaler/metrics/client.go getPodMetrics, getContainerMetrics
-fn usage_of(metrics: &Value, resource: &str, container: Option<&str>) -> Option<MetricSample> {
-    let mut containers = metrics.items("containers").iter();
-    let of = |container: &Value| {
-        let usage = container.at("usage").at(resource);
-        (!usage.is_null()).then(|| milli_value(usage))
-    };
-    let value = match container {
-        Some(name) => of(containers.find(|container| container.text("name") == name)?)?,
-        None if containers.len() == 0 => return None,
-        None => containers.map(of).sum::<Option<i64>>()?,
-    };
+fn usage_of(
+    metrics: &Value,
+    resource: &str,
+    container: Option<&str>,
+) -> Result<Option<MetricSample>, QuantityError> {
+    let containers = metrics.items("containers").iter();
+    let reported: Vec<_> = containers
+        .filter(|reported| container.is_none_or(|name| reported.text("name") == name))
+        .map(|reported| reported.at("usage").at(resource))
+        .collect();
+    if reported.is_empty() || reported.iter().any(|usage| usage.is_null()) {
+        return Ok(None);
+    }
+    let mut value = 0;
+    for usage in reported {
+        value += milli_value(usage)?;
+    }
     let window = metrics.text("window").parse::<k3_duration::Duration>();
     let window = window.map_or(0, |window| u64::try_from(window.nanos()).unwrap_or(0));
-    Some(MetricSample {
+    Ok(Some(MetricSample {
         value,
         at: moment(metrics),
         window: Duration::from_nanos(window),
-    })
+    }))
 }
 
 /// The request of a pod.
 // upstream: pkg/controller/podautoscaler/replica_calculator.go calculatePodLevelRequests, calculatePodRequestsFromContainers
-fn request_of(pod: &Value, resource: &str, container: Option<&str>) -> Result<i64, String> {
+fn request_of(pod: &Value, resource: &str, container: Option<&str>) -> Result<i64, PodRequestsError> {
     let spec = pod.at("spec");
     let name = pod.at("metadata").text("name");
     let own = spec.at("resources").entries("requests");
@@ -274,7 +285,10 @@ fn request_of(pod: &Value, resource: &str, container: Option<&str>) -> Result<i6
         return k3_api::kinds::pod_amounts::requests(spec)
             .get(resource)
             .map(Quantity::milli_value)
-            .ok_or_else(|| format!("missing pod-level request for {resource} in Pod {name}"));
+            .ok_or_else(|| PodRequestsError::NoPodRequest {
+                resource: resource.to_owned(),
+                pod: name.to_owned(),
+            });
     }
     let sidecars = spec.items("initContainers").iter();
     let sidecars = sidecars.filter(|container| container.text("restartPolicy") == "Always");
@@ -282,39 +296,44 @@ fn request_of(pod: &Value, resource: &str, container: Option<&str>) -> Result<i6
     let of = |container: &Value| {
         let request = container.at("resources").at("requests").at(resource);
         if request.is_null() {
-            let container = container.text("name");
-            return Err(format!(
-                "missing request for {resource} in container {container} of Pod {name}"
-            ));
+            return Err(PodRequestsError::NoContainerRequest {
+                resource: resource.to_owned(),
+                container: container.text("name").to_owned(),
+                pod: name.to_owned(),
+            });
         }
-        Ok(milli_value(request))
+        // An API server validates requests.
+        Ok(milli_value(request).unwrap_or(0))
     };
     match container {
         Some(container) => meant
             .find(|one| one.text("name") == container)
-            .ok_or_else(|| format!("container {container} not found in Pod {name}"))
+            .ok_or_else(|| PodRequestsError::NoContainer {
+                container: container.to_owned(),
+                pod: name.to_owned(),
+            })
             .and_then(of),
         None => meant.map(of).sum(),
     }
 }
 
-fn milli_value(value: &Value) -> i64 {
-    Quantity::from_value(value).map_or(0, |quantity| quantity.milli_value())
+/// A value that is absent is zero. One that is not a quantity is an error: as zero it would scale the target down.
+fn milli_value(value: &Value) -> Result<i64, QuantityError> {
+    Quantity::from_value(value).map(|quantity| quantity.milli_value())
 }
 
+/// When a value was measured. Without a valid time it is too old to count for a pod that starts.
 fn moment(item: &Value) -> Timestamp {
     item.text("timestamp").parse().unwrap_or_default()
 }
 
 /// The metric selector as text.
-fn selector(metric: &MetricIdentifier) -> Result<String, String> {
+fn selector(metric: &MetricIdentifier) -> Result<String, FromObjectError> {
     let Some(selector) = &metric.selector else {
         return Ok(String::new());
     };
-    let selector = Selector::from_object(Some(&json!(selector)));
-    selector
-        .map(|selector| selector.to_string())
-        .map_err(|error| error.to_string())
+    let selector = Selector::from_object(Some(&json!(selector)))?;
+    Ok(selector.to_string())
 }
 
 fn qualified(name: &str, group: &str) -> String {
@@ -326,7 +345,7 @@ fn qualified(name: &str, group: &str) -> String {
 }
 
 /// The server's message; for a plain 404 or 503 the one of client-go.
-fn client_go_message(error: &kube::Error, asked: &str) -> String {
+pub(super) fn client_go_message(error: &kube::Error, asked: &str) -> String {
     let kube::Error::Api(status) = error else {
         return error.to_string();
     };
@@ -350,12 +369,23 @@ mod tests {
             "metadata": {"name": "p"}, "timestamp": "2026-01-01T00:00:00Z", "window": "1m30s",
             "containers": [{"name": "a", "usage": {"cpu": "100m", "memory": "1Ki"}}, {"name": "b", "usage": {"cpu": "1"}}],
         });
-        let sample = usage_of(&metrics, "cpu", None).unwrap();
-        assert_eq!((sample.value, sample.window), (1100, Duration::from_secs(90)));
-        assert_eq!(usage_of(&metrics, "cpu", Some("a")).unwrap().value, 100);
-        assert_eq!(usage_of(&metrics, "memory", Some("a")).unwrap().value, 1_024_000);
-        assert_eq!(usage_of(&metrics, "memory", None), None);
-        assert_eq!(usage_of(&metrics, "cpu", Some("c")), None);
+        let sample = |resource, container| usage_of(&metrics, resource, container).unwrap();
+        let total = sample("cpu", None).unwrap();
+        assert_eq!((total.value, total.window), (1100, Duration::from_secs(90)));
+        assert_eq!(sample("cpu", Some("a")).unwrap().value, 100);
+        assert_eq!(sample("memory", Some("a")).unwrap().value, 1_024_000);
+        assert_eq!(sample("memory", None), None);
+        assert_eq!(sample("cpu", Some("c")), None);
+    }
+
+    #[test]
+    fn an_invalid_value_is_an_error_and_not_zero() {
+        let metrics = json!({
+            "containers": [{"name": "a", "usage": {"cpu": "100m"}}, {"name": "b", "usage": {"cpu": "much"}}],
+        });
+        assert!(usage_of(&metrics, "cpu", None).is_err());
+        assert!(usage_of(&metrics, "cpu", Some("b")).is_err());
+        assert_eq!(usage_of(&metrics, "cpu", Some("a")).unwrap().unwrap().value, 100);
     }
 
     #[test]
@@ -366,19 +396,22 @@ mod tests {
         let mut pod = json!({"metadata": {"name": "p"}, "spec": {
             "containers": [asks("a", "1"), asks("b", "200m")], "initContainers": [asks("i", "9"), sidecar],
         }});
-        assert_eq!(request_of(&pod, "cpu", None), Ok(1500));
-        assert_eq!(request_of(&pod, "cpu", Some("b")), Ok(200));
-        assert_eq!(request_of(&pod, "cpu", Some("s")), Ok(300));
+        let request = |pod: &Value, resource, container| {
+            request_of(pod, resource, container).map_err(|error| error.to_string())
+        };
+        assert_eq!(request(&pod, "cpu", None), Ok(1500));
+        assert_eq!(request(&pod, "cpu", Some("b")), Ok(200));
+        assert_eq!(request(&pod, "cpu", Some("s")), Ok(300));
         assert_eq!(
-            request_of(&pod, "cpu", Some("x")),
+            request(&pod, "cpu", Some("x")),
             Err("container x not found in Pod p".to_owned())
         );
         assert_eq!(
-            request_of(&pod, "memory", None),
+            request(&pod, "memory", None),
             Err("missing request for memory in container a of Pod p".to_owned())
         );
         pod["spec"]["resources"] = json!({"requests": {"cpu": "4"}});
-        assert_eq!(request_of(&pod, "cpu", None), Ok(4000));
-        assert_eq!(request_of(&pod, "cpu", Some("b")), Ok(200));
+        assert_eq!(request(&pod, "cpu", None), Ok(4000));
+        assert_eq!(request(&pod, "cpu", Some("b")), Ok(200));
     }
 }

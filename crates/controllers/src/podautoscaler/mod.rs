@@ -11,6 +11,7 @@
 //! ```
 
 mod controller;
+mod error;
 mod metrics_client;
 mod proposal;
 mod replica_calculator;

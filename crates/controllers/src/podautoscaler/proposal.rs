@@ -20,9 +20,13 @@ use k8s_openapi::{
 use serde_json::json;
 
 use super::{
+    error::{
+        ExternalProposalError, ObjectProposalError, PodsProposalError, ResourceProposalError,
+        ResourceReplicasError,
+    },
     metrics_client::MetricsClient,
     replica_calculator::{
-        MetricSamples, ReplicaCalculator, Tolerances, per_pod_metric_replicas, ratio,
+        MetricSamples, ReplicaCalculator, SampleSource, Tolerances, per_pod_metric_replicas, ratio,
         usage_ratio_replica_count,
     },
 };
@@ -84,10 +88,10 @@ impl MetricEvaluation<'_> {
             } if spec.type_ == "Resource" => {
                 let name = source.name.as_str();
                 let found = self.resource(&source.target, name, None).await;
-                let (replicas, current, name_of) = found.map_err(|error_text| MetricError {
+                let (replicas, current, name_of) = found.map_err(|error| MetricError {
                     reason: "FailedGetResourceMetric",
-                    summary: format!("failed to get {name} resource metric value: {error_text}"),
-                    error_text,
+                    summary: format!("failed to get {name} resource metric value: {error}"),
+                    error_text: error.to_string(),
                 })?;
                 let status = ResourceMetricStatus {
                     name: name.to_owned(),
@@ -109,10 +113,10 @@ impl MetricEvaluation<'_> {
             } if spec.type_ == "ContainerResource" => {
                 let container = source.container.as_str();
                 let found = self.resource(&source.target, &source.name, Some(container)).await;
-                let (replicas, current, name) = found.map_err(|error_text| MetricError {
+                let (replicas, current, name) = found.map_err(|error| MetricError {
                     reason: "FailedGetContainerResourceMetric",
-                    summary: format!("failed to get {container} container metric value: {error_text}"),
-                    error_text,
+                    summary: format!("failed to get {container} container metric value: {error}"),
+                    error_text: error.to_string(),
                 })?;
                 let status = ContainerResourceMetricStatus {
                     container: container.to_owned(),
@@ -151,14 +155,15 @@ impl MetricEvaluation<'_> {
         target: &MetricTarget,
         resource: &str,
         container: Option<&str>,
-    ) -> Result<(i32, MetricValueStatus, String), String> {
+    ) -> Result<(i32, MetricValueStatus, String), ResourceProposalError> {
         let read = async || {
             let samples = self
                 .metrics
                 .resource(self.namespace, self.selector, resource, container);
-            samples
-                .await
-                .map_err(|why| format!("unable to get metrics for resource {resource}: {why}"))
+            samples.await.map_err(|source| ResourceReplicasError::Metrics {
+                resource: resource.to_owned(),
+                source,
+            })
         };
         let value = |average: i64| {
             let format = if resource == "memory" {
@@ -168,15 +173,19 @@ impl MetricEvaluation<'_> {
             };
             Some(Text(Quantity::milli(average, format).to_string()))
         };
-        let is_cpu = resource == "cpu";
+        let source = match resource {
+            "cpu" => SampleSource::Cpu,
+            _ => SampleSource::Other,
+        };
         if let Some(spec_replicas) = &target.average_value {
             let found = async {
-                self.replica_calculator(read().await?, is_cpu)
-                    .raw_value_replicas(milli_value(spec_replicas))
+                let calculator = self.replica_calculator(read().await?, source);
+                Ok(calculator.raw_value_replicas(milli_value(spec_replicas))?)
             };
-            let found = found.await;
-            let (replicas, average) =
-                found.map_err(|why| format!("failed to get {resource} usage: {why}"))?;
+            let (replicas, average) = found.await.map_err(|source| ResourceProposalError::Usage {
+                resource: resource.to_owned(),
+                source,
+            })?;
             let current = MetricValueStatus {
                 average_value: value(average),
                 ..MetricValueStatus::default()
@@ -184,10 +193,10 @@ impl MetricEvaluation<'_> {
             return Ok((replicas, current, format!("{resource} resource")));
         }
         let Some(spec_replicas) = target.average_utilization else {
-            return Err("invalid resource metric source: neither an average utilization target nor an average value (usage) target was set".to_owned());
+            return Err(ResourceProposalError::NoTarget);
         };
         let found = async {
-            let informer_metrics = self.replica_calculator(read().await?, is_cpu);
+            let informer_metrics = self.replica_calculator(read().await?, source);
             let requests = async || {
                 let requests = self
                     .metrics
@@ -195,11 +204,12 @@ impl MetricEvaluation<'_> {
                 requests.await
             };
             informer_metrics.check()?;
-            informer_metrics.resource_replicas(spec_replicas, &requests().await?)
+            Ok(informer_metrics.resource_replicas(spec_replicas, &requests().await?)?)
         };
-        let (replicas, utilization) = found
-            .await
-            .map_err(|why| format!("failed to get {resource} utilization: {why}"))?;
+        let (replicas, utilization) = found.await.map_err(|source| ResourceProposalError::Utilization {
+            resource: resource.to_owned(),
+            source,
+        })?;
         let current = MetricValueStatus {
             average_utilization: Some(utilization.percent),
             average_value: value(utilization.average),
@@ -222,17 +232,18 @@ impl MetricEvaluation<'_> {
         let name = &source.metric.name;
         let found = async {
             let samples = self.metrics.pods(self.namespace, self.selector, &source.metric);
-            let samples = samples
-                .await
-                .map_err(|why| format!("unable to get metric {name}: {why}"))?;
+            let samples = samples.await.map_err(|source| PodsProposalError::Metrics {
+                metric: name.clone(),
+                source,
+            })?;
             let spec_replicas = source.target.average_value.as_ref().map_or(0, milli_value);
-            self.replica_calculator(samples, false)
-                .raw_value_replicas(spec_replicas)
+            let calculator = self.replica_calculator(samples, SampleSource::Other);
+            Ok(calculator.raw_value_replicas(spec_replicas)?)
         };
-        let (replicas, average) = found.await.map_err(|error_text| MetricError {
+        let (replicas, average) = found.await.map_err(|error: PodsProposalError| MetricError {
             reason: "FailedGetPodsMetric",
-            summary: format!("failed to get pods metric value: {error_text}"),
-            error_text,
+            summary: format!("failed to get pods metric value: {error}"),
+            error_text: error.to_string(),
         })?;
         let status = PodsMetricStatus {
             metric: source.metric.clone(),
@@ -256,21 +267,17 @@ impl MetricEvaluation<'_> {
             metric,
             target,
         } = source;
-        let failed = |error_text: String, within: &str| MetricError {
+        let failed = |error: ObjectProposalError, within: &str| MetricError {
             reason: "FailedGetObjectMetric",
-            summary: format!("failed to get object metric value: {within}{error_text}"),
-            error_text,
+            summary: format!("failed to get object metric value: {within}{error}"),
+            error_text: error.to_string(),
         };
         let read = async || {
             let value = self.metrics.object(self.namespace, object, metric);
-            value.await.map_err(|why| {
-                let name = &metric.name;
-                let kind = &object.kind;
-                let namespace = self.namespace;
-                format!(
-                    "unable to get metric {name} on {kind} {namespace}/{}: {why}",
-                    object.name
-                )
+            value.await.map_err(|source| ObjectProposalError::Metrics {
+                metric: metric.name.clone(),
+                object: format!("{} {}/{}", object.kind, self.namespace, object.name),
+                source,
             })
         };
         let (replicas, current, name) = match (&*target.type_, &target.value, &target.average_value) {
@@ -299,8 +306,7 @@ impl MetricEvaluation<'_> {
                 (replicas, averaged(average), external_name(metric))
             }
             _ => {
-                let why = "invalid object metric source: neither a value target nor an average value target was set";
-                return Err(failed(why.to_owned(), ""));
+                return Err(failed(ObjectProposalError::NoTarget, ""));
             }
         };
         let status = ObjectMetricStatus {
@@ -323,17 +329,18 @@ impl MetricEvaluation<'_> {
     async fn external(&self, source: &ExternalMetricSource) -> Result<MetricProposal, MetricError> {
         let ExternalMetricSource { metric, target } = source;
         let name = &metric.name;
-        let failed = |error_text: String, within: &str| MetricError {
+        let failed = |error: ExternalProposalError, within: &str| MetricError {
             reason: "FailedGetExternalMetric",
-            summary: format!("failed to get {name} external metric value: {within}{error_text}"),
-            error_text,
+            summary: format!("failed to get {name} external metric value: {within}{error}"),
+            error_text: error.to_string(),
         };
         let read = async || {
             let values = self.metrics.external(self.namespace, metric).await;
-            let values = values.map_err(|why| {
+            let values = values.map_err(|source| {
                 let namespace = self.namespace;
                 let selector = format_selector(metric.selector.as_ref());
-                format!("unable to get external metric {namespace}/{name}/{selector}: {why}")
+                let metric = format!("{namespace}/{name}/{selector}");
+                ExternalProposalError::Metrics { metric, source }
             })?;
             Ok(values.into_iter().fold(0_i64, i64::saturating_add))
         };
@@ -363,8 +370,7 @@ impl MetricEvaluation<'_> {
                 (replicas, valued(usage))
             }
             (None, None) => {
-                let why = "invalid external metric source: neither a value target nor an average value target was set";
-                return Err(failed(why.to_owned(), ""));
+                return Err(failed(ExternalProposalError::NoTarget, ""));
             }
         };
         let status = ExternalMetricStatus {
@@ -382,13 +388,13 @@ impl MetricEvaluation<'_> {
         })
     }
 
-    fn replica_calculator(&self, samples: MetricSamples, is_cpu: bool) -> ReplicaCalculator<'_> {
+    fn replica_calculator(&self, samples: MetricSamples, source: SampleSource) -> ReplicaCalculator<'_> {
         ReplicaCalculator {
             pods: self.pods,
             samples,
             current: self.spec_replicas,
             tolerances: self.tolerances,
-            is_cpu,
+            source,
             now: self.now,
         }
     }

@@ -9,6 +9,8 @@ use std::{
 use k3_workloads::{Condition, ConditionStatus, Pod, PodPhase};
 use k8s_openapi::jiff::Timestamp;
 
+use super::error::ReplicaCountError;
+
 /// cpuInitializationPeriod: CPU samples during this time after the start are ignored.
 const CPU_INITIALIZATION_PERIOD: Duration = Duration::from_mins(5);
 /// delayOfInitialReadinessStatus: a pod that became unready before was never ready.
@@ -43,9 +45,16 @@ pub(super) struct ReplicaCalculator<'a> {
     /// Current spec.replicas.
     pub(super) current: i32,
     pub(super) tolerances: Tolerances,
-    /// Whether the metric is CPU, which is ignored for starting pods.
-    pub(super) is_cpu: bool,
+    pub(super) source: SampleSource,
     pub(super) now: Timestamp,
+}
+
+/// What samples measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SampleSource {
+    /// CPU, which is ignored for starting pods.
+    Cpu,
+    Other,
 }
 
 /// Resource utilization.
@@ -80,7 +89,7 @@ impl Tolerances {
 impl ReplicaCalculator<'_> {
     /// Scales on the average value per pod, in milli-units. Also returns the current average.
     // upstream: pkg/controller/podautoscaler/replica_calculator.go GetRawResourceReplicas, GetMetricReplicas
-    pub(super) fn raw_value_replicas(self, target: i64) -> Result<(i32, i64), String> {
+    pub(super) fn raw_value_replicas(self, target: i64) -> Result<(i32, i64), ReplicaCountError> {
         self.plain_metric_replicas(
             |_| target,
             |samples| {
@@ -97,7 +106,7 @@ impl ReplicaCalculator<'_> {
         self,
         target: i32,
         requests: &BTreeMap<String, i64>,
-    ) -> Result<(i32, ResourceUtilization), String> {
+    ) -> Result<(i32, ResourceUtilization), ReplicaCountError> {
         // When scaling down, a pod without a sample counts as using its target fully.
         let assumed = i64::from(target.max(100));
         self.plain_metric_replicas(
@@ -115,7 +124,7 @@ impl ReplicaCalculator<'_> {
                     count += 1;
                 }
                 if asked == 0 {
-                    return Err("no metrics returned matched known pods".to_owned());
+                    return Err(ReplicaCountError::UnknownPods);
                 }
                 let percent = i32::try_from(used * 100 / asked).unwrap_or(i32::MAX);
                 let utilization = ResourceUtilization {
@@ -127,17 +136,17 @@ impl ReplicaCalculator<'_> {
         )
     }
 
-    /// Whether there are samples; otherwise why not.
-    pub(super) fn check(&self) -> Result<(), String> {
+    /// Whether there are samples.
+    pub(super) fn check(&self) -> Result<(), ReplicaCountError> {
         if self.pods.is_empty() {
-            return Err(no_pods());
+            return Err(ReplicaCountError::NoPods);
         }
         let groups = self.group_pods();
         let counts = |pod: &String| !groups.ignored.contains(pod) && !groups.unready.contains(pod);
         if self.samples.keys().any(counts) {
             Ok(())
         } else {
-            Err("did not receive metrics for targeted pods (pods might be unready)".to_owned())
+            Err(ReplicaCountError::NoSamples)
         }
     }
 
@@ -146,8 +155,8 @@ impl ReplicaCalculator<'_> {
     fn plain_metric_replicas<T>(
         self,
         assumed: impl Fn(&str) -> i64,
-        measure: impl Fn(&MetricSamples) -> Result<(f64, T), String>,
-    ) -> Result<(i32, T), String> {
+        measure: impl Fn(&MetricSamples) -> Result<(f64, T), ReplicaCountError>,
+    ) -> Result<(i32, T), ReplicaCountError> {
         self.check()?;
         let groups = self.group_pods();
         let mut samples = self.samples;
@@ -201,7 +210,7 @@ impl ReplicaCalculator<'_> {
             } else if pod.status.phase == PodPhase::Pending {
                 groups.unready.insert(name);
             } else if let Some(sample) = self.samples.get(&name) {
-                if self.is_cpu && is_starting(pod, *sample, self.now) {
+                if self.source == SampleSource::Cpu && is_starting(pod, *sample, self.now) {
                     groups.unready.insert(name);
                 } else {
                     groups.ready += 1;
@@ -237,7 +246,7 @@ pub(super) fn usage_ratio_replica_count(
     current: i32,
     ratio: f64,
     tolerances: Tolerances,
-) -> Result<i32, String> {
+) -> Result<i32, ReplicaCountError> {
     if current == 0 {
         return Ok(ceil(ratio));
     }
@@ -245,7 +254,7 @@ pub(super) fn usage_ratio_replica_count(
         return Ok(current);
     }
     if pods.is_empty() {
-        return Err(format!("unable to calculate ready pods: {}", no_pods()));
+        return Err(ReplicaCountError::NoReadyPods);
     }
     let is_ready = |pod: &&Arc<Pod>| pod.status.phase == PodPhase::Running && pod.is_ready();
     let ready = i32::try_from(pods.iter().filter(is_ready).count()).unwrap_or(i32::MAX);
@@ -273,10 +282,6 @@ pub(super) fn per_pod_metric_replicas(
 // upstream: pkg/controller/podautoscaler/metrics/utilization.go GetMetricUsageRatio
 pub(super) fn ratio(usage: i64, target: i64) -> f64 {
     float(usage) / float(target)
-}
-
-fn no_pods() -> String {
-    "no pods returned by selector while calculating replica count".to_owned()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "values that large are not exact")]
@@ -333,7 +338,7 @@ mod tests {
                 .collect(),
             current: i32::try_from(pods.len()).unwrap(),
             tolerances: TEN,
-            is_cpu: true,
+            source: SampleSource::Cpu,
             now: now(),
         }
     }
@@ -396,17 +401,17 @@ mod tests {
             replica_calculator(&unready, &[1])
                 .raw_value_replicas(1)
                 .unwrap_err(),
-            "did not receive metrics for targeted pods (pods might be unready)"
+            ReplicaCountError::NoSamples
         );
         assert_eq!(
             replica_calculator(&[], &[1]).raw_value_replicas(1).unwrap_err(),
-            "no pods returned by selector while calculating replica count"
+            ReplicaCountError::NoPods
         );
         assert_eq!(
             replica_calculator(&running(1), &[1])
                 .resource_replicas(1, &BTreeMap::new())
                 .unwrap_err(),
-            "no metrics returned matched known pods"
+            ReplicaCountError::UnknownPods
         );
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use k3_workloads::ConditionStatus;
 use k8s_openapi::{
     api::autoscaling::v2::{HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerStatus, MetricStatus},
     apimachinery::pkg::apis::meta::v1::Time,
@@ -40,7 +41,13 @@ impl<'a> AutoscalerStatus<'a> {
     }
 
     // upstream: pkg/controller/podautoscaler/horizontal.go setConditionInList
-    pub(super) fn set(&mut self, kind: &str, holds: bool, reason: &str, message: impl fmt::Display) {
+    pub(super) fn set(
+        &mut self,
+        kind: &str,
+        status: ConditionStatus,
+        reason: &str,
+        message: impl fmt::Display,
+    ) {
         let conditions = self.status.conditions.get_or_insert_default();
         let position = conditions.iter().position(|condition| condition.type_ == kind);
         let position = position.unwrap_or_else(|| {
@@ -51,7 +58,7 @@ impl<'a> AutoscalerStatus<'a> {
             conditions.len() - 1
         });
         let condition = &mut conditions[position];
-        let status = if holds { "True" } else { "False" };
+        let status = status.as_str();
         if condition.status != status {
             condition.last_transition_time = Some(Time(self.now));
         }
@@ -113,7 +120,7 @@ mod tests {
         autoscaler.metadata.generation = 3;
         let mut status_update = AutoscalerStatus::new(&autoscaler, now);
         assert!(status_update.patch().is_none());
-        status_update.set(ABLE, true, "SucceededGetScale", "it was there");
+        status_update.set(ABLE, ConditionStatus::True, "SucceededGetScale", "it was there");
         status_update.set_status(0, 0, Vec::new());
         let patch = status_update.patch().unwrap();
         assert_eq!(
@@ -127,7 +134,7 @@ mod tests {
         );
         autoscaler.status = status_update.status;
         let mut again = AutoscalerStatus::new(&autoscaler, "2026-01-01T00:01:00Z".parse().unwrap());
-        again.set(ABLE, true, "SucceededGetScale", "it was there");
+        again.set(ABLE, ConditionStatus::True, "SucceededGetScale", "it was there");
         again.set_status(0, 0, Vec::new());
         assert!(again.patch().is_none());
         assert!(again.is_condition_true(ABLE) && !again.is_condition_true(ACTIVE));

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use k3_api::{go, strategy::Tree};
+use k3_api::strategy::Tree;
 use k8s_openapi::api::autoscaling::v2::CrossVersionObjectReference;
 use kubecontroller::{
     resource::Resource,
-    writer::{ApiWriter, ObjectRef, error_message, has_status_code},
+    writer::{ApiWriter, ObjectRef, has_status_code},
 };
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
+use super::error::{FindResourceError, FindTargetError};
 use crate::discovery::DiscoveryResult;
 
 /// Attempts to write a scale after conflicts.
@@ -38,12 +39,16 @@ impl TargetFinder {
         }
     }
 
-    /// The resource of a kind, or why there is none.
-    pub(super) async fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, String> {
+    /// The resource of a kind.
+    pub(super) async fn resource(
+        &self,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Resource, FindResourceError> {
         let group = match api_version.split('/').collect::<Vec<_>>()[..] {
             [_] => "",
             [group, _] => group,
-            _ => return Err(format!("unexpected GroupVersion string: {api_version}")),
+            _ => return Err(FindResourceError::GroupVersion(api_version.to_owned())),
         };
         let find = |discovered: &DiscoveryResult| {
             let served = discovered.resources.iter().map(|served| &served.resource);
@@ -57,23 +62,22 @@ impl TargetFinder {
         }
         let discovered = DiscoveryResult::fetch(&self.writer)
             .await
-            .map_err(|error| error_message(&error))?;
+            .map_err(FindResourceError::Discovery)?;
         let found = find(&discovered);
         *self.known() = Arc::new(discovered);
-        found.ok_or_else(|| {
-            let kind = go::quote(kind);
-            let group = go::quote(group);
-            format!("no matches for kind {kind} in group {group}")
+        found.ok_or_else(|| FindResourceError::NoMatch {
+            kind: kind.to_owned(),
+            group: group.to_owned(),
         })
     }
 
-    /// The target of an autoscaler, or why there is none.
+    /// The target of an autoscaler.
     // upstream: pkg/controller/podautoscaler/horizontal.go scaleForResourceMappings
     pub(super) async fn find(
         &self,
         namespace: &str,
         reference: &CrossVersionObjectReference,
-    ) -> Result<ScaleTarget, String> {
+    ) -> Result<ScaleTarget, FindTargetError> {
         let api_version = reference.api_version.as_deref().unwrap_or_default();
         let resource = self.resource(api_version, &reference.kind).await?;
         let object_ref = ObjectRef::new(&resource, namespace, &reference.name).subresource("scale");
@@ -82,9 +86,9 @@ impl TargetFinder {
             Err(error) if has_status_code(&error, 404) => {
                 // The resource may have changed; discovery is repeated.
                 *self.known() = Arc::default();
-                Err(not_found(&error, &resource))
+                Err(not_found(error, &resource))
             }
-            Err(error) => Err(error_message(&error)),
+            Err(error) => Err(FindTargetError::GetScale(error)),
         }
     }
 
@@ -94,7 +98,7 @@ impl TargetFinder {
 }
 
 /// Whether the object or its scale subresource is missing.
-fn not_found(error: &kube::Error, resource: &Resource) -> String {
+fn not_found(error: kube::Error, resource: &Resource) -> FindTargetError {
     let names_object = |error: &kube::Error| match error {
         kube::Error::Api(status) => status
             .details
@@ -102,11 +106,11 @@ fn not_found(error: &kube::Error, resource: &Resource) -> String {
             .is_some_and(|details| !details.name.is_empty()),
         _ => false,
     };
-    if names_object(error) {
-        return error_message(error);
+    if names_object(&error) {
+        FindTargetError::GetScale(error)
+    } else {
+        FindTargetError::NoScale(resource.group_version_resource_text())
     }
-    let resource = resource.group_version_resource_text();
-    format!("could not find scale subresource for {resource} in discovery information")
 }
 
 // --- ScaleTarget ---

@@ -182,6 +182,25 @@ async fn reports_missing_metrics() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_invalid_measurement_does_not_count_as_no_usage() {
+    let cluster = TestCluster::new();
+    deployment(&cluster, 2);
+    measure(&cluster, "web-0", "1");
+    measure(&cluster, "web-1", "much");
+    autoscaler(&cluster, "h", &json!({}));
+    let _running = cluster.start("one", make);
+    let (_, message) = until(&cluster, "h", "ScalingActive", "FailedGetResourceMetric").await;
+    assert!(
+        message.ends_with(
+            "unable to fetch metrics from resource metrics API: quantities must match the regular expression \
+             '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        ),
+        "{message}"
+    );
+    assert_eq!(replicas(&cluster), Some(2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn reports_unscalable_targets() {
     let cluster = TestCluster::new();
     deployment(&cluster, 1);

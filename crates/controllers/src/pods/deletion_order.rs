@@ -8,7 +8,7 @@
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
-use k3_workloads::{Pod, PodPhase};
+use k3_workloads::{ContainerStatus, Pod, PodPhase};
 use k8s_openapi::jiff::Timestamp;
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -86,7 +86,7 @@ fn deletion_rank(
             Reverse(related_on_node),
         ),
         (since.map(|since| log_age(since, now)), group.unwrap_or_default()),
-        (Reverse(restarts(pod, false)), Reverse(restarts(pod, true))),
+        (Reverse(container_restarts(pod)), Reverse(sidecar_restarts(pod))),
         (
             pod.metadata
                 .creation_timestamp
@@ -102,21 +102,22 @@ fn log_age(then: Timestamp, now: Timestamp) -> i32 {
     age.checked_ilog2().map_or(-1, u32::cast_signed)
 }
 
-/// The highest restart count of the containers; of the sidecars (restartable init containers) if `sidecars`.
+/// The highest restart count of the containers.
 // upstream: pkg/controller/controller_utils.go maxContainerRestarts, compareMaxContainerRestarts
-fn restarts(pod: &Pod, sidecars: bool) -> u32 {
-    let containers = if sidecars {
-        &pod.status.init_container_statuses
-    } else {
-        &pod.status.container_statuses
-    };
-    let counted = containers
-        .iter()
-        .filter(|container| !sidecars || pod.is_sidecar(&container.name));
-    counted
-        .map(|container| container.restart_count)
-        .max()
-        .unwrap_or(0)
+fn container_restarts(pod: &Pod) -> u32 {
+    max_restarts(pod.status.container_statuses.iter())
+}
+
+/// The highest restart count of the sidecars (restartable init containers).
+// upstream: pkg/controller/controller_utils.go maxContainerRestarts, compareMaxContainerRestarts
+fn sidecar_restarts(pod: &Pod) -> u32 {
+    let containers = pod.status.init_container_statuses.iter();
+    max_restarts(containers.filter(|container| pod.is_sidecar(&container.name)))
+}
+
+fn max_restarts<'a>(containers: impl Iterator<Item = &'a ContainerStatus>) -> u32 {
+    let counts = containers.map(|container| container.restart_count);
+    counts.max().unwrap_or(0)
 }
 
 /// The deletion cost annotation. A value that is not a plain number counts as zero.

@@ -39,7 +39,10 @@ impl QuotaEventHandler {
             Delta::Updated { old, new } | Delta::Replaced { old, new } => may_release_usage(old, new),
             Delta::Added { .. } | Delta::Sync { .. } => false,
         };
-        self.affected_quotas(matters, delta.object().namespace())
+        if !matters {
+            return Vec::new();
+        }
+        self.tracking_quotas(delta.object().namespace())
     }
 
     /// Quotas affected by an event of another object. For objects with more than a count, the usage is not cached: any update may
@@ -54,13 +57,14 @@ impl QuotaEventHandler {
             }
             Delta::Added { .. } | Delta::Sync { .. } => false,
         };
-        self.affected_quotas(matters, delta.object().namespace())
-    }
-
-    fn affected_quotas(&self, matters: bool, namespace: &str) -> Vec<Key> {
         if !matters {
             return Vec::new();
         }
+        self.tracking_quotas(delta.object().namespace())
+    }
+
+    /// The quotas of a namespace that count objects of this kind.
+    fn tracking_quotas(&self, namespace: &str) -> Vec<Key> {
         let quotas = self.quotas.get(namespace);
         let counts = quotas
             .iter()

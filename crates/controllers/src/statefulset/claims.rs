@@ -136,6 +136,7 @@ fn body(set: &StatefulSet, template: &ClaimTemplate, name: &str) -> Value {
     struct MatchLabels {
         match_labels: BTreeMap<Box<str>, Box<str>>,
     }
+    // A template that is nested too deeply for a tree leads to a claim without a spec, which the server rejects with an event.
     let mut claim: Value = serde_json::from_str(template.text.get()).unwrap_or_default();
     let selector: MatchLabels =
         kubecontroller::decode::from_str(set.spec.selector.text.get()).unwrap_or_default();

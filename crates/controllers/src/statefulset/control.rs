@@ -67,15 +67,28 @@ pub(super) enum UpdateStep {
         pod: Arc<Pod>,
         ordinal: i32,
         claims: ClaimWork,
-        /// Whether the pod itself has to change.
-        changes: bool,
+        identity: PodIdentityAction,
     },
     /// Delete a pod.
-    Delete {
-        pod: Arc<Pod>,
-        /// Whether because of its revision.
-        for_rollout: bool,
-    },
+    Delete { pod: Arc<Pod>, reason: DeletionReason },
+}
+
+/// What happens to labels and volumes of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PodIdentityAction {
+    Keep,
+    Restore,
+}
+
+/// Why a pod is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DeletionReason {
+    /// It has ended, and is created again.
+    Ended,
+    /// It has another revision.
+    Rollout,
+    /// There are more pods than replicas.
+    ScaleDown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +201,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
         steps.retain(|pod| !chosen.contains(&pod.metadata.uid));
         let steps = steps.into_iter().map(|pod| UpdateStep::Delete {
             pod,
-            for_rollout: true,
+            reason: DeletionReason::Rollout,
         });
         stages.push(steps.collect());
         stages
@@ -284,7 +297,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
             if !pod.metadata.is_terminating() {
                 steps.push(UpdateStep::Delete {
                     pod: Arc::clone(pod),
-                    for_rollout: false,
+                    reason: DeletionReason::Ended,
                 });
             }
             return PlanProgress::Stop;
@@ -306,8 +319,12 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
             return PlanProgress::Stop;
         }
         let lacks_storage = !pod_identity::has_storage(self.set, pod);
-        let changes = lacks_storage || !pod_identity::has_identity(self.set, pod);
-        if changes || !claims.owned.is_empty() {
+        let identity = if lacks_storage || !pod_identity::has_identity(self.set, pod) {
+            PodIdentityAction::Restore
+        } else {
+            PodIdentityAction::Keep
+        };
+        if identity == PodIdentityAction::Restore || !claims.owned.is_empty() {
             // Claims of a pod that is being deleted are not created.
             let claims = if lacks_storage {
                 claims
@@ -318,7 +335,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
                 pod: Arc::clone(pod),
                 ordinal,
                 claims,
-                changes,
+                identity,
             });
         }
         PlanProgress::Continue
@@ -355,7 +372,7 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
             if !waits {
                 steps.push(UpdateStep::Delete {
                     pod: Arc::clone(pod),
-                    for_rollout: false,
+                    reason: DeletionReason::ScaleDown,
                 });
             }
             if self.is_ordered() {

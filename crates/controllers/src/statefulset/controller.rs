@@ -4,6 +4,7 @@
 //! create nothing twice. A set is not synced before all its writes are in the informer's cache.
 
 use std::{
+    fmt::Display,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -28,8 +29,12 @@ use serde_json::{Value, json};
 
 use super::{
     claims::{ClaimOwnerUpdate, ClaimWork},
-    control::{ObservedStatefulSet, RevisionChoice, StatefulSetPlan, UpdateStep, complete_update},
+    control::{
+        DeletionReason, ObservedStatefulSet, PodIdentityAction, RevisionChoice, StatefulSetPlan, UpdateStep,
+        complete_update,
+    },
     pod_identity, status,
+    step_error::{CreateClaimError, CreateClaimsError, StepError},
 };
 use crate::{
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
@@ -69,9 +74,6 @@ struct StatefulSetSync<'a> {
     /// Pods deleted because of their revision.
     deleted_for_rollout: AtomicUsize,
 }
-
-/// The message of a failed step, as recorded in events.
-type StepError = String;
 
 impl Reconciler for StatefulSetController {
     async fn reconcile(&self, request: Request) -> Result<Outcome, Error> {
@@ -311,8 +313,8 @@ impl StatefulSetSync<'_> {
             } => {
                 self.create_claims(&pod.metadata.name, claims).await?;
                 let owned = self.update_claim_owners(claims).await;
-                if *records_event && let Err(message) = &owned {
-                    self.record_failure_event("Update", &pod.metadata.name, message);
+                if *records_event && let Err(error) = &owned {
+                    self.record_failure_event("Update", &pod.metadata.name, error);
                 }
                 owned
             }
@@ -320,13 +322,13 @@ impl StatefulSetSync<'_> {
                 pod,
                 ordinal,
                 claims,
-                changes,
+                identity,
             } => {
-                let corrected = self.update_pod(pod, *ordinal, claims, *changes).await;
+                let corrected = self.update_pod(pod, *ordinal, claims, *identity).await;
                 self.record_pod_event("Update", &pod.metadata.name, &corrected);
                 corrected
             }
-            UpdateStep::Delete { pod, for_rollout } => self.delete_pod(pod, *for_rollout).await,
+            UpdateStep::Delete { pod, reason } => self.delete_pod(pod, *reason).await,
         }
     }
 
@@ -340,9 +342,9 @@ impl StatefulSetSync<'_> {
         claims: &ClaimWork,
     ) -> Result<(), StepError> {
         let name = pod_identity::pod_name(self.set, ordinal);
-        if let Err(message) = self.create_claims(&name, claims).await {
-            self.record_failure_event("Create", &name, &message);
-            return Err(message);
+        if let Err(error) = self.create_claims(&name, claims).await {
+            self.record_failure_event("Create", &name, &error);
+            return Err(error.into());
         }
         let revision = match which {
             RevisionChoice::Current => &self.current,
@@ -351,11 +353,7 @@ impl StatefulSetSync<'_> {
         let pod = revision.template().map_err(Into::into).and_then(|template| {
             pod_identity::new_pod(self.set, &template, ordinal, &revision.metadata.name)
         });
-        let pod = pod.map_err(|unmakeable| {
-            let message = unmakeable.to_string();
-            self.record_failure_event("Create", &name, &message);
-            message
-        })?;
+        let pod = pod.inspect_err(|error| self.record_failure_event("Create", &name, error))?;
         let namespace = &self.set.metadata.namespace;
         let written = self
             .controller
@@ -367,18 +365,18 @@ impl StatefulSetSync<'_> {
             // The namespace is terminating: nothing to retry.
             Err(error) if is_namespace_terminating(&error) => return Ok(()),
             // The pod exists, or another pod has the name: the informer will deliver it.
-            Err(error) if is_already_exists(&error) => return Err(error_message(&error)),
+            Err(error) if is_already_exists(&error) => return Err(StepError::Pod(error)),
             Err(error) => {
-                let message = error_message(&error);
-                self.record_failure_event("Create", &name, &message);
-                return Err(message);
+                let error = StepError::Pod(error);
+                self.record_failure_event("Create", &name, &error);
+                return Err(error);
             }
         };
         let version = &written.metadata.resource_version;
         self.request.record_write(&self.controller.pods, version);
-        if let Err(message) = self.update_claim_owners(claims).await {
-            self.record_failure_event("Update", &name, &message);
-            return Err(message);
+        if let Err(error) = self.update_claim_owners(claims).await {
+            self.record_failure_event("Update", &name, &error);
+            return Err(error);
         }
         self.record_pod_event("Create", &name, &Ok(()));
         Ok(())
@@ -390,11 +388,11 @@ impl StatefulSetSync<'_> {
         pod: &Pod,
         ordinal: i32,
         claims: &ClaimWork,
-        changes: bool,
+        identity: PodIdentityAction,
     ) -> Result<(), StepError> {
         self.create_claims(&pod.metadata.name, claims).await?;
         self.update_claim_owners(claims).await?;
-        if !changes {
+        if identity == PodIdentityAction::Keep {
             return Ok(());
         }
         let pod_ref = ObjectRef::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
@@ -404,14 +402,14 @@ impl StatefulSetSync<'_> {
             pod_identity::restore_identity(self.set, ordinal, &mut tree);
             writer.update::<WrittenObject>(pod_ref, &tree).await
         };
-        let written = changed.await.map_err(|error| error_message(&error))?;
+        let written = changed.await.map_err(StepError::Pod)?;
         let version = &written.metadata.resource_version;
         self.request.record_write(&self.controller.pods, version);
         Ok(())
     }
 
     // upstream: pkg/controller/statefulset/stateful_pod_control.go DeleteStatefulPod
-    async fn delete_pod(&self, pod: &Pod, for_rollout: bool) -> Result<(), StepError> {
+    async fn delete_pod(&self, pod: &Pod, reason: DeletionReason) -> Result<(), StepError> {
         let pod_ref = ObjectRef::new(&PODS, &pod.metadata.namespace, &pod.metadata.name);
         let deleted = self
             .controller
@@ -428,13 +426,13 @@ impl StatefulSetSync<'_> {
                 return Ok(());
             }
             Err(error) => {
-                let message = error_message(&error);
-                self.record_failure_event("Delete", &pod.metadata.name, &message);
-                return Err(message);
+                let error = StepError::Pod(error);
+                self.record_failure_event("Delete", &pod.metadata.name, &error);
+                return Err(error);
             }
             Ok(()) => {}
         }
-        if for_rollout {
+        if reason == DeletionReason::Rollout {
             self.deleted_for_rollout.fetch_add(1, Ordering::Relaxed);
         }
         self.record_pod_event("Delete", &pod.metadata.name, &Ok(()));
@@ -445,11 +443,10 @@ impl StatefulSetSync<'_> {
 
     /// Creates missing claims. All are tried, even if one fails.
     // upstream: pkg/controller/statefulset/stateful_pod_control.go createMissingPersistentVolumeClaims
-    async fn create_claims(&self, pod: &str, claims: &ClaimWork) -> Result<(), StepError> {
-        let mut messages: Vec<_> = claims
-            .terminating
-            .iter()
-            .map(|claim| format!("pvc {claim} is being deleted"))
+    async fn create_claims(&self, pod: &str, claims: &ClaimWork) -> Result<(), CreateClaimsError> {
+        let terminating = claims.terminating.iter();
+        let mut errors: Vec<_> = terminating
+            .map(|claim| CreateClaimError::Terminating(claim.clone()))
             .collect();
         for (name, body) in &claims.missing {
             let namespace = &self.set.metadata.namespace;
@@ -466,22 +463,23 @@ impl StatefulSetSync<'_> {
                     let note = format_args!("Create Claim {name} Pod {pod} in StatefulSet {set} success");
                     self.record_event(&EventMessage::normal("SuccessfulCreate", note));
                 }
-                Err(error) => {
-                    let why = error_message(&error);
-                    if !is_already_exists(&error) {
+                Err(source) => {
+                    if !is_already_exists(&source) {
+                        let why = error_message(&source);
                         let note = format_args!(
                             "Create Claim {name} for Pod {pod} in StatefulSet {set} failed error: {why}"
                         );
                         self.record_event(&EventMessage::warning("FailedCreate", note));
                     }
-                    messages.push(format!("failed to create PVC {name}: {why}"));
+                    let claim = name.clone();
+                    errors.push(CreateClaimError::Create { claim, source });
                 }
             }
         }
-        match &*messages {
-            [] => Ok(()),
-            [message] => Err(message.clone()),
-            messages => Err(format!("[{}]", messages.join(", "))),
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(CreateClaimsError(errors))
         }
     }
 
@@ -511,12 +509,11 @@ impl StatefulSetSync<'_> {
                     let version = &written.metadata.resource_version;
                     self.request.record_write(&self.controller.claims, version);
                 }
-                Err(error) => {
-                    let name = &meta.name;
-                    let why = error_message(&error);
-                    return Err(format!(
-                        "could not update claim {name} for delete policy ownerRefs: {why}"
-                    ));
+                Err(source) => {
+                    return Err(StepError::UpdateClaimOwners {
+                        claim: meta.name.clone(),
+                        source,
+                    });
                 }
             }
         }
@@ -531,8 +528,8 @@ impl StatefulSetSync<'_> {
 
     // upstream: pkg/controller/statefulset/stateful_pod_control.go recordPodEvent
     fn record_pod_event(&self, verb: &str, pod: &str, done: &Result<(), StepError>) {
-        if let Err(message) = done {
-            self.record_failure_event(verb, pod, message);
+        if let Err(error) = done {
+            self.record_failure_event(verb, pod, error);
             return;
         }
         let set = &self.set.metadata.name;
@@ -541,9 +538,9 @@ impl StatefulSetSync<'_> {
         self.record_event(&EventMessage::normal(&reason, note));
     }
 
-    fn record_failure_event(&self, verb: &str, pod: &str, message: &str) {
+    fn record_failure_event(&self, verb: &str, pod: &str, error: &impl Display) {
         let set = &self.set.metadata.name;
-        let note = format_args!("{verb} Pod {pod} in StatefulSet {set} failed error: {message}");
+        let note = format_args!("{verb} Pod {pod} in StatefulSet {set} failed error: {error}");
         let reason = format!("Failed{verb}");
         self.record_event(&EventMessage::warning(&reason, note));
     }

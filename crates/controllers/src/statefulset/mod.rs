@@ -12,6 +12,7 @@ mod control;
 mod controller;
 mod pod_identity;
 mod status;
+mod step_error;
 #[cfg(test)]
 mod tests;
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use k3_api::go;
+use k3_workloads::{Condition, ConditionStatus};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
 use kubecontroller::{
@@ -97,7 +98,7 @@ impl StorageVersionMigratorController {
             set_condition(
                 &mut status.conditions,
                 RUNNING,
-                true,
+                ConditionStatus::True,
                 RUNNING_REASON,
                 &message,
                 now,
@@ -163,7 +164,7 @@ impl StorageVersionMigratorController {
                         set_condition(
                             &mut status.conditions,
                             RUNNING,
-                            true,
+                            ConditionStatus::True,
                             RUNNING_REASON,
                             &message,
                             now,
@@ -181,8 +182,22 @@ impl StorageVersionMigratorController {
                     return self
                         .write(request, migration, |status| {
                             let conditions = &mut status.conditions;
-                            set_condition(conditions, RUNNING, true, RUNNING_REASON, &running, now);
-                            set_condition(conditions, FAILED, true, FAILED_REASON, &message, now);
+                            set_condition(
+                                conditions,
+                                RUNNING,
+                                ConditionStatus::True,
+                                RUNNING_REASON,
+                                &running,
+                                now,
+                            );
+                            set_condition(
+                                conditions,
+                                FAILED,
+                                ConditionStatus::True,
+                                FAILED_REASON,
+                                &message,
+                                now,
+                            );
                         })
                         .await;
                 }
@@ -192,9 +207,23 @@ impl StorageVersionMigratorController {
         let now = self.now();
         self.write(request, migration, |status| {
             let conditions = &mut status.conditions;
-            set_condition(conditions, RUNNING, true, RUNNING_REASON, &message, now);
+            set_condition(
+                conditions,
+                RUNNING,
+                ConditionStatus::True,
+                RUNNING_REASON,
+                &message,
+                now,
+            );
             let reason = "StorageVersionMigrationSucceeded";
-            set_condition(conditions, SUCCEEDED, true, reason, "Migration completed", now);
+            set_condition(
+                conditions,
+                SUCCEEDED,
+                ConditionStatus::True,
+                reason,
+                "Migration completed",
+                now,
+            );
         })
         .await
     }
@@ -202,7 +231,7 @@ impl StorageVersionMigratorController {
     // upstream: pkg/controller/storageversionmigrator/migrationrunner.go sync
     async fn finish(&self, request: &Request, migration: &StorageVersionMigration) -> Result<Outcome, Error> {
         let conditions = &migration.status.conditions;
-        let end = if k3_workloads::Condition::holds(conditions, SUCCEEDED) {
+        let end = if Condition::holds(conditions, SUCCEEDED) {
             MigrationResult::Succeeded
         } else {
             MigrationResult::Failed
@@ -212,7 +241,14 @@ impl StorageVersionMigratorController {
         self.write(request, migration, |status| {
             let conditions = &mut status.conditions;
             let text = "Migration completed";
-            set_condition(conditions, RUNNING, false, "MigrationCompleted", text, now);
+            set_condition(
+                conditions,
+                RUNNING,
+                ConditionStatus::False,
+                "MigrationCompleted",
+                text,
+                now,
+            );
             let running = conditions
                 .iter_mut()
                 .find(|condition| &*condition.kind == RUNNING);
@@ -233,6 +269,7 @@ impl StorageVersionMigratorController {
         migration: &StorageVersionMigration,
         why: &str,
     ) -> Result<Outcome, Error> {
+        // A server sets creationTimestamp. Without one, like upstream, the migration is old.
         let created = migration.metadata.creation_timestamp.unwrap_or_default();
         if created + DISCOVERY_TIMEOUT > self.clock.now() {
             return Ok(Outcome::RequeueAfter(DISCOVERY_RETRY));
@@ -249,7 +286,14 @@ impl StorageVersionMigratorController {
     ) -> Result<Outcome, Error> {
         let now = self.now();
         self.write(request, migration, |status| {
-            set_condition(&mut status.conditions, FAILED, true, FAILED_REASON, why, now);
+            set_condition(
+                &mut status.conditions,
+                FAILED,
+                ConditionStatus::True,
+                FAILED_REASON,
+                why,
+                now,
+            );
         })
         .await
     }

@@ -65,12 +65,11 @@ fn has_condition(migration: &StorageVersionMigration, kind: &str) -> bool {
 pub(super) fn set_condition(
     conditions: &mut Vec<Condition>,
     kind: &str,
-    holds: bool,
+    status: ConditionStatus,
     reason: &str,
     message: &str,
     now: Timestamp,
 ) {
-    let status = ConditionStatus::from(holds);
     let position = conditions.iter().position(|condition| &*condition.kind == kind);
     let position = position.unwrap_or_else(|| {
         conditions.push(Condition {

@@ -25,7 +25,8 @@ use crate::{
     context::ControllerContext,
     event_message::EventMessage,
     objects::{
-        ClaimPhase, PersistentVolume, PersistentVolumeClaim, StorageClass, StorageRequest, VolumePhase,
+        BindingMode, ClaimPhase, PersistentVolume, PersistentVolumeClaim, StorageClass, StorageRequest,
+        VolumePhase,
     },
     patch_values::list,
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES},
@@ -297,12 +298,12 @@ impl ClaimEnvironment for PersistentVolumeController {
         self.volumes.get(&Key::new("", name))
     }
 
-    fn best_match(&self, claim: &PersistentVolumeClaim, waits: bool) -> Option<Arc<PersistentVolume>> {
+    fn best_match(&self, claim: &PersistentVolumeClaim, mode: BindingMode) -> Option<Arc<PersistentVolume>> {
         let meta = &claim.metadata;
         let meant = self.by_claim.get(Key::new(&meta.namespace, &meta.name).as_str());
         let free = self.by_class.get(claim.class());
         let volumes = meant.into_iter().chain(free);
-        best_match(claim, waits, volumes.map(|volume| self.volumes.latest(volume)))
+        best_match(claim, mode, volumes.map(|volume| self.volumes.latest(volume)))
     }
 
     fn class(&self, name: &str) -> Option<Arc<StorageClass>> {

@@ -35,8 +35,8 @@ pub(super) enum ClaimDecision {
 /// What a decision about a claim depends on.
 pub(super) trait ClaimEnvironment {
     fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>>;
-    /// The best volume for a claim; `waits` for volumeBindingMode WaitForFirstConsumer.
-    fn best_match(&self, claim: &PersistentVolumeClaim, waits: bool) -> Option<Arc<PersistentVolume>>;
+    /// The best volume for a claim whose class has a volumeBindingMode.
+    fn best_match(&self, claim: &PersistentVolumeClaim, mode: BindingMode) -> Option<Arc<PersistentVolume>>;
     fn class(&self, name: &str) -> Option<Arc<StorageClass>>;
     fn default_class(&self) -> Option<Arc<StorageClass>>;
     /// Names of unscheduled pods that use a claim.
@@ -138,10 +138,10 @@ fn sync_claim_without_volume_name(
         "" => None,
         name => environment.class(name),
     };
-    let waits = class
+    let mode = class
         .as_ref()
-        .is_some_and(|class| class.volume_binding_mode == BindingMode::WaitForFirstConsumer);
-    if let Some(volume) = environment.best_match(claim, waits) {
+        .map_or(BindingMode::Immediate, |class| class.volume_binding_mode);
+    if let Some(volume) = environment.best_match(claim, mode) {
         return ClaimDecision::Bind(volume);
     }
     if !claim.has_class()
@@ -149,7 +149,7 @@ fn sync_claim_without_volume_name(
     {
         return ClaimDecision::AssignDefaultClass(class.metadata.name.clone());
     }
-    if waits && claim.metadata.annotation(SELECTED_NODE).is_none() {
+    if mode == BindingMode::WaitForFirstConsumer && claim.metadata.annotation(SELECTED_NODE).is_none() {
         return ClaimDecision::Wait(Some(wait_for_consumer_event(&environment.waiting_pods(claim))));
     }
     match (claim.class(), class) {

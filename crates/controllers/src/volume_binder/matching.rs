@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use crate::objects::{PersistentVolume, PersistentVolumeClaim, VolumePhase};
+use crate::objects::{BindingMode, PersistentVolume, PersistentVolumeClaim, VolumePhase};
 
 /// Why a claim cannot be bound to the volume it requests by name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,12 +26,10 @@ pub(super) enum MismatchReason {
 // upstream: pkg/controller/volume/persistentvolume/index.go findByClaim, findBestMatchForClaim
 pub(super) fn best_match(
     claim: &PersistentVolumeClaim,
-    waits: bool,
+    mode: BindingMode,
     volumes: impl IntoIterator<Item = Arc<PersistentVolume>>,
 ) -> Option<Arc<PersistentVolume>> {
-    let good = volumes
-        .into_iter()
-        .filter(|volume| is_match(claim, volume, waits));
+    let good = volumes.into_iter().filter(|volume| is_match(claim, volume, mode));
     good.min_by_key(|volume| {
         let modes: BTreeSet<_> = volume.spec.access_modes.iter().collect();
         (
@@ -44,7 +42,7 @@ pub(super) fn best_match(
 }
 
 /// Whether a volume matches a claim that does not request one by name.
-pub(super) fn is_match(claim: &PersistentVolumeClaim, volume: &PersistentVolume, waits: bool) -> bool {
+pub(super) fn is_match(claim: &PersistentVolumeClaim, volume: &PersistentVolume, mode: BindingMode) -> bool {
     let is_for = volume.is_for(claim);
     if volume.spec.claim_ref.is_some() && !is_for {
         return false;
@@ -65,7 +63,7 @@ pub(super) fn is_match(claim: &PersistentVolumeClaim, volume: &PersistentVolume,
             .as_ref()
             .is_none_or(|selector| selector.matches(labels))
     };
-    !waits
+    mode == BindingMode::Immediate
         && volume.status.phase == VolumePhase::Available
         && is_selected(&volume.metadata.labels)
         && volume.class() == claim.class()
@@ -213,7 +211,7 @@ mod tests {
         ] {
             let volume = volume("v", volume_spec);
             assert_eq!(
-                is_match(&claim(claim_spec), &volume, false),
+                is_match(&claim(claim_spec), &volume, BindingMode::Immediate),
                 is_good,
                 "{volume:?}"
             );
@@ -233,15 +231,27 @@ mod tests {
         };
         let name = |volume: Option<Arc<PersistentVolume>>| volume.map(|volume| volume.metadata.name.clone());
         let claim = claim(json!({}));
-        assert_eq!(name(best_match(&claim, false, all())), Some("alike".into()));
+        assert_eq!(
+            name(best_match(&claim, BindingMode::Immediate, all())),
+            Some("alike".into())
+        );
         let meant = volume(
             "meant",
             json!({"spec": {"capacity": {"storage": "99Gi"}, "claimRef": of("")}}),
         );
         let with = || all().into_iter().chain([meant.clone()]);
-        assert_eq!(name(best_match(&claim, false, with())), Some("meant".into()));
-        assert_eq!(name(best_match(&claim, true, with())), Some("meant".into()));
-        assert_eq!(name(best_match(&claim, true, all())), None);
+        assert_eq!(
+            name(best_match(&claim, BindingMode::Immediate, with())),
+            Some("meant".into())
+        );
+        assert_eq!(
+            name(best_match(&claim, BindingMode::WaitForFirstConsumer, with())),
+            Some("meant".into())
+        );
+        assert_eq!(
+            name(best_match(&claim, BindingMode::WaitForFirstConsumer, all())),
+            None
+        );
     }
 
     #[test]

@@ -38,7 +38,7 @@ use self::{
 
 use crate::{
     context::{ControllerContext, Task},
-    objects::{PersistentVolume, PersistentVolumeClaim, StorageClass},
+    objects::{BindingMode, PersistentVolume, PersistentVolumeClaim, StorageClass},
 };
 
 /// Each queue has one worker: two claims in parallel would compete for volumes.
@@ -68,7 +68,7 @@ pub(crate) fn make(context: &ControllerContext) -> Vec<Task> {
             let is_free = delta.new().is_some() && volume.spec.claim_ref.is_none();
             let takers = is_free.then(|| takers_of.get(volume.class()));
             let takers = takers.into_iter().flatten();
-            let takers = takers.filter(|claim| is_match(claim, volume, false));
+            let takers = takers.filter(|claim| is_match(claim, volume, BindingMode::Immediate));
             let takers = takers.map(|claim| Key::new(&claim.metadata.namespace, &claim.metadata.name));
             owners
                 .chain(takers)

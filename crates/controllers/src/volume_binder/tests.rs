@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     event_message::EventMessage,
-    objects::{PersistentVolume, PersistentVolumeClaim, StorageClass, VolumePhase},
+    objects::{BindingMode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumePhase},
 };
 
 /// The environment of a claim, set by a test.
@@ -28,8 +28,8 @@ impl ClaimEnvironment for TestEnvironment {
         volumes.find(|volume| &*volume.metadata.name == name).cloned()
     }
 
-    fn best_match(&self, claim: &PersistentVolumeClaim, waits: bool) -> Option<Arc<PersistentVolume>> {
-        matching::best_match(claim, waits, self.volumes.iter().cloned())
+    fn best_match(&self, claim: &PersistentVolumeClaim, mode: BindingMode) -> Option<Arc<PersistentVolume>> {
+        matching::best_match(claim, mode, self.volumes.iter().cloned())
     }
 
     fn class(&self, name: &str) -> Option<Arc<StorageClass>> {

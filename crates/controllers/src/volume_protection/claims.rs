@@ -12,7 +12,7 @@ use kubecontroller::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{FinalizerAction, write_finalizers};
+use super::{FinalizerAction, FinalizerChange, write_finalizers};
 use crate::{
     context::{ControllerContext, Task},
     objects::{ClaimPhase, PersistentVolumeClaim},
@@ -30,6 +30,13 @@ struct PVCProtectionController {
     clock: Clock,
     claims: Store<PersistentVolumeClaim>,
     users: Index<Pod>,
+}
+
+/// Whether a pod uses a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClaimUsage {
+    Used,
+    Unused,
 }
 
 #[derive(Deserialize)]
@@ -85,9 +92,11 @@ impl Reconciler for PVCProtectionController {
                 .await?;
             return Ok(Outcome::Done);
         }
-        let add = match FinalizerAction::of(&*claim, FINALIZER) {
-            FinalizerAction::Add => true,
-            FinalizerAction::RemoveIfUnused if !self.is_used(&request.key, &claim).await? => false,
+        let change = match FinalizerAction::of(&*claim, FINALIZER) {
+            FinalizerAction::Add => FinalizerChange::Add,
+            FinalizerAction::RemoveIfUnused if !self.is_used(&request.key, &claim).await? => {
+                FinalizerChange::Remove
+            }
             _ => return Ok(Outcome::Done),
         };
         write_finalizers(
@@ -95,7 +104,7 @@ impl Reconciler for PVCProtectionController {
             &PERSISTENT_VOLUME_CLAIMS,
             &claim.metadata,
             FINALIZER,
-            add,
+            change,
         )
         .await?;
         Ok(Outcome::Done)
@@ -124,7 +133,12 @@ impl PVCProtectionController {
         }
         let users = self.users.get(key.as_str());
         let is_used = users.iter().any(|pod| uses_claim(pod, claim) && !pod.has_ended());
-        set_unused_condition(&claim.status.conditions, !is_used, self.clock.now())
+        let usage = if is_used {
+            ClaimUsage::Used
+        } else {
+            ClaimUsage::Unused
+        };
+        set_unused_condition(&claim.status.conditions, usage, self.clock.now())
     }
 }
 
@@ -154,20 +168,26 @@ fn is_made_for(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
 
 /// The conditions with the Unused condition, if it changes.
 // upstream: pkg/controller/volume/pvcprotection/pvc_protection_controller.go setUnusedCondition
-fn set_unused_condition(conditions: &[Condition], is_unused: bool, now: Timestamp) -> Option<Vec<Condition>> {
-    let status = ConditionStatus::from(is_unused);
+fn set_unused_condition(
+    conditions: &[Condition],
+    usage: ClaimUsage,
+    now: Timestamp,
+) -> Option<Vec<Condition>> {
+    let status = match usage {
+        ClaimUsage::Unused => ConditionStatus::True,
+        ClaimUsage::Used => ConditionStatus::False,
+    };
     let reported = Condition::find(conditions, UNUSED);
     let is_reported = reported.is_some_and(|reported| match reported.status {
-        ConditionStatus::Unknown => !is_unused,
+        ConditionStatus::Unknown => usage == ClaimUsage::Used,
         reported => reported == status,
     });
     if is_reported {
         return None;
     }
-    let (reason, message) = if is_unused {
-        ("NoPodsUsingPVC", "No pods are currently referencing this PVC")
-    } else {
-        ("PodUsingPVC", "A pod is currently referencing this PVC")
+    let (reason, message) = match usage {
+        ClaimUsage::Unused => ("NoPodsUsingPVC", "No pods are currently referencing this PVC"),
+        ClaimUsage::Used => ("PodUsingPVC", "A pod is currently referencing this PVC"),
     };
     let condition = Condition {
         kind: UNUSED.into(),

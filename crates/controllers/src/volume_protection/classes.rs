@@ -9,7 +9,7 @@ use kubecontroller::{
 };
 use serde::de::IgnoredAny;
 
-use super::{FinalizerAction, write_finalizers};
+use super::{FinalizerAction, FinalizerChange, write_finalizers};
 use crate::{
     context::{ControllerContext, Task},
     objects::{PersistentVolume, PersistentVolumeClaim, Projection},
@@ -68,13 +68,13 @@ impl Reconciler for VACProtectionController {
         let Some(class) = class else {
             return Ok(Outcome::Done);
         };
-        let add = match FinalizerAction::of(&*class, FINALIZER) {
-            FinalizerAction::Add => true,
-            FinalizerAction::RemoveIfUnused if !is_used => false,
+        let change = match FinalizerAction::of(&*class, FINALIZER) {
+            FinalizerAction::Add => FinalizerChange::Add,
+            FinalizerAction::RemoveIfUnused if !is_used => FinalizerChange::Remove,
             _ => return Ok(Outcome::Done),
         };
         let metadata = &class.metadata;
-        write_finalizers(writer, &VOLUME_ATTRIBUTES_CLASSES, metadata, FINALIZER, add).await?;
+        write_finalizers(writer, &VOLUME_ATTRIBUTES_CLASSES, metadata, FINALIZER, change).await?;
         Ok(Outcome::Done)
     }
 }

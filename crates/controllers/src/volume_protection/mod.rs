@@ -29,6 +29,13 @@ enum FinalizerAction {
     Nothing,
 }
 
+/// A write of the finalizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FinalizerChange {
+    Add,
+    Remove,
+}
+
 // --- FinalizerAction ---
 
 impl FinalizerAction {
@@ -49,11 +56,15 @@ async fn write_finalizers(
     resource: &Resource,
     meta: &ObjectMeta,
     finalizer: &str,
-    add: bool,
+    change: FinalizerChange,
 ) -> kube::Result<()> {
     let others = meta.finalizers.iter().map(|name| &**name);
     let others = others.filter(|name| *name != finalizer);
-    let finalizers: Vec<&str> = others.chain(add.then_some(finalizer)).collect();
+    let added = match change {
+        FinalizerChange::Add => Some(finalizer),
+        FinalizerChange::Remove => None,
+    };
+    let finalizers: Vec<&str> = others.chain(added).collect();
     let patch = json!({"metadata": {"resourceVersion": meta.resource_version, "finalizers": finalizers}});
     let object_ref = ObjectRef::new(resource, &meta.namespace, &meta.name);
     match writer.update_with_merge::<Value>(object_ref, &patch).await {

@@ -7,7 +7,7 @@ use kubecontroller::{
     writer::ApiWriter,
 };
 
-use super::{FinalizerAction, write_finalizers};
+use super::{FinalizerAction, FinalizerChange, write_finalizers};
 use crate::{
     context::{ControllerContext, Task},
     objects::{PersistentVolume, VolumePhase},
@@ -45,12 +45,14 @@ impl Reconciler for PVProtectionController {
         let Some(volume) = volume else {
             return Ok(Outcome::Done);
         };
-        let add = match FinalizerAction::of(&*volume, FINALIZER) {
-            FinalizerAction::Add => true,
-            FinalizerAction::RemoveIfUnused if volume.status.phase != VolumePhase::Bound => false,
+        let change = match FinalizerAction::of(&*volume, FINALIZER) {
+            FinalizerAction::Add => FinalizerChange::Add,
+            FinalizerAction::RemoveIfUnused if volume.status.phase != VolumePhase::Bound => {
+                FinalizerChange::Remove
+            }
             _ => return Ok(Outcome::Done),
         };
-        write_finalizers(writer, &PERSISTENT_VOLUMES, &volume.metadata, FINALIZER, add).await?;
+        write_finalizers(writer, &PERSISTENT_VOLUMES, &volume.metadata, FINALIZER, change).await?;
         Ok(Outcome::Done)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k3_apiserver::{NodeClient, Server};
-use k3_controllers::{CertificateSigner, ClusterConfig};
+use k3_controllers::{CertificateSigner, ClusterConfig, SignCertificateError};
 use kubecontroller::manager::{Config, Stop};
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -53,7 +53,9 @@ pub(super) fn certificate_signer(certificates: &ServerCertificates) -> Certifica
     let random = || {
         let mut bytes = [0; 16];
         let filled = SystemRandom::new().fill(&mut bytes);
-        filled.map(|()| bytes).map_err(|_| "no random bytes".to_owned())
+        filled
+            .map(|()| bytes)
+            .map_err(|_| SignCertificateError::NoRandomBytes)
     };
     CertificateSigner::of_authority(Arc::clone(certificates.issuer.inner()), random)
 }

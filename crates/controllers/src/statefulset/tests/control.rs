@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     objects::{PersistentVolumeClaim, StatefulSet},
     statefulset::control::{
-        ObservedStatefulSet, RevisionChoice, StatefulSetPlan, UpdateStep, complete_update,
+        ObservedStatefulSet, PodIdentityAction, RevisionChoice, StatefulSetPlan, UpdateStep, complete_update,
     },
 };
 
@@ -311,7 +311,13 @@ fn restores_missing_labels() {
     let plan = observed.plan();
     let steps: Vec<_> = plan.stages.iter().flatten().collect();
     assert!(
-        matches!(&*steps, [UpdateStep::Correct { changes: true, .. }]),
+        matches!(
+            &*steps,
+            [UpdateStep::Correct {
+                identity: PodIdentityAction::Restore,
+                ..
+            }]
+        ),
         "{steps:?}"
     );
 }
