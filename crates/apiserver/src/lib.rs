@@ -26,7 +26,7 @@ mod usage;
 pub use k3_api::{name::Subnet, strategy::User};
 
 pub use self::{
-    audit::{AuditConfig, AuditLogFile, AuditPolicy, AuditPolicyError},
+    audit::{AuditConfig, AuditLogFile, AuditPolicy, AuditPolicyContentError, AuditPolicyError},
     authn::{
         Anonymous, Authentication, BadEphemeralToken, BadPublicKey, BadSigningKey, EphemeralToken,
         KubectlRule, PublicKey, TokenFile, TokenFileError, TokenFileProblem,

@@ -14,6 +14,9 @@ use crate::{
 
 /// What was made of the objects of a resource, and from which version of the cache.
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_source.go refreshPolicies, calculatePolicyData; parsed per object, and once per state of all objects
+///
+/// Configurations are compiled under the lock, once for all requests that need them. If that panics, nothing is cached, and the
+/// next request compiles all of them.
 pub(super) struct ConfigurationCache<I, A>(Mutex<Option<CachedConfiguration<I, A>>>);
 
 struct CachedConfiguration<I, A> {

@@ -11,7 +11,8 @@ use crate::{
     registry::Resource,
 };
 
-/// Something that was found out, and from which version of the cache.
+/// Something that was found out, and from which version of the cache. It is found out under the lock, once for all requests; a panic
+/// leaves what was known before, with its version.
 pub(super) struct DerivedCache<T>(Mutex<Option<(CacheVersion, T)>>);
 
 /// Something that was found out about each of some namespaces, and from which states of its objects.

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(super) enum FailurePolicy {
     /// It is refused.
     Fail,
-    /// It goes on, as if there were no such webhook or policy.
+    /// It continues, as if there were no such webhook or policy.
     Ignore,
 }
 

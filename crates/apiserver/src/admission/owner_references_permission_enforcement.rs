@@ -41,11 +41,11 @@ impl AdmissionPlugin for OwnerReferencesPermissionEnforcement {
                 name: attributes.object.at("metadata").text("name"),
                 ..ResourceAttributes::default()
             };
-            self.require(attributes, "delete", dependent).map_err(|reason| {
-                attributes.forbidden(format!(
+            if let Decision::NoOpinion(reason) = self.decide(attributes, "delete", dependent) {
+                return Err(attributes.forbidden(format!(
                     "cannot set an ownerRef on a resource you can't delete: {reason}, <nil>"
-                ))
-            })?;
+                )));
+            }
         }
         let blocks = |owner: &Value| owner.flag("blockOwnerDeletion");
         let blocked: HashSet<_> = old
@@ -68,7 +68,7 @@ impl AdmissionPlugin for OwnerReferencesPermissionEnforcement {
             name: "*",
             ..ResourceAttributes::default()
         };
-        if self.require(attributes, "update", anything).is_ok() {
+        if matches!(self.decide(attributes, "update", anything), Decision::Allow(_)) {
             return Ok(());
         }
         newly
@@ -105,30 +105,28 @@ impl OwnerReferencesPermissionEnforcement {
             name: owner.text("name"),
             ..ResourceAttributes::default()
         };
-        self.require(attributes, "update", object).map_err(|reason| {
-            attributes.forbidden(format!(
+        match self.decide(attributes, "update", object) {
+            Decision::Allow(_) => Ok(()),
+            Decision::NoOpinion(reason) => Err(attributes.forbidden(format!(
                 "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: {reason}, \
                  <nil>"
-            ))
-        })
+            ))),
+        }
     }
 
-    /// Whether who asks may do something; if not, the reason.
-    fn require(
+    /// Whether who asks may do something.
+    fn decide(
         &self,
         attributes: &AdmissionAttributes<'_>,
         verb: &str,
         object: ResourceAttributes<'_>,
-    ) -> Result<(), String> {
+    ) -> Decision {
         let action = AuthorizationAttributes {
             user: &attributes.ctx.user,
             verb,
             what: AuthorizationTarget::Resource(object),
         };
-        match self.0.decide(&action) {
-            Decision::Allow(_) => Ok(()),
-            Decision::NoOpinion(reason) => Err(reason),
-        }
+        self.0.decide(&action)
     }
 }
 

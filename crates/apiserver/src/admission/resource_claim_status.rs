@@ -47,7 +47,7 @@ impl AdmissionPlugin for ResourceClaimStatusAuthorization {
             .any(|field| before.at(field) != after.at(field));
         if is_bound_otherwise && let Err(why) = self.require(attributes, verb, "binding", "", "") {
             let needs = "changing status.allocation or status.reservedFor requires resource=\"resourceclaims/binding\"";
-            let why = format!("{needs}, verb=\"{verb}\" permission: {why}");
+            let why = format!("{needs}, verb=\"{verb}\" permission: {}", why.message);
             errors.push(Error::forbidden(&at.child("allocation"), why));
         }
         if after.has("allocation") {
@@ -61,7 +61,11 @@ impl AdmissionPlugin for ResourceClaimStatusAuthorization {
                 };
                 if tried.all(|other| other.is_err()) {
                     let needs = "changing status.devices requires resource=\"resourceclaims/driver\"";
-                    let why = format!("{needs}, verb=\"[{}]\" permission: {why}", verbs.join(" "));
+                    let why = format!(
+                        "{needs}, verb=\"[{}]\" permission: {}",
+                        verbs.join(" "),
+                        why.message
+                    );
                     errors.push(Error::forbidden(&at.child("devices"), why));
                 }
             }
@@ -89,7 +93,7 @@ impl ResourceClaimStatusAuthorization {
         part: &str,
         namespace: &str,
         name: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), Status> {
         let kind = &attributes.resource.kind;
         let object = ResourceAttributes {
             group: &kind.group,
@@ -105,7 +109,7 @@ impl ResourceClaimStatusAuthorization {
             verb,
             what: AuthorizationTarget::Resource(object),
         };
-        self.0.require(&action).map(drop).map_err(|status| status.message)
+        self.0.require(&action).map(drop)
     }
 }
 

@@ -78,7 +78,8 @@ impl AdmissionPlugin for ServiceAccount {
                     return Ok(());
                 }
                 // Here the refusal is an error like any other: clients know it so.
-                secrets::check_ephemeral(attributes.object.at("spec"), &account).map_err(Status::unknown)
+                secrets::check_ephemeral(attributes.object.at("spec"), &account)
+                    .map_err(|error| Status::unknown(error.to_string()))
             }
             _ => Ok(()),
         }

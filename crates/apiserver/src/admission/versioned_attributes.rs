@@ -5,6 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use k3_api::{
     apply::managed,
     custom::Scale,
+    decode::DecodeError,
     kinds::{KindRef, Subresource, autoscaling::scale, strategy_of_subresource},
     schema::ObjectType,
     status::Status,
@@ -151,7 +152,8 @@ impl<'a> VersionedAttributes<'a> {
         if form.is_scale() {
             let scale = match self.scale(form) {
                 Some(scale) => scale.read(state)?,
-                None => scale::of(&form.whole, state).unwrap_or_default(),
+                None => scale::of(&form.whole, state)
+                    .ok_or_else(|| Status::internal_error("the kind has no scale that can be shown"))?,
             };
             let normal = form.ty().normalize(&scale);
             return Ok(Cow::Owned(normal.map_or(scale, |decoded| decoded.value)));
@@ -373,12 +375,8 @@ impl VersionedResource {
     }
 
     /// An object in the normal form of its type, with what it leaves out; or why it is none.
-    pub(super) fn complete(&self, object: &Value) -> Result<(Value, Value), String> {
-        let normal = self
-            .ty()
-            .normalize(object)
-            .map_err(|error| error.to_string())?
-            .value;
+    pub(super) fn complete(&self, object: &Value) -> Result<(Value, Value), DecodeError> {
+        let normal = self.ty().normalize(object)?.value;
         let mut full = normal.clone();
         match self.part() {
             Some(part) if !self.is_whole() => {

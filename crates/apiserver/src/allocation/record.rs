@@ -179,6 +179,7 @@ impl AllocationRecords {
 pub(super) fn held_by(service: &Value) -> Vec<AllocatedItem> {
     let addresses = service::cluster_ip_changes(None, Some(service)).release;
     let ports = service::node_port_changes(None, Some(service)).map(|ports| ports.release);
+    // Of a stored service, which was valid: an error means that it has ports that cannot be allocated, so it has none.
     items(&addresses, &ports.unwrap_or_default())
 }
 

@@ -106,7 +106,9 @@ impl<'a> AllocationRequest<'a> {
         }
         for (index, want) in ports.take {
             let number = match want {
-                NodePortRequest::SameAs(other) => numbers.get(&other).copied().unwrap_or_default(),
+                NodePortRequest::SameAs(other) => *numbers.get(&other).ok_or_else(|| {
+                    Status::internal_error("a node port refers to one that is not allocated")
+                })?,
                 want => self.port(want).await.map_err(|error| match error {
                     AllocationError::Invalid(error) => {
                         node_port_allocation_status(service, index, want, &error)
@@ -191,11 +193,11 @@ impl<'a> AllocationRequest<'a> {
         let NodePortRequest::Number(number) = want else {
             let chosen = self
                 .choose(&[((), Bands::of_ports())], |number, ()| {
-                    AllocatedItem::Port(u16::try_from(number).unwrap_or_default())
+                    AllocatedItem::Port(u16::try_from(number).expect("node ports have 16 bits"))
                 })
                 .await;
             return match chosen {
-                Ok(Some((number, ()))) => Ok(i64::try_from(number).unwrap_or_default()),
+                Ok(Some((number, ()))) => Ok(i64::try_from(number).expect("node ports have 16 bits")),
                 Ok(None) => Err(NodePortAllocationError::Full.into()),
                 Err(status) => Err(AllocationError::Failed(status)),
             };

@@ -25,7 +25,7 @@ pub(crate) use self::{
 };
 pub use self::{
     file::AuditLogFile,
-    policy::{AuditPolicy, AuditPolicyError},
+    policy::{AuditPolicy, AuditPolicyContentError, AuditPolicyError},
 };
 
 /// What is written down, and where.

@@ -65,8 +65,31 @@ pub enum AuditPolicyError {
         /// Which file.
         file: PathBuf,
         /// Which rule, which field, and what is wrong with it.
-        why: String,
+        why: AuditPolicyContentError,
     },
+}
+
+/// Why a text is not a policy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuditPolicyContentError {
+    /// It is not YAML.
+    #[error(transparent)]
+    Yaml(#[from] decode::DecodeError),
+    /// It is something else.
+    #[error("apiVersion and kind must be audit.k8s.io/v1 and Policy, not {version:?} and {kind:?}")]
+    Kind {
+        /// Its apiVersion.
+        version: String,
+        /// Its kind.
+        kind: String,
+    },
+    /// Fields are invalid: all of them, with their paths.
+    #[error("{0}")]
+    Fields(String),
+    /// No request would be audited.
+    #[error("rules: there must be at least one")]
+    NoRules,
 }
 
 /// The audit configuration of a request: that of the first matching rule.
@@ -157,16 +180,15 @@ impl AuditPolicy {
     }
 
     /// Reads the text of a policy.
-    pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
-        let tree = decode::yaml_to_json(text)
-            .map_err(|error| error.to_string())?
-            .value;
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, AuditPolicyContentError> {
+        let tree = decode::yaml_to_json(text)?.value;
         match (tree.text("apiVersion"), tree.text("kind")) {
             ("audit.k8s.io/v1", "Policy") => {}
             (version, kind) => {
-                return Err(format!(
-                    "apiVersion and kind must be audit.k8s.io/v1 and Policy, not {version:?} and {kind:?}"
-                ));
+                return Err(AuditPolicyContentError::Kind {
+                    version: version.to_owned(),
+                    kind: kind.to_owned(),
+                });
             }
         }
         let mut errors = Vec::new();
@@ -187,10 +209,10 @@ impl AuditPolicy {
             })
             .collect();
         if let Some(errors) = aggregate(&errors) {
-            return Err(errors);
+            return Err(AuditPolicyContentError::Fields(errors));
         }
         if rules.is_empty() {
-            return Err("rules: there must be at least one".to_owned());
+            return Err(AuditPolicyContentError::NoRules);
         }
         Ok(AuditPolicy { rules })
     }
@@ -587,7 +609,7 @@ mod tests {
                 "requires at least one resource",
             ),
         ] {
-            let why = AuditPolicy::parse(text.as_bytes()).unwrap_err();
+            let why = AuditPolicy::parse(text.as_bytes()).unwrap_err().to_string();
             assert!(why.contains(named), "{text}: {why}");
         }
     }

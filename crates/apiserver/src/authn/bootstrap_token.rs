@@ -36,20 +36,20 @@ pub(super) fn authenticate_token(
     if stored.at("metadata").has("deletionTimestamp") || stored.text("type") != TYPE {
         return None;
     }
-    if !bool::from(data("token-secret").as_bytes().ct_eq(secret.as_bytes())) || data("token-id") != id {
+    if !bool::from(data("token-secret")?.as_bytes().ct_eq(secret.as_bytes())) || data("token-id")? != id {
         return None;
     }
-    let expires = match data("expiration").as_str() {
+    let expires = match data("expiration")?.as_str() {
         "" => None,
         // What cannot be read has passed.
         time => Some(Time::parse(time).ok()?),
     };
-    if expires.is_some_and(|expires| expires <= now) || data("usage-bootstrap-authentication") != "true" {
+    if expires.is_some_and(|expires| expires <= now) || data("usage-bootstrap-authentication")? != "true" {
         return None;
     }
     let user = User {
         name: format!("system:bootstrap:{id}"),
-        groups: groups(&data("auth-extra-groups"))?,
+        groups: groups(&data("auth-extra-groups")?)?,
         ..User::default()
     };
     Some(AuthenticatedUser {
@@ -58,10 +58,11 @@ pub(super) fn authenticate_token(
     })
 }
 
-/// The text under a key of a secret; empty if it is not there, or no text.
-pub(super) fn text(secret: &Value, key: &str) -> String {
-    let bytes = base64::decode(secret.at("data").text(key)).unwrap_or_default();
-    String::from_utf8(bytes).unwrap_or_default()
+/// The text under a key of a secret, empty if it is not there; `None` if what is there is no text. A time of expiration that
+/// cannot be read must not be one that is not set.
+pub(super) fn text(secret: &Value, key: &str) -> Option<String> {
+    let bytes = base64::decode(secret.at("data").text(key)).ok()?;
+    String::from_utf8(bytes).ok()
 }
 
 /// The two halves of a token.

@@ -129,19 +129,19 @@ impl EphemeralToken {
                 "it must be called ephemeral-token-<id>, in kube-system, with an id of 10 small letters or digits",
             ));
         }
-        let hash = base64::decode(secret.at("data").text(HASH)).unwrap_or_default();
-        if hash.len() != SHA256.output_len() {
-            return Err(BadEphemeralToken(
-                "token-sha256 must be the SHA-256 of the secret half",
-            ));
-        }
-        let user = text(secret, USER);
-        if user.is_empty() {
-            return Err(BadEphemeralToken("user must be the name of a user"));
-        }
-        let expires = Time::parse(&text(secret, EXPIRATION))
-            .map_err(|_| BadEphemeralToken("expiration must be a time, as in 2030-01-02T03:04:05Z"))?;
-        let groups = text(secret, GROUPS).lines().map(str::to_owned).collect();
+        let hash = base64::decode(secret.at("data").text(HASH)).ok();
+        let hash = hash.filter(|hash| hash.len() == SHA256.output_len());
+        let hash = hash.ok_or(BadEphemeralToken(
+            "token-sha256 must be the SHA-256 of the secret half",
+        ))?;
+        let user = text(secret, USER).filter(|user| !user.is_empty());
+        let user = user.ok_or(BadEphemeralToken("user must be the name of a user"))?;
+        let expires = text(secret, EXPIRATION).and_then(|text| Time::parse(&text).ok());
+        let expires = expires.ok_or(BadEphemeralToken(
+            "expiration must be a time, as in 2030-01-02T03:04:05Z",
+        ))?;
+        let groups = text(secret, GROUPS).ok_or(BadEphemeralToken("groups must be lines of text"))?;
+        let groups = groups.lines().map(str::to_owned).collect();
         Ok(EphemeralToken {
             id: id.to_owned(),
             user,
@@ -157,7 +157,8 @@ impl EphemeralToken {
             return None;
         }
         let left = Self::read(secret).ok()?.expires.since(now).nanos();
-        Some(Duration::from_nanos(u64::try_from(left).unwrap_or_default()))
+        // One that has expired has no time left.
+        Some(Duration::from_nanos(u64::try_from(left).unwrap_or(0)))
     }
 }
 

@@ -20,9 +20,15 @@ pub(super) struct Jwt<'t> {
     signature: Vec<u8>,
 }
 
-/// Error texts of upstream.
-pub(super) const NO_KEY: &str = "invalid signature, no keys found";
-pub(super) const BAD_SIGNATURE: &str = "go-jose/go-jose: error in cryptographic primitive";
+/// Why a token is not verified, in upstream's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum JwtError {
+    /// None of the keys is the one that it names.
+    #[error("invalid signature, no keys found")]
+    NoKey,
+    #[error("go-jose/go-jose: error in cryptographic primitive")]
+    BadSignature,
+}
 
 // --- Jwt ---
 
@@ -53,14 +59,14 @@ impl<'t> Jwt<'t> {
     }
 
     /// The claims, if one of the keys signed them.
-    pub(super) fn verify(self, keys: &[PublicKey]) -> Result<Value, String> {
+    pub(super) fn verify(self, keys: &[PublicKey]) -> Result<Value, JwtError> {
         let wanted = self.head.text("kid");
         let mut candidates = keys
             .iter()
             .filter(|key| wanted.is_empty() || key.id() == wanted)
             .peekable();
         if candidates.peek().is_none() {
-            return Err(NO_KEY.to_owned());
+            return Err(JwtError::NoKey);
         }
         // What must be understood, and is not.
         let is_plain = !self.head.has("crit");
@@ -70,7 +76,7 @@ impl<'t> Jwt<'t> {
         if is_plain && verified.any(|verified| verified) {
             Ok(self.claims)
         } else {
-            Err(BAD_SIGNATURE.to_owned())
+            Err(JwtError::BadSignature)
         }
     }
 }
@@ -100,7 +106,7 @@ mod tests {
         )
     }
 
-    fn verify(token: &str, keys: &[PublicKey]) -> Result<Value, String> {
+    fn verify(token: &str, keys: &[PublicKey]) -> Result<Value, JwtError> {
         Jwt::read(token).unwrap().verify(keys)
     }
 
@@ -113,7 +119,7 @@ mod tests {
         let claims = json!({"iss": "me"});
         assert_eq!(verify(&old.sign(&claims), &keys), Ok(claims.clone()));
         assert_eq!(verify(&new.sign(&claims), &keys), Ok(claims.clone()));
-        assert_eq!(verify(&stranger.sign(&claims), &keys), Err(NO_KEY.to_owned()));
+        assert_eq!(verify(&stranger.sign(&claims), &keys), Err(JwtError::NoKey));
     }
 
     #[test]
@@ -141,7 +147,7 @@ mod tests {
             (json!({"alg": "ES256"}), &signature),
         ] {
             let token = forged(&head, &claims, signature);
-            assert_eq!(verify(&token, &keys), Err(BAD_SIGNATURE.to_owned()), "{head}");
+            assert_eq!(verify(&token, &keys), Err(JwtError::BadSignature), "{head}");
         }
     }
 

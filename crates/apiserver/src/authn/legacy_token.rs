@@ -4,6 +4,7 @@
 
 use k3_api::{
     base64, name,
+    status::Status,
     strategy::{Tree, User},
 };
 use serde_json::Value;
@@ -17,7 +18,38 @@ use super::{
 const CLAIMS: &str = "kubernetes.io/serviceaccount/";
 /// The label of a Secret whose token is invalid.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
-const INVALIDATED: &str = "Token has been invalidated";
+
+/// Why the claims of a legacy token are not valid, in upstream's words.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LegacyClaimsError {
+    #[error("{0} claim is missing")]
+    Missing(&'static str),
+    #[error("sub claim is invalid")]
+    Subject,
+    /// Its Secret was deleted.
+    #[error("Token has been invalidated")]
+    Invalidated,
+    #[error("Token does not match server's copy")]
+    OtherToken,
+    /// The service account cannot be had.
+    #[error(transparent)]
+    Account(Status),
+    /// Namespace and name.
+    #[error("ServiceAccount {0} has been deleted")]
+    AccountDeleted(String),
+    #[error("ServiceAccount UID ({found}) does not match claim ({claimed})")]
+    AccountUid { found: String, claimed: String },
+    #[error(
+        "the token in secret {namespace}/{secret} for service account {namespace}/{account} has been marked \
+         invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the \
+         '{INVALID_SINCE}' label from the secret to temporarily allow use of this token"
+    )]
+    MarkedInvalid {
+        namespace: String,
+        secret: String,
+        account: String,
+    },
+}
 
 /// Returns the user of verified claims, if the Secret that they name exists and contains exactly this token.
 // upstream: pkg/serviceaccount/legacy.go legacyValidator, Validate
@@ -26,7 +58,7 @@ pub(super) fn validate_claims(
     token: &str,
     lookup: &TokenObjectLookup,
     observed: &mut Vec<ObservedObject>,
-) -> Result<User, String> {
+) -> Result<User, LegacyClaimsError> {
     let claim = |name: &str| claims.text(&format!("{CLAIMS}{name}")).to_owned();
     let subject = claims.text("sub");
     let [namespace, secret, account, uid] = [
@@ -44,46 +76,50 @@ pub(super) fn validate_claims(
         (&uid, "serviceAccountUID"),
     ] {
         if value.is_empty() {
-            return Err(format!("{claim} claim is missing"));
+            return Err(LegacyClaimsError::Missing(claim));
         }
     }
     let is_named = name::validate_dns1123_label(&namespace).is_empty()
         && name::validate_dns1123_subdomain(&account).is_empty();
     if !is_named || subject != format!("system:serviceaccount:{namespace}:{account}") {
-        return Err("sub claim is invalid".to_owned());
+        return Err(LegacyClaimsError::Subject);
     }
     let Ok(secret_object) = lookup.observe("secrets", &namespace, &secret, observed) else {
-        return Err(INVALIDATED.to_owned());
+        return Err(LegacyClaimsError::Invalidated);
     };
     if secret_object.at("metadata").has("deletionTimestamp") {
-        return Err(INVALIDATED.to_owned());
+        return Err(LegacyClaimsError::Invalidated);
     }
-    let copy = base64::decode(secret_object.at("data").text("token")).unwrap_or_default();
+    let copy =
+        base64::decode(secret_object.at("data").text("token")).map_err(|_| LegacyClaimsError::OtherToken)?;
     if !bool::from(copy.ct_eq(token.as_bytes())) {
-        return Err("Token does not match server's copy".to_owned());
+        return Err(LegacyClaimsError::OtherToken);
     }
     let service_account = lookup
         .observe("serviceaccounts", &namespace, &account, observed)
-        .map_err(|status| status.message)?;
+        .map_err(LegacyClaimsError::Account)?;
     if service_account.at("metadata").has("deletionTimestamp") {
-        return Err(format!("ServiceAccount {namespace}/{account} has been deleted"));
+        return Err(LegacyClaimsError::AccountDeleted(format!(
+            "{namespace}/{account}"
+        )));
     }
     let account_uid = service_account.at("metadata").text("uid");
     if account_uid != uid {
-        return Err(format!(
-            "ServiceAccount UID ({account_uid}) does not match claim ({uid})"
-        ));
+        return Err(LegacyClaimsError::AccountUid {
+            found: account_uid.to_owned(),
+            claimed: uid,
+        });
     }
     let is_invalid = !secret_object
         .at_path("metadata.labels")
         .text(INVALID_SINCE)
         .is_empty();
     if is_invalid {
-        return Err(format!(
-            "the token in secret {namespace}/{secret} for service account {namespace}/{account} has been marked \
-             invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the \
-             '{INVALID_SINCE}' label from the secret to temporarily allow use of this token"
-        ));
+        return Err(LegacyClaimsError::MarkedInvalid {
+            namespace,
+            secret,
+            account,
+        });
     }
     Ok(ServiceAccountRef {
         namespace: &namespace,

@@ -5,6 +5,7 @@
 
 use k3_api::{
     go::quote,
+    status::Status,
     strategy::{Tree, User},
     time::Time,
 };
@@ -12,9 +13,9 @@ use serde_json::Value;
 
 use super::{
     AuthenticatedUser,
-    jwt::Jwt,
+    jwt::{Jwt, JwtError},
     key_ring::KeyRing,
-    legacy_token,
+    legacy_token::{self, LegacyClaimsError},
     lookup::{LEEWAY, ObservedObject, TokenObjectLookup, is_deleted},
     token_cache::{self, TokenCache},
     tokens::TokenResult,
@@ -22,7 +23,6 @@ use super::{
 
 /// The issuer of legacy tokens, which are stored in Secrets.
 pub(super) const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
-const INVALIDATED: &str = "service account token has been invalidated";
 
 /// Verifies tokens of service accounts.
 // upstream: pkg/serviceaccount/jwt.go JWTTokenAuthenticator
@@ -42,6 +42,51 @@ pub(super) struct ServiceAccountRef<'c> {
     pub(super) namespace: &'c str,
     pub(super) name: &'c str,
     pub(super) uid: &'c str,
+}
+
+/// Why a token of a service account is not valid, in upstream's words.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ServiceAccountTokenError {
+    #[error(transparent)]
+    Signature(#[from] JwtError),
+    /// Both as lists.
+    #[error("token audiences {token} is invalid for the target audiences {target}")]
+    Audience { token: String, target: String },
+    #[error(transparent)]
+    Claims(#[from] BoundClaimsError),
+    #[error(transparent)]
+    LegacyClaims(#[from] LegacyClaimsError),
+}
+
+/// Why the claims of a bound token are not valid.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BoundClaimsError {
+    #[error("service account token is not valid yet")]
+    NotYetValid,
+    #[error("service account token has expired")]
+    Expired,
+    #[error("service account token is issued in the future")]
+    IssuedInFuture,
+    /// The service account cannot be had.
+    #[error(transparent)]
+    Account(Status),
+    #[error("service account UID ({found}) does not match claim ({claimed})")]
+    AccountUid { found: String, claimed: String },
+    /// Namespace and name.
+    #[error("service account {0} has been deleted")]
+    AccountDeleted(String),
+    /// The object that it is bound to was deleted.
+    #[error("service account token has been invalidated")]
+    Invalidated,
+    #[error("{kind} UID ({found}) does not match service account {kind} ref claim ({claimed})")]
+    ObjectUid {
+        kind: &'static str,
+        found: String,
+        claimed: String,
+    },
+    /// Such tokens are for webhooks, and this server issues none.
+    #[error("feature gate \"APIServerWebhookAuthenticationToken\" is disabled, but token is webhook bound")]
+    WebhookBound,
 }
 
 // --- ServiceAccountTokenAuthenticator ---
@@ -83,13 +128,13 @@ impl ServiceAccountTokenAuthenticator {
         }
         let claims = jwt.verify(&self.keys.keys())?;
         let audiences = self.intersect_audiences(&claims, audiences)?;
-        let validate_claims = |observed: &mut Vec<ObservedObject>| {
+        let validate_claims = |observed: &mut Vec<ObservedObject>| -> Result<User, ServiceAccountTokenError> {
             observed.clear();
-            if is_legacy {
-                legacy_token::validate_claims(&claims, token, &self.lookup, observed)
+            Ok(if is_legacy {
+                legacy_token::validate_claims(&claims, token, &self.lookup, observed)?
             } else {
-                validate_bound_claims(&claims, now, &self.lookup, observed)
-            }
+                validate_bound_claims(&claims, now, &self.lookup, observed)?
+            })
         };
         let mut observed = Vec::new();
         let user = if let Ok(user) = validate_claims(&mut observed) {
@@ -112,7 +157,7 @@ impl ServiceAccountTokenAuthenticator {
         &self,
         claims: &Value,
         target_audiences: &[String],
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Vec<String>, ServiceAccountTokenError> {
         let mut token_audiences: Vec<&str> = match claims.at("aud") {
             Value::String(one) => vec![one],
             _ => claims.texts("aud").collect(),
@@ -131,11 +176,10 @@ impl ServiceAccountTokenAuthenticator {
                 format!("[{}]", quoted.join(" "))
             };
             let target_audiences: Vec<_> = target_audiences.iter().map(String::as_str).collect();
-            return Err(format!(
-                "token audiences {} is invalid for the target audiences {}",
-                list(&token_audiences),
-                list(&target_audiences)
-            ));
+            return Err(ServiceAccountTokenError::Audience {
+                token: list(&token_audiences),
+                target: list(&target_audiences),
+            });
         }
         Ok(intersection)
     }
@@ -149,7 +193,7 @@ fn validate_bound_claims(
     now: Time,
     lookup: &TokenObjectLookup,
     observed: &mut Vec<ObservedObject>,
-) -> Result<User, String> {
+) -> Result<User, BoundClaimsError> {
     validate_times(claims, now)?;
     let private_claims = claims.at("kubernetes.io");
     let reference = private_claims.at("serviceaccount");
@@ -161,32 +205,36 @@ fn validate_bound_claims(
     let ServiceAccountRef { namespace, name, uid } = account;
     let service_account = lookup
         .observe("serviceaccounts", namespace, name, observed)
-        .map_err(|status| status.message)?;
+        .map_err(BoundClaimsError::Account)?;
     let account_uid = service_account.at("metadata").text("uid");
     if account_uid != uid {
-        return Err(format!(
-            "service account UID ({account_uid}) does not match claim ({uid})"
-        ));
+        return Err(BoundClaimsError::AccountUid {
+            found: account_uid.to_owned(),
+            claimed: uid.to_owned(),
+        });
     }
     if is_deleted(&service_account, now) {
-        return Err(format!("service account {namespace}/{name} has been deleted"));
+        return Err(BoundClaimsError::AccountDeleted(format!("{namespace}/{name}")));
     }
-    let mut check_bound_object = |plural, kind, namespace, reference: &Value| -> Result<(), String> {
-        let bound_object = lookup
-            .observe(plural, namespace, reference.text("name"), observed)
-            .map_err(|_| INVALIDATED.to_owned())?;
-        let object_uid = bound_object.at("metadata").text("uid");
-        let claimed_uid = reference.text("uid");
-        if object_uid != claimed_uid {
-            return Err(format!(
-                "{kind} UID ({object_uid}) does not match service account {kind} ref claim ({claimed_uid})"
-            ));
-        }
-        if is_deleted(&bound_object, now) {
-            return Err(INVALIDATED.to_owned());
-        }
-        Ok(())
-    };
+    let mut check_bound_object =
+        |plural, kind, namespace, reference: &Value| -> Result<(), BoundClaimsError> {
+            let bound_object = lookup
+                .observe(plural, namespace, reference.text("name"), observed)
+                .map_err(|_| BoundClaimsError::Invalidated)?;
+            let object_uid = bound_object.at("metadata").text("uid");
+            let claimed_uid = reference.text("uid");
+            if object_uid != claimed_uid {
+                return Err(BoundClaimsError::ObjectUid {
+                    kind,
+                    found: object_uid.to_owned(),
+                    claimed: claimed_uid.to_owned(),
+                });
+            }
+            if is_deleted(&bound_object, now) {
+                return Err(BoundClaimsError::Invalidated);
+            }
+            Ok(())
+        };
     let mut user = account.user();
     let mut add_extra = |key: &str, value: &str| {
         if !value.is_empty() {
@@ -206,9 +254,7 @@ fn validate_bound_claims(
     }
     for webhook in ["validatingwebhookconfiguration", "mutatingwebhookconfiguration"] {
         if private_claims.has(webhook) {
-            // Such tokens are for webhooks, and this server issues none.
-            return Err("feature gate \"APIServerWebhookAuthenticationToken\" is disabled, but token is webhook bound"
-                .to_owned());
+            return Err(BoundClaimsError::WebhookBound);
         }
     }
     let id = claims.text("jti");
@@ -227,17 +273,17 @@ fn validate_bound_claims(
 }
 
 // upstream: pkg/serviceaccount/claims.go Validate
-fn validate_times(claims: &Value, now: Time) -> Result<(), String> {
+fn validate_times(claims: &Value, now: Time) -> Result<(), BoundClaimsError> {
     let now = now.unix_seconds();
     let is_after = |name: &str| seconds(claims.at(name)).is_some_and(|time| time > now + LEEWAY);
     if is_after("nbf") {
-        return Err("service account token is not valid yet".to_owned());
+        return Err(BoundClaimsError::NotYetValid);
     }
     if seconds(claims.at("exp")).is_some_and(|time| time < now - LEEWAY) {
-        return Err("service account token has expired".to_owned());
+        return Err(BoundClaimsError::Expired);
     }
     if is_after("iat") {
-        return Err("service account token is issued in the future".to_owned());
+        return Err(BoundClaimsError::IssuedInFuture);
     }
     Ok(())
 }

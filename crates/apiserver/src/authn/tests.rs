@@ -396,6 +396,10 @@ async fn bootstrap_token_authenticates_until_expiration() {
         put(secret(&[change])).await;
         assert_eq!(cluster.bear(token).await, Err(401), "{change:?}");
     }
+    let mut unreadable = secret(&[]);
+    unreadable["data"]["expiration"] = json!(base64::encode(&[0xff]));
+    put(unreadable).await;
+    assert_eq!(cluster.bear(token).await, Err(401), "when it ends cannot be read");
     let mut opaque = secret(&[]);
     opaque.set("type", "Opaque");
     put(opaque).await;

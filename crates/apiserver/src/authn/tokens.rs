@@ -5,12 +5,14 @@ use std::fmt;
 use k3_api::time::Time;
 
 use super::{
-    AuthenticatedUser, TokenFile, bootstrap_token, ephemeral_token, key_ring::KeyRing,
-    lookup::TokenObjectLookup, service_account::ServiceAccountTokenAuthenticator,
+    AuthenticatedUser, TokenFile, bootstrap_token, ephemeral_token,
+    key_ring::KeyRing,
+    lookup::TokenObjectLookup,
+    service_account::{ServiceAccountTokenAuthenticator, ServiceAccountTokenError},
 };
 
 /// The result of one token authenticator: the user, not recognized, or why the token is invalid.
-pub(super) type TokenResult = Result<Option<AuthenticatedUser>, String>;
+pub(super) type TokenResult = Result<Option<AuthenticatedUser>, ServiceAccountTokenError>;
 
 /// Upstream's message for an unknown token.
 pub(super) const INVALID: &str = "invalid bearer token";
@@ -96,8 +98,8 @@ impl TokenAuthenticator {
 // --- AuthenticationErrors ---
 
 impl AuthenticationErrors {
-    pub(super) fn push(&mut self, reason: impl Into<String>) {
-        self.0.push(reason.into());
+    pub(super) fn push(&mut self, reason: impl fmt::Display) {
+        self.0.push(reason.to_string());
     }
 
     pub(super) fn extend(&mut self, other: AuthenticationErrors) {

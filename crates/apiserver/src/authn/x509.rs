@@ -23,17 +23,30 @@ pub(crate) struct ClientCertificate {
     certificate: CertificateDer<'static>,
     /// Those between it and the authority.
     between: Vec<CertificateDer<'static>>,
-    /// What was found out, and when.
+    /// What was found out, and when. It is found out under the lock; a panic leaves what was known before, which expires.
     cached_result: Mutex<Option<(i64, CertificateResult)>>,
 }
 
 /// The user, none, or why the certificate is rejected.
-type CertificateResult = Result<Option<User>, String>;
+type CertificateResult = Result<Option<User>, CertificateError>;
+
+/// Why a certificate is rejected.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(super) enum CertificateError {
+    /// Issuer, usage or validity are not those of a client.
+    #[error("verifying the client certificate failed: {0}")]
+    Verification(#[source] rustls::Error),
+    /// The clock is before 1970: whether it is valid cannot be known.
+    #[error("verifying the client certificate failed: the clock of the server is before 1970")]
+    Clock,
+    #[error(transparent)]
+    User(#[from] CertificateUserError),
+}
 
 /// Why a certificate does not identify a user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-enum CertificateUserError {
+pub(super) enum CertificateUserError {
     /// It cannot be read.
     #[error("not an X.509 certificate: {0}")]
     Certificate(#[from] ParseError),
@@ -47,7 +60,7 @@ enum CertificateUserError {
 
 /// What is wrong with the uid of a certificate's subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum BadUid {
+pub(super) enum BadUid {
     /// There are several.
     #[error("expected 1 UID, but found {0}")]
     Several(usize),
@@ -85,11 +98,12 @@ impl ClientCertificate {
     }
 
     fn verify(&self, verifier: &dyn ClientCertVerifier, now: i64) -> CertificateResult {
-        let time = std::time::Duration::from_secs(u64::try_from(now).unwrap_or_default());
+        let seconds = u64::try_from(now).map_err(|_| CertificateError::Clock)?;
+        let time = std::time::Duration::from_secs(seconds);
         verifier
             .verify_client_cert(&self.certificate, &self.between, UnixTime::since_unix_epoch(time))
-            .map_err(|error| format!("verifying the client certificate failed: {error}"))?;
-        certificate_user(&self.certificate).map_err(|error| error.to_string())
+            .map_err(CertificateError::Verification)?;
+        Ok(certificate_user(&self.certificate)?)
     }
 }
 

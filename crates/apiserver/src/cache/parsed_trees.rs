@@ -38,6 +38,7 @@ const SAMPLE: u64 = 16;
 /// The trees of recent writes.
 #[derive(Default)]
 pub(crate) struct ParsedTrees {
+    /// Trees are made and freed outside of the lock; nothing under it can panic half way.
     cache: Mutex<TreeCache>,
     /// Notified when there is a tree again.
     filled: Notify,

@@ -36,6 +36,9 @@ const MAX_SNAPSHOTS: usize = 32;
 /// The objects of one resource, its event window and its watchers.
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go ImmutableWatchCacheConfig
 pub(crate) struct WatchCache {
+    /// Readers see whole states: objects are parsed before the lock is taken, and what runs under it only moves values. If it
+    /// panics all the same while a commit is applied, the reflector ends: then no request is answered from this state, because it
+    /// is not proven to be recent any more.
     state: Mutex<CacheState>,
     /// The fields objects can be selected by.
     selectable: RwLock<Arc<[SelectableField]>>,
@@ -367,7 +370,6 @@ impl WatchCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, CacheState> {
-        // A panic under the lock is a bug that is reported where it happens; the map itself is never half changed.
         self.state.lock()
     }
 }

@@ -43,7 +43,8 @@ pub(crate) const PROOF_TIME: Duration = Duration::from_secs(10);
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go Cacher
 pub(crate) struct WatchCaches {
     store: ReadOnlyStore,
-    /// By the prefix of their keys.
+    /// By the prefix of their keys. A panic while all are replaced ends the reflector, and with it the answers of the server: what
+    /// is in them is then not used.
     resources: RwLock<HashMap<Box<str>, Arc<WatchCache>>>,
     /// Custom resources whose definition is deleted. Their caches are removed when no longer referenced.
     abandoned: Mutex<BTreeSet<String>>,
@@ -60,13 +61,15 @@ pub(crate) struct WatchCaches {
     /// Whether the caches follow the store; false while they are loaded after events were lost.
     follows: watch::Sender<bool>,
     freshness: CacheFreshness,
-    /// Held by the request that asks the store for the others; with the last question that got no answer.
+    /// Single flight: held by the request that asks the store, while the others wait for its answer. The last question that got no
+    /// answer.
     proof: tokio::sync::Mutex<Option<(ClockReading, StalenessError)>>,
     /// Requests a proof of freshness in the background, so that no request has to wait for it.
     proof_due: Notify,
     /// Whether there may be objects that are not decrypted.
     pub(super) undecrypted: UndecryptedTracker,
-    /// Held while a definition is taken in as its cache has it.
+    /// Held while a definition is taken in as its cache has it. A definition that panics when it is read leaves the registry as it
+    /// was: it is changed afterwards.
     defining: Mutex<()>,
     /// The kinds that users define.
     definitions: DefinitionRegistry,

@@ -11,7 +11,13 @@ use k3_api::{
 };
 use serde_json::{Value, json};
 
-use super::ServedDefinition;
+use super::{
+    ServedDefinition,
+    conversion_error::{
+        ConversionCallError, ConversionError, ConversionResponseError, ConvertedMetadataError,
+        ConvertedObjectError,
+    },
+};
 use crate::{
     outgoing::{Destination, WebhookClientManager},
     registry::random_uid,
@@ -27,11 +33,6 @@ const GROUP: &str = "apiextensions.k8s.io";
 pub(crate) struct CustomResourceConverter {
     outgoing: Arc<WebhookClientManager>,
 }
-
-/// Why objects cannot be had in a version.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct ConversionError(String);
 
 // --- CustomResourceConverter ---
 
@@ -67,7 +68,9 @@ impl CustomResourceConverter {
     ) -> Result<Value, ConversionError> {
         let storage = served.definition.storage();
         let mut objects = self.convert(served, vec![object], &storage.name).await?;
-        let mut object = objects.pop().unwrap_or_default();
+        let mut object = objects
+            .pop()
+            .expect("a conversion gives as many objects as it gets");
         storage.strategy.set_defaults(&mut object);
         Ok(object)
     }
@@ -82,7 +85,7 @@ impl CustomResourceConverter {
         let version_rules = served
             .definition
             .version(version)
-            .ok_or_else(|| ConversionError(format!("there is no version {}", go::quote(version))))?;
+            .ok_or_else(|| ConversionError::NoVersion(go::quote(version)))?;
         let api_version = version_rules.strategy.api_version();
         let is_other = |object: &Value| object.text("apiVersion") != api_version;
         let others: Vec<Value> = objects
@@ -105,11 +108,13 @@ impl CustomResourceConverter {
         };
         let mut converted = converted.into_iter();
         for object in objects.iter_mut().filter(|object| is_other(object)) {
-            *object = converted.next().unwrap_or_default();
+            *object = converted
+                .next()
+                .expect("a conversion gives as many objects as it gets");
             version_rules
                 .strategy
                 .coerce(object, ObjectSource::Conversion)
-                .map_err(ConversionError)?;
+                .map_err(ConversionError::Malformed)?;
         }
         Ok(objects)
     }
@@ -129,7 +134,8 @@ impl CustomResourceConverter {
         let asked = self.ask(webhook, vec![object], api_version);
         let runtime = tokio::runtime::Handle::current();
         let converted = tokio::task::block_in_place(|| runtime.block_on(asked))?;
-        Ok(converted.into_iter().next().unwrap_or_default())
+        let mut converted = converted.into_iter();
+        Ok(converted.next().expect("the number of objects was checked"))
     }
 
     /// Calls the conversion webhook.
@@ -141,42 +147,42 @@ impl CustomResourceConverter {
         api_version: &str,
     ) -> Result<Vec<Value>, ConversionError> {
         let first = objects.first().map(of_kind).unwrap_or_default();
-        let failed = |why: &dyn std::fmt::Display| {
-            ConversionError(format!("conversion webhook for {first} failed: {why}"))
+        let failed = |source: ConversionCallError| ConversionError::Webhook {
+            kind: first.clone(),
+            source,
         };
         let uid = random_uid();
         let version = webhook
             .texts("conversionReviewVersions")
             .find(|version| matches!(*version, "v1" | "v1beta1"))
-            .ok_or_else(|| ConversionError("no supported conversion review versions".to_owned()))?;
+            .ok_or(ConversionError::NoReviewVersion)?;
         let request = json!({
             "kind": "ConversionReview",
             "apiVersion": format!("{GROUP}/{version}"),
             "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
         });
-        let to = Destination::read(webhook.at("clientConfig"))
-            .map_err(|error| ConversionError(error.to_string()))?;
-        let document = serde_json::to_vec(&request).map_err(|error| failed(&error))?;
+        let to = Destination::read(webhook.at("clientConfig")).map_err(ConversionError::Destination)?;
+        let document = serde_json::to_vec(&request).map_err(|error| failed(error.into()))?;
         let reply = self.outgoing.post(&to, document.into(), Some(PATIENCE)).await;
-        let reply = reply.map_err(|error| failed(&error))?;
-        let review = decode::untyped(&reply).map_err(|error| failed(&error))?.value;
-        let converted = converted_objects(&review, version, &uid).map_err(|why| failed(&why))?;
+        let reply = reply.map_err(|error| failed(error.into()))?;
+        let review = decode::untyped(&reply)
+            .map_err(|error| failed(error.into()))?
+            .value;
+        let converted = converted_objects(&review, version, &uid).map_err(|error| failed(error.into()))?;
         if converted.len() != objects.len() {
-            return Err(ConversionError(format!(
-                "conversion webhook for {first} returned {} objects, expected {}",
-                converted.len(),
-                objects.len()
-            )));
+            return Err(ConversionError::Count {
+                kind: first,
+                found: converted.len(),
+                expected: objects.len(),
+            });
         }
         let mut all = Vec::with_capacity(objects.len());
         for (index, (object, converted)) in objects.iter().zip(converted).enumerate() {
-            let converted = check_converted(object, converted.clone(), api_version).map_err(|why| {
-                ConversionError(
-                    format!("conversion webhook for {first} returned invalid {why}")
-                        .replace("<index>", &index.to_string()),
-                )
-            })?;
-            all.push(converted);
+            let converted = check_converted(object, converted.clone(), api_version, index);
+            all.push(converted.map_err(|source| ConversionError::Object {
+                kind: first.clone(),
+                source,
+            })?);
         }
         Ok(all)
     }
@@ -188,7 +194,7 @@ fn settle(
     object: &mut Value,
     source: ObjectSource,
 ) -> Result<(), ConversionError> {
-    rules.coerce(object, source).map_err(ConversionError)?;
+    rules.coerce(object, source).map_err(ConversionError::Malformed)?;
     rules.set_defaults(object);
     Ok(())
 }
@@ -200,44 +206,60 @@ fn of_kind(object: &Value) -> String {
 
 /// The converted objects in the answer of a webhook.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go getConvertedObjectsFromResponse
-fn converted_objects<'r>(review: &'r Value, version: &str, uid: &str) -> Result<&'r [Value], String> {
+fn converted_objects<'r>(
+    review: &'r Value,
+    version: &str,
+    uid: &str,
+) -> Result<&'r [Value], ConversionResponseError> {
     let response = review.at("response");
     if version == "v1" {
         let expected = format!("{GROUP}/v1, Kind=ConversionReview");
-        let got = of_kind(review);
-        if got != expected {
-            return Err(format!("expected webhook response of {expected}, got {got}"));
+        let found = of_kind(review);
+        if found != expected {
+            return Err(ConversionResponseError::Kind { expected, found });
         }
     }
     if !response.is_object() {
-        return Err("no response provided".to_owned());
+        return Err(ConversionResponseError::Absent);
     }
     if version == "v1" && response.text("uid") != uid {
-        let got = go::quote(response.text("uid"));
-        return Err(format!("expected response.uid={}, got {got}", go::quote(uid)));
+        return Err(ConversionResponseError::Uid {
+            expected: go::quote(uid),
+            found: go::quote(response.text("uid")),
+        });
     }
     let result = response.at("result");
     match (result.text("status"), result.text("message")) {
         ("Success", _) => Ok(response.items("convertedObjects")),
-        (status, "") => Err(format!("response.result.status was '{status}', not 'Success'")),
-        (_, message) => Err(message.to_owned()),
+        (status, "") => Err(ConversionResponseError::NoSuccess(status.to_owned())),
+        (_, message) => Err(ConversionResponseError::Failure(message.to_owned())),
     }
 }
 
 /// What a webhook made of an object, if it left alone what it must not touch.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go validateConvertedObject
-fn check_converted(object: &Value, mut converted: Value, api_version: &str) -> Result<Value, String> {
-    let at = "converted object at index <index>";
+fn check_converted(
+    object: &Value,
+    mut converted: Value,
+    api_version: &str,
+    index: usize,
+) -> Result<Value, ConvertedObjectError> {
     if converted.text("kind").is_empty() {
-        return Err(format!("{at}: Object 'Kind' is missing in '{converted}'"));
+        return Err(ConvertedObjectError::NoKind {
+            index,
+            object: converted.to_string(),
+        });
     }
-    let same = |what: &str, expected: &str, got: &str| {
-        if expected == got {
+    let same = |field: &'static str, expected: &str, found: &str| {
+        if expected == found {
             Ok(())
         } else {
-            Err(format!(
-                "{at}: invalid {what} (expected {expected}, received {got})"
-            ))
+            Err(ConvertedObjectError::Type {
+                index,
+                field,
+                expected: expected.to_owned(),
+                found: found.to_owned(),
+            })
         }
     };
     same("groupVersion", api_version, converted.text("apiVersion"))?;
@@ -246,22 +268,27 @@ fn check_converted(object: &Value, mut converted: Value, api_version: &str) -> R
     let after = converted.at("metadata");
     for (field, word) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
         let expected = before.text(field);
-        let got = after.text(field);
-        if expected != got {
-            return Err(format!("{at}: must have the same {word}: {expected} != {got}"));
+        let found = after.text(field);
+        if expected != found {
+            return Err(ConvertedObjectError::Identity {
+                index,
+                field: word,
+                expected: expected.to_owned(),
+                found: found.to_owned(),
+            });
         }
     }
     let metadata =
-        restored(before, after).map_err(|why| format!("metadata in object at index <index>: {why}"))?;
+        restored(before, after).map_err(|source| ConvertedObjectError::Metadata { index, source })?;
     converted.set("metadata", metadata);
     Ok(converted)
 }
 
 /// The metadata of an object with the labels and annotations that a webhook gave it.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go restoreObjectMeta
-fn restored(before: &Value, after: &Value) -> Result<Value, String> {
+fn restored(before: &Value, after: &Value) -> Result<Value, ConvertedMetadataError> {
     if !after.is_object() {
-        return Err("missing metadata in converted object".to_owned());
+        return Err(ConvertedMetadataError::Missing);
     }
     let mut metadata = before.clone();
     for field in ["labels", "annotations"] {
@@ -272,15 +299,14 @@ fn restored(before: &Value, after: &Value) -> Result<Value, String> {
         }
         let Some(entries) = given.as_object() else {
             let kind = go::type_name(given);
-            return Err(format!(
-                "invalid metadata.{field} of type {kind} in converted object"
-            ));
+            return Err(ConvertedMetadataError::NoMap { field, kind });
         };
         if let Some((key, value)) = entries.iter().find(|(_, value)| !value.is_string()) {
-            let kind = go::type_name(value);
-            return Err(format!(
-                "metadata.{field}[{key}] must be a string, but is {kind} in converted object"
-            ));
+            return Err(ConvertedMetadataError::NoText {
+                field,
+                key: key.clone(),
+                kind: go::type_name(value),
+            });
         }
         if given != before.at(field) {
             let root = Path::new("metadata");
@@ -290,10 +316,10 @@ fn restored(before: &Value, after: &Value) -> Result<Value, String> {
             };
             match errors.as_slice() {
                 [] => {}
-                [only] => return Err(only.to_string()),
+                [only] => return Err(ConvertedMetadataError::Invalid(only.to_string())),
                 many => {
                     let texts: Vec<String> = many.iter().map(ToString::to_string).collect();
-                    return Err(format!("[{}]", texts.join(", ")));
+                    return Err(ConvertedMetadataError::Invalid(format!("[{}]", texts.join(", "))));
                 }
             }
         }

@@ -25,6 +25,7 @@ pub(crate) const PREFIX: &str = "/registry/apiextensions.k8s.io/customresourcede
 /// The definitions whose objects are served. Follows the feed of the caches.
 #[derive(Default)]
 pub(crate) struct DefinitionRegistry {
+    /// Definitions are read before the lock is taken: what is in it is replaced as a whole.
     table: RwLock<Arc<DefinitionsByName>>,
     /// Counts the changes of what is served.
     generation: AtomicU64,

@@ -18,6 +18,7 @@ mod api_services;
 mod conditions;
 mod controller;
 mod conversion;
+mod conversion_error;
 mod definitions;
 mod names;
 mod served_definition;
@@ -26,7 +27,8 @@ mod tests;
 
 pub(crate) use self::{
     controller::{CustomResourceDefinitionController, mark_deleted},
-    conversion::{ConversionError, CustomResourceConverter},
+    conversion::CustomResourceConverter,
+    conversion_error::ConversionError,
     definitions::{DefinitionRegistry, DefinitionsGeneration, PREFIX},
     served_definition::ServedDefinition,
 };

@@ -38,8 +38,11 @@ pub(crate) fn text(code: u16, text: impl Into<String>) -> HttpResponse {
 pub(crate) fn json(code: u16, text: Vec<u8>, format: Format, layout: JsonLayout) -> HttpResponse {
     match format {
         Format::Yaml => {
-            let tree = decode::tree_of(&text).unwrap_or_default();
-            answer(code, format.media(), k3_yaml::to_string(&tree))
+            // Text of this server: an error means that it is nested deeper than anything that is accepted.
+            match decode::tree_of(&text) {
+                Ok(tree) => answer(code, format.media(), k3_yaml::to_string(&tree)),
+                Err(error) => status(&Status::internal_error(error), Format::Json, layout),
+            }
         }
         _ if layout == JsonLayout::Indented => answer(code, Format::Json.media(), encode::pretty(&text)),
         _ => answer(code, Format::Json.media(), text),

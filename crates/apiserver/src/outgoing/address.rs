@@ -17,6 +17,25 @@ pub(crate) enum DialRule {
     WebhookService,
 }
 
+/// Why an address is not dialled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum AddressError {
+    /// It is in one of the networks below.
+    #[error(
+        "address not allowed: {0} is in a network that routes nowhere, such as those of simulated nodes and pods"
+    )]
+    Unroutable(IpAddr),
+    /// It is not for this purpose: loopback, link-local, multicast and the like.
+    #[error("address not allowed")]
+    Refused,
+    /// Only nodes and pods are dialled.
+    #[error("address not allowed: it is an address of a service")]
+    Service,
+    /// The server never dials itself.
+    #[error("address not allowed: it is an address of this API server")]
+    ThisServer,
+}
+
 /// Networks that route nowhere (RFC 2544, RFC 1112, RFC 5737, RFC 3849, RFC 6666). Simulated nodes and pods have addresses of
 /// some of them.
 const NOWHERE_V4: [(Ipv4Addr, u32); 3] = [
@@ -40,11 +59,9 @@ pub(super) fn effective_addresses(ip: IpAddr) -> impl Iterator<Item = IpAddr> {
 }
 
 /// Why an address must not be dialled, which is one of [`effective_addresses`]. `is_local`: whether this machine has it.
-pub(super) fn check(rule: DialRule, ip: IpAddr, is_local: impl Fn() -> bool) -> Result<(), String> {
+pub(super) fn check(rule: DialRule, ip: IpAddr, is_local: impl Fn() -> bool) -> Result<(), AddressError> {
     if leads_nowhere(ip) && !is_local() {
-        return Err(format!(
-            "address not allowed: {ip} is in a network that routes nowhere, such as those of simulated nodes and pods"
-        ));
+        return Err(AddressError::Unroutable(ip));
     }
     let is_refused = ip.is_unspecified()
         || ip.is_multicast()
@@ -56,7 +73,7 @@ pub(super) fn check(rule: DialRule, ip: IpAddr, is_local: impl Fn() -> bool) -> 
             DialRule::Webhook => false,
         };
     if is_refused {
-        return Err("address not allowed".to_owned());
+        return Err(AddressError::Refused);
     }
     Ok(())
 }

@@ -163,7 +163,8 @@ impl WebhookEndpoint {
                 port,
             } => {
                 rule = DialRule::WebhookService;
-                service::resolve(caches, namespace, name, *port).map_err(failed)?
+                service::resolve(caches, namespace, name, *port)
+                    .map_err(|error| CallError::post(url, error))?
             }
         };
         let dialled = self.dialer.connect(rule, &host, port).await;

@@ -5,7 +5,7 @@
 //! simulated nodes and pods, unless it is one of this machine. A name of which one address is refused is refused.
 
 use std::{
-    fmt, io,
+    io,
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
@@ -16,7 +16,7 @@ use parking_lot::RwLock;
 use tokio::net::TcpStream;
 
 use super::{
-    address::{self, DialRule},
+    address::{self, AddressError, DialRule},
     error::dial,
     interfaces,
 };
@@ -48,11 +48,13 @@ pub(crate) trait DialerNetwork: Send + Sync {
 struct SystemNetwork;
 
 /// Why there is no connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DialError {
     /// The address must not be dialled, and was not.
-    NotAllowed(String),
+    #[error(transparent)]
+    NotAllowed(AddressError),
     /// It was tried, or the host has no address.
+    #[error("{0}")]
     Failed(String),
 }
 
@@ -121,15 +123,15 @@ impl Dialer {
     }
 
     /// Why an address must not be dialled.
-    fn check(&self, rule: DialRule, address: SocketAddr) -> Result<(), String> {
+    fn check(&self, rule: DialRule, address: SocketAddr) -> Result<(), AddressError> {
         for ip in address::effective_addresses(address.ip()) {
             address::check(rule, ip, || self.network.is_local(ip))?;
             let is_service = self.services.is_some_and(|services| services.contains(ip));
             if is_service && matches!(rule, DialRule::Node | DialRule::Proxy) {
-                return Err("address not allowed: it is an address of a service".to_owned());
+                return Err(AddressError::Service);
             }
             if self.is_own(ip, address.port()) {
-                return Err("address not allowed: it is an address of this API server".to_owned());
+                return Err(AddressError::ThisServer);
             }
         }
         Ok(())
@@ -159,16 +161,6 @@ impl DialerNetwork for SystemNetwork {
 
     fn is_local(&self, ip: IpAddr) -> bool {
         interfaces::is_local(ip)
-    }
-}
-
-// --- DialError ---
-
-impl fmt::Display for DialError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DialError::NotAllowed(why) | DialError::Failed(why) => f.write_str(why),
-        }
     }
 }
 

@@ -41,7 +41,7 @@ use parking_lot::Mutex;
 pub use self::certificate_verifier::{CertificateVerifier, TlsVerifier};
 use self::connection::WebhookEndpoint;
 pub(crate) use self::{
-    address::DialRule,
+    address::{AddressError, DialRule},
     destination::Destination,
     dialer::{DialError, Dialer},
     error::CallError,
@@ -60,6 +60,7 @@ const MAX_ENDPOINTS: usize = 200;
 pub(crate) struct WebhookClientManager {
     caches: Arc<WatchCaches>,
     dialer: Arc<Dialer>,
+    /// An endpoint that cannot be made is not in it.
     endpoints: Mutex<HashMap<Destination, Arc<WebhookEndpoint>>>,
 }
 

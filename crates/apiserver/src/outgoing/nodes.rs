@@ -7,7 +7,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use rustls::ClientConfig;
 use serde_json::Value;
 
-use super::{DialRule, Dialer, ProxyLocation, trust};
+use super::{CallError, DialRule, Dialer, ProxyLocation, trust};
 use crate::{NodeClient, cache::WatchCaches, registry::Resource};
 
 /// The port of a node's own API if it does not say another.
@@ -50,6 +50,11 @@ pub(crate) struct NodeConnectionInfo {
     pub port: u16,
 }
 
+/// A node reports no address of a type that is called; the others.
+#[derive(Debug, thiserror::Error)]
+#[error("no preferred addresses found; known addresses: [{0}]")]
+struct NoNodeAddress(String);
+
 // --- NodeConnectionInfoGetter ---
 
 impl NodeConnectionInfoGetter {
@@ -58,9 +63,9 @@ impl NodeConnectionInfoGetter {
         caches: Arc<WatchCaches>,
         client: Option<&NodeClient>,
         dialer: Arc<Dialer>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, CallError> {
         let tls = RwLock::new(client.map(NodeTls::new).transpose()?);
-        let anybody = Arc::new(trust::unverified(None).map_err(|error| error.to_string())?);
+        let anybody = Arc::new(trust::unverified(None)?);
         Ok(NodeConnectionInfoGetter {
             caches,
             dialer,
@@ -70,7 +75,7 @@ impl NodeConnectionInfoGetter {
     }
 
     /// Shows nodes another identity from now on.
-    pub(crate) fn replace_client(&self, client: &NodeClient) -> Result<(), String> {
+    pub(crate) fn replace_client(&self, client: &NodeClient) -> Result<(), CallError> {
         let tls = NodeTls::new(client)?;
         *self.tls.write() = Some(tls);
         Ok(())
@@ -104,7 +109,7 @@ impl NodeConnectionInfoGetter {
         if is_simulated(&node) {
             return Err(simulated_node(name));
         }
-        reached(&node).map_err(Status::unknown)
+        reached(&node).map_err(|error| Status::unknown(error.to_string()))
     }
 
     /// Whether a node is known to be simulated.
@@ -150,10 +155,10 @@ impl NodeConnectionInfoGetter {
 // --- NodeTls ---
 
 impl NodeTls {
-    fn new(client: &NodeClient) -> Result<Self, String> {
+    fn new(client: &NodeClient) -> Result<Self, CallError> {
         Ok(NodeTls {
-            verified: Arc::new(trust::node(client).map_err(|error| error.to_string())?),
-            unverified: Arc::new(trust::unverified(Some(client)).map_err(|error| error.to_string())?),
+            verified: Arc::new(trust::node(client)?),
+            unverified: Arc::new(trust::unverified(Some(client))?),
         })
     }
 }
@@ -182,7 +187,7 @@ fn is_simulated(node: &Value) -> bool {
 
 /// The address and port that a node reports.
 // upstream: pkg/util/node/node.go GetPreferredNodeAddress
-fn reached(node: &Value) -> Result<NodeConnectionInfo, String> {
+fn reached(node: &Value) -> Result<NodeConnectionInfo, NoNodeAddress> {
     let status = node.at("status");
     let addresses = status.items("addresses");
     let host = PREFERRED.iter().find_map(|sort| {
@@ -194,10 +199,7 @@ fn reached(node: &Value) -> Result<NodeConnectionInfo, String> {
             .iter()
             .map(|address| format!("{{{} {}}}", address.text("type"), address.text("address")))
             .collect();
-        return Err(format!(
-            "no preferred addresses found; known addresses: [{}]",
-            known.join(" ")
-        ));
+        return Err(NoNodeAddress(known.join(" ")));
     };
     let port = status.at("daemonEndpoints").at("kubeletEndpoint").int("Port");
     Ok(NodeConnectionInfo {
@@ -228,7 +230,7 @@ mod tests {
         assert_eq!((found.host.as_str(), found.port), ("a", 10250));
         let node = json!({"status": {"addresses": [{"type": "InternalDNS", "address": "a"}]}});
         assert_eq!(
-            reached(&node).unwrap_err(),
+            reached(&node).unwrap_err().to_string(),
             "no preferred addresses found; known addresses: [{InternalDNS a}]"
         );
     }

@@ -33,7 +33,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use super::{DialError, DialRule, Dialer, error::handshake, trust};
+use super::{AddressError, DialError, DialRule, Dialer, error::handshake, trust};
 use crate::http::{BodyStream, HttpResponse, RequestBody, ResponseBody};
 
 /// The dial timeout.
@@ -87,13 +87,16 @@ pub(crate) struct ProxyRequest {
 }
 
 /// Why a request was not answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProxyError {
     /// The address must not be dialled, and was not.
-    NotAllowed(String),
+    #[error(transparent)]
+    NotAllowed(AddressError),
     /// The connection failed.
+    #[error("{0}")]
     Dial(String),
     /// It broke off.
+    #[error("{0}")]
     Aborted(String),
 }
 
@@ -164,7 +167,7 @@ impl ProxyLocation {
             .map_err(|error| ProxyError::Dial(handshake(&error, &self.host)))?;
         if let Some(node) = &self.node {
             let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
-            trust::check_node(shown, node).map_err(ProxyError::Dial)?;
+            trust::check_node(shown, node).map_err(|error| ProxyError::Dial(error.to_string()))?;
         }
         Ok(Box::new(stream))
     }
@@ -466,16 +469,6 @@ impl BodyStream for RelayedBody {
 
     fn is_broken(&self) -> bool {
         self.is_broken
-    }
-}
-
-impl std::fmt::Display for ProxyError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ProxyError::NotAllowed(why) | ProxyError::Dial(why) | ProxyError::Aborted(why) => {
-                f.write_str(why)
-            }
-        }
     }
 }
 

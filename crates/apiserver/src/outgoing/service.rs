@@ -12,15 +12,29 @@ use crate::{
     registry::{Resource, random_number},
 };
 
-/// The address and port to connect to, or why there is none.
+/// Why a service leads nowhere.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ServiceResolutionError {
+    #[error("service {0} not found")]
+    NotFound(String),
+    /// It has no address.
+    #[error("cannot route to service with ClusterIP \"None\"")]
+    Headless,
+    #[error("unsupported service type {0}")]
+    Type(String),
+    #[error("no service port {port} found for service {service}")]
+    NoPort { port: u16, service: String },
+}
+
+/// The address and port to connect to.
 // upstream: staging/src/k8s.io/apiserver/pkg/util/proxy/proxy.go ResolveEndpoint, ResolveCluster
 pub(super) fn resolve(
     caches: &WatchCaches,
     namespace: &str,
     name: &str,
     port: u16,
-) -> Result<(String, u16), String> {
-    let absent = || format!("service {} not found", go::quote(name));
+) -> Result<(String, u16), ServiceResolutionError> {
+    let absent = || ServiceResolutionError::NotFound(go::quote(name));
     let services = resource("", "services", caches);
     let key = services.key(namespace, name).map_err(|_| absent())?;
     let service = services.cache.get(&key).ok_or_else(absent)?.tree();
@@ -32,13 +46,15 @@ pub(super) fn resolve(
     match spec.text("type") {
         "ExternalName" => return Ok((spec.text("externalName").to_owned(), port)),
         "ClusterIP" if spec.text("clusterIP") == "None" => {
-            return Err(r#"cannot route to service with ClusterIP "None""#.to_owned());
+            return Err(ServiceResolutionError::Headless);
         }
         "ClusterIP" | "LoadBalancer" | "NodePort" => {}
-        other => return Err(format!("unsupported service type {}", go::quote(other))),
+        other => return Err(ServiceResolutionError::Type(go::quote(other))),
     }
-    let found =
-        found.ok_or_else(|| format!("no service port {port} found for service {}", go::quote(name)))?;
+    let found = found.ok_or_else(|| ServiceResolutionError::NoPort {
+        port,
+        service: go::quote(name),
+    })?;
     let ready = endpoints(caches, namespace, name, found.text("name"), |_| true);
     if ready.is_empty() {
         return Ok((spec.text("clusterIP").to_owned(), port));

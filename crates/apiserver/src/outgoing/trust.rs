@@ -18,6 +18,19 @@ use super::{
 };
 use crate::NodeClient;
 
+/// Why a certificate is not that of a node.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NodeCertificateError {
+    /// There is none, or it cannot be read.
+    #[error("tls: failed to verify certificate: x509: it cannot be read")]
+    Unreadable,
+    /// It is that of another one.
+    #[error(
+        "tls: failed to verify certificate: x509: certificate is valid for {subject}, not for node {node}"
+    )]
+    OtherName { subject: String, node: String },
+}
+
 /// Where systems keep the authorities that all programs believe.
 const OF_THE_SYSTEM: [&str; 6] = [
     "/etc/ssl/certs/ca-certificates.crt",
@@ -100,9 +113,9 @@ pub(super) fn unverified(of: Option<&NodeClient>) -> Result<ClientConfig, CallEr
 }
 
 /// Whether the certificate that a server showed is that of a node: its user, or, if it names no node at all, a host name.
-pub(super) fn check_node(shown: &[CertificateDer<'_>], node: &str) -> Result<(), String> {
+pub(super) fn check_node(shown: &[CertificateDer<'_>], node: &str) -> Result<(), NodeCertificateError> {
     let certificate = shown.first().and_then(|shown| Certificate::from_der(shown).ok());
-    let certificate = certificate.ok_or("tls: failed to verify certificate: x509: it cannot be read")?;
+    let certificate = certificate.ok_or(NodeCertificateError::Unreadable)?;
     let is_named = match certificate.identity.common_name.strip_prefix("system:node:") {
         Some(name) => name == node,
         None => certificate.names.hosts().iter().any(|name| name == node),
@@ -110,11 +123,10 @@ pub(super) fn check_node(shown: &[CertificateDer<'_>], node: &str) -> Result<(),
     if is_named {
         return Ok(());
     }
-    let subject = go::quote(&certificate.identity.common_name);
-    let node = go::quote(node);
-    Err(format!(
-        "tls: failed to verify certificate: x509: certificate is valid for {subject}, not for node {node}"
-    ))
+    Err(NodeCertificateError::OtherName {
+        subject: go::quote(&certificate.identity.common_name),
+        node: go::quote(node),
+    })
 }
 
 fn identity(of: &NodeClient) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CallError> {

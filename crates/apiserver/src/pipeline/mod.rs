@@ -67,7 +67,7 @@ pub(crate) use self::{
     impersonate::ImpersonationStage,
     inflight::InflightLimits,
     limit::LimitStage,
-    non_resource::{ApiDocuments, ExtraEndpoints, NonResourceEndpoints, ProcessSetting},
+    non_resource::{ApiDocuments, ExtraEndpoints, NonResourceEndpoints, ProcessSetting, SettingError},
     verb::Verb,
     watch_limits::WatchLimits,
 };

@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::oneshot, task::JoinSet, time};
 
-/// The writes that are under way.
+/// The writes that are under way. A write that panics ends its own task, outside of the lock.
 #[derive(Default)]
 pub(super) struct WriteTasks(Mutex<JoinSet<()>>);
 

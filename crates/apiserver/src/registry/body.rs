@@ -105,7 +105,7 @@ fn decode_as(body: &[u8], format: Format, expected: ExpectedKind<'_>) -> Result<
                 }
                 _ => unrecognized(&error),
             })?;
-            let text = serde_json::to_vec(&untyped.value).unwrap_or_default();
+            let text = serde_json::to_vec(&untyped.value).expect("a tree can be written");
             let type_meta = decode::type_of(&text).map_err(|error| {
                 unrecognized(&format!("couldn't get version/kind; json parse error: {error}"))
             })?;

@@ -22,7 +22,9 @@ pub(super) async fn shown(
         return Ok(storage_version::convert(tree, &resource.stored, &resource.kind));
     }
     let mut shown = shown_all(converter, vec![tree], resource).await?;
-    Ok(shown.pop().unwrap_or_default())
+    Ok(shown
+        .pop()
+        .expect("a conversion gives as many objects as it gets"))
 }
 
 /// The tree of a stored object in the version of the request, to be changed. It is not read again if it was written a moment ago.

@@ -318,7 +318,7 @@ pub(crate) fn options_body(ctx: &RequestContext) -> Result<Option<Value>, Status
         }
         Some(Format::Yaml) => {
             let decoded = decode::yaml_to_json(&ctx.body).map_err(|error| bad(error.to_string()))?;
-            serde_json::to_vec(&decoded.value).unwrap_or_default()
+            serde_json::to_vec(&decoded.value).expect("a tree can be written")
         }
         Some(Format::Json) => ctx.body.to_vec(),
         None => {

@@ -72,6 +72,30 @@ struct ContinueToken {
     after: String,
 }
 
+/// A text that is no resource version, quoted.
+#[derive(Debug, thiserror::Error)]
+#[error("resourceVersion: Invalid value: {0}: strconv.ParseUint: parsing {0}: invalid syntax")]
+pub(super) struct InvalidResourceVersion(String);
+
+/// Why a text is not a continue token.
+#[derive(Debug, thiserror::Error)]
+enum ContinueTokenError {
+    #[error(transparent)]
+    Base64(#[from] base64::Base64Error),
+    #[error(transparent)]
+    Json(#[from] decode::DecodeError),
+    /// Its version, quoted.
+    #[error("server does not recognize this encoded version {0}")]
+    Version(String),
+    /// None, or none that there can be.
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/continue.go ErrInvalidStartRV
+    #[error("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")]
+    Revision,
+    /// Its key, quoted.
+    #[error("invalid key {0}")]
+    Key(String),
+}
+
 // --- Registry ---
 
 impl Registry {
@@ -84,7 +108,8 @@ impl Registry {
             "0" => {}
             "" => drop(read_index(&self.caches).await?),
             _ => {
-                let revision = parse_version(version).map_err(Status::bad_request)?;
+                let revision =
+                    parse_version(version).map_err(|error| Status::bad_request(error.to_string()))?;
                 self.wait_for(revision).await?;
             }
         }
@@ -149,7 +174,8 @@ impl Registry {
         selection: &SelectionPredicate,
     ) -> Result<ListPage, Status> {
         let prefix = resource.under(&ctx.target.namespace);
-        let limit = usize::try_from(options.limit).unwrap_or_default();
+        // A negative limit is none, as upstream.
+        let limit = usize::try_from(options.limit).unwrap_or(0);
         let token = match options.continuation.as_str() {
             "" => None,
             text => {
@@ -286,13 +312,10 @@ impl Registry {
 }
 
 /// A resource version as a number.
-pub(super) fn parse_version(text: &str) -> Result<Revision, String> {
-    text.parse().map(Revision::new).map_err(|_| {
-        let quoted = go::quote(text);
-        format!(
-            "resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: invalid syntax"
-        )
-    })
+pub(super) fn parse_version(text: &str) -> Result<Revision, InvalidResourceVersion> {
+    text.parse()
+        .map(Revision::new)
+        .map_err(|_| InvalidResourceVersion(go::quote(text)))
 }
 
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/errors.go handleCompactedErrorForPaging
@@ -614,26 +637,44 @@ impl ContinueToken {
         base64::encode_url(text.to_string().as_bytes())
     }
 
-    fn read(text: &str) -> Result<Self, String> {
-        let bytes = base64::decode_url(text).map_err(|error| error.to_string())?;
-        let decoded = decode::untyped(&bytes).map_err(|error| error.to_string())?;
+    fn read(text: &str) -> Result<Self, ContinueTokenError> {
+        let bytes = base64::decode_url(text)?;
+        let decoded = decode::untyped(&bytes)?;
         let token = decoded.value;
         if token.text("v") != TOKEN_VERSION {
-            return Err(format!(
-                "server does not recognize this encoded version {}",
-                go::quote(token.text("v"))
-            ));
+            return Err(ContinueTokenError::Version(go::quote(token.text("v"))));
         }
         let start = token.text("start");
         if start.split('/').any(|part| part == "." || part == "..") {
-            return Err(format!("invalid key {}", go::quote(start)));
+            return Err(ContinueTokenError::Key(go::quote(start)));
         }
         Ok(ContinueToken {
             revision: token
                 .int("rv")
                 .and_then(|rv| u64::try_from(rv).ok())
-                .map_or(Revision::ZERO, Revision::new),
+                .map(Revision::new)
+                .ok_or(ContinueTokenError::Revision)?,
             after: start.trim_end_matches('\0').to_owned(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn continue_token_names_a_revision() {
+        let token = |rv: &Value| {
+            let text = json!({"v": TOKEN_VERSION, "rv": rv, "start": "a\u{0}"});
+            ContinueToken::read(&base64::encode_url(text.to_string().as_bytes()))
+        };
+        assert_eq!(token(&json!(7)).unwrap().revision, Revision::new(7));
+        for rv in [json!(null), json!(-1), json!("7")] {
+            assert_eq!(
+                token(&rv).unwrap_err().to_string(),
+                "incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+            );
+        }
     }
 }

@@ -109,7 +109,7 @@ impl Registry {
         }
         let revision = match options.resource_version.as_str() {
             "" => Revision::ZERO,
-            text => parse_version(text).map_err(Status::unknown)?,
+            text => parse_version(text).map_err(|error| Status::unknown(error.to_string()))?,
         };
         if options.resource_version.is_empty() {
             read_index(&self.caches).await?;
@@ -382,7 +382,10 @@ impl WatchBody {
         let has_webhook = served.has_webhook();
         let mut converting: PendingConversion = Box::pin(async move {
             let converted = converter.show(&served, vec![tree], &version).await;
-            (word, converted.map(|mut trees| trees.pop().unwrap_or_default()))
+            let converted = converted.map(|mut trees| trees.pop());
+            let converted =
+                converted.map(|tree| tree.expect("a conversion gives as many objects as it gets"));
+            (word, converted)
         });
         if has_webhook {
             self.converting = Some(converting);

@@ -90,6 +90,7 @@ impl RequestInfo {
         if self.verb != "proxy" {
             self.subresource = part(2);
         }
+        // One that cannot be parsed narrows nothing: the request needs permission for all objects, and is refused by the handler.
         let selector = Selector::parse(query.text("fieldSelector")).unwrap_or_default();
         if self.name.is_empty() && self.verb == "get" {
             let watches = query.flag("watch").unwrap_or_default();

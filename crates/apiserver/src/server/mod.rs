@@ -10,7 +10,7 @@ mod connection;
 mod idle_timeout;
 mod in_process;
 
-use std::{future::Future, io, net::SocketAddr, sync::Arc};
+use std::{fmt, future::Future, io, net::SocketAddr, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use k3_storage::{ReadError, Store};
@@ -33,7 +33,7 @@ use crate::{
     pipeline::{
         AcceptStage, ApiDocuments, AuditingStage, AuthenticationStage, AuthorizationStage, BodyMemory,
         DecodeStage, DispatchStage, ExtraEndpoints, HandlerChain, ImpersonationStage, InflightLimits,
-        LimitStage, NonResourceEndpoints, ProcessSetting, RestStorages, WatchLimits,
+        LimitStage, NonResourceEndpoints, ProcessSetting, RestStorages, SettingError, WatchLimits,
     },
     read_only_store::ReadOnlyStore,
     registry::{
@@ -127,7 +127,7 @@ impl Server {
         ));
         let nodes =
             NodeConnectionInfoGetter::new(Arc::clone(&caches), config.nodes.as_ref(), Arc::clone(&dialer))
-                .map_err(StartError::NodeClient)?;
+                .map_err(|error| StartError::NodeClient(error.to_string()))?;
         let converter = Arc::new(CustomResourceConverter::new(outgoing));
         let authenticator = Arc::new(authenticator(&mut config, &caches)?);
         let nodes = Arc::new(nodes);
@@ -229,15 +229,15 @@ impl Server {
 
     /// Adds a setting at an unused path, for users who may `get` it, and changed by those who may `put` it. Changing returns a
     /// message or an error.
-    pub fn add_setting(
+    pub fn add_setting<E: fmt::Display>(
         &self,
         path: &'static str,
         get: impl Fn() -> String + Send + Sync + 'static,
-        set: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static,
+        set: impl Fn(&str) -> Result<String, E> + Send + Sync + 'static,
     ) {
         let setting = ProcessSetting {
             get: Arc::new(get),
-            set: Arc::new(set),
+            set: Arc::new(move |value: &str| set(value).map_err(SettingError::refused)),
             only_masters: false,
         };
         self.extra_endpoints.add_setting(path, setting);
@@ -245,14 +245,14 @@ impl Server {
 
     /// Adds an action for members of system:masters, invoked with PUT. No role grants the path to others. It returns a message
     /// or an error.
-    pub fn add_masters_action(
+    pub fn add_masters_action<E: fmt::Display>(
         &self,
         path: &'static str,
-        action: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static,
+        action: impl Fn(&str) -> Result<String, E> + Send + Sync + 'static,
     ) {
         let setting = ProcessSetting {
             get: Arc::new(String::new),
-            set: Arc::new(action),
+            set: Arc::new(move |value: &str| action(value).map_err(SettingError::refused)),
             only_masters: true,
         };
         self.extra_endpoints.add_setting(path, setting);
@@ -266,7 +266,9 @@ impl Server {
 
     /// Shows nodes another certificate from now on, and believes other authorities of theirs.
     pub fn replace_node_client(&self, client: &NodeClient) -> Result<(), StartError> {
-        self.nodes.replace_client(client).map_err(StartError::NodeClient)
+        self.nodes
+            .replace_client(client)
+            .map_err(|error| StartError::NodeClient(error.to_string()))
     }
 
     /// Takes connections until `stop` is ready, then ends them in an orderly way: watches end, requests are answered, and

@@ -36,7 +36,7 @@ pub(crate) use self::path::{GROUP, UsageRequest, VERSION};
 use self::summary::NodeSummary;
 use crate::{
     cache::WatchCaches,
-    outgoing::{NodeCertificateCheck, NodeConnectionInfoGetter},
+    outgoing::{NodeCertificateCheck, NodeConnectionInfoGetter, ProxyError},
     registry::Resource,
     request::Query,
 };
@@ -55,12 +55,27 @@ pub(crate) struct ResourceMetrics {
     summaries: Mutex<HashMap<String, Arc<NodeSummarySlot>>>,
 }
 
+/// Single flight: held by the request that asks the node, while the others wait for its answer.
 type NodeSummarySlot = tokio::sync::Mutex<Option<(Instant, Option<Arc<NodeSummary>>)>>;
 
 /// Which objects are wanted.
 struct UsageSelector {
     labels: label::Selector,
     fields: field::Selector,
+}
+
+/// Why there is no summary of a node.
+#[derive(Debug, thiserror::Error)]
+enum SummaryError {
+    /// It cannot be called.
+    #[error(transparent)]
+    Node(#[from] Status),
+    /// It does not answer.
+    #[error(transparent)]
+    Call(#[from] ProxyError),
+    /// It answers with something else.
+    #[error(transparent)]
+    Content(#[from] serde_json::Error),
 }
 
 // --- ResourceMetrics ---
@@ -160,7 +175,11 @@ impl ResourceMetrics {
         let summary = match time::timeout(PATIENCE, self.fetch(name)).await {
             Ok(Ok(summary)) => Some(Arc::new(summary)),
             Ok(Err(error)) => {
-                tracing::debug!(node = name, error, "failed to get node summary");
+                tracing::debug!(
+                    node = name,
+                    error = error.to_string(),
+                    "failed to get node summary"
+                );
                 None
             }
             Err(_) => None,
@@ -174,23 +193,17 @@ impl ResourceMetrics {
         summary
     }
 
-    async fn fetch(&self, name: &str) -> Result<NodeSummary, String> {
-        let reached = self.nodes.find(name).map_err(|status| status.message)?;
-        let location = self
-            .nodes
-            .location(
-                name,
-                reached,
-                NodeCertificateCheck::Verify,
-                "/stats/summary".to_owned(),
-                "only_cpu_and_memory=true".to_owned(),
-            )
-            .map_err(|status| status.message)?;
-        let body = location
-            .fetch(LONGEST)
-            .await
-            .map_err(|failed| failed.to_string())?;
-        serde_json::from_slice(&body).map_err(|error| error.to_string())
+    async fn fetch(&self, name: &str) -> Result<NodeSummary, SummaryError> {
+        let reached = self.nodes.find(name)?;
+        let location = self.nodes.location(
+            name,
+            reached,
+            NodeCertificateCheck::Verify,
+            "/stats/summary".to_owned(),
+            "only_cpu_and_memory=true".to_owned(),
+        )?;
+        let body = location.fetch(LONGEST).await?;
+        Ok(serde_json::from_slice(&body)?)
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     super::failure_policy::FailurePolicy, CompiledExpression, EvaluationActivation, ExpressionError,
-    activation::OptionalVariables, joined,
+    OUT_OF_BUDGET, activation::OptionalVariables, joined,
 };
 
 /// Conditions: all must hold.
@@ -18,6 +18,17 @@ pub(in crate::admission) struct MatchConditions {
     expressions: Vec<CompiledExpression>,
     /// With `Ignore` an error is as good as a condition that does not hold.
     failure_policy: FailurePolicy,
+}
+
+/// Why it is not known whether conditions hold.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::admission) enum MatchConditionError {
+    /// Some failed, and no other one does not hold.
+    #[error("{}", joined(.0))]
+    Failed(Vec<String>),
+    /// There is nothing left to spend.
+    #[error("{OUT_OF_BUDGET}")]
+    Budget,
 }
 
 // --- MatchConditions ---
@@ -51,7 +62,7 @@ impl MatchConditions {
         scene: &'s EvaluationActivation<'_>,
         params: Option<&'s Value>,
         variables: &Rc<Variables<'s>>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, MatchConditionError> {
         let sight = OptionalVariables {
             params,
             namespace: None,
@@ -64,7 +75,7 @@ impl MatchConditions {
             match expression.evaluate(&bindings, variables, &mut budget) {
                 Ok(value) => results.push(Ok(value.as_bool())),
                 Err(ExpressionError::Failed(why)) => results.push(Err(why)),
-                Err(ExpressionError::Budget) => return self.unknown(ExpressionError::Budget.to_string()),
+                Err(ExpressionError::Budget) => return self.unknown(MatchConditionError::Budget),
             }
         }
         if results.contains(&Ok(Some(false))) {
@@ -74,10 +85,10 @@ impl MatchConditions {
         if errors.is_empty() {
             return Ok(true);
         }
-        self.unknown(joined(&errors))
+        self.unknown(MatchConditionError::Failed(errors))
     }
 
-    fn unknown(&self, why: String) -> Result<bool, String> {
+    fn unknown(&self, why: MatchConditionError) -> Result<bool, MatchConditionError> {
         match self.failure_policy {
             FailurePolicy::Ignore => Ok(false),
             FailurePolicy::Fail => Err(why),

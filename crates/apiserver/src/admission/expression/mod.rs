@@ -17,12 +17,13 @@ use std::rc::Rc;
 
 use k3_api::admission::{OptionalVariableDeclarations, environment};
 use k3_cel::{
-    Bindings, DeclType, Environment, ObjectDeclType, PER_CALL_LIMIT, Program, Shape, Value, Variables,
+    Bindings, CompileError, DeclType, Environment, ObjectDeclType, PER_CALL_LIMIT, Program, Shape, Value,
+    Variables,
 };
 
 pub(super) use self::{
     activation::{EvaluationActivation, OptionalVariables},
-    match_conditions::MatchConditions,
+    match_conditions::{MatchConditionError, MatchConditions},
 };
 
 /// What is said when all expressions together cost too much.
@@ -33,7 +34,7 @@ const OUT_OF_BUDGET: &str =
 #[derive(Debug)]
 pub(super) struct CompiledExpression {
     pub source: String,
-    program: Result<Program, String>,
+    program: Result<Program, ExpressionCompileError>,
 }
 
 /// Named expressions that others may use, each of which may use those before it.
@@ -44,12 +45,24 @@ pub(super) struct CompositionEnv {
     declared: DeclType,
 }
 
+/// Why an expression cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ExpressionCompileError {
+    #[error("compilation failed: {0}")]
+    Syntax(#[source] CompileError),
+    /// It gives something else than is needed.
+    #[error("must evaluate to {expected} but got {found}")]
+    ResultType { expected: String, found: String },
+}
+
 /// Why an expression has no result.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ExpressionError {
     /// It failed; others may still be asked.
+    #[error("{0}")]
     Failed(String),
     /// There is nothing left to spend.
+    #[error("{OUT_OF_BUDGET}")]
     Budget,
 }
 
@@ -67,16 +80,17 @@ impl CompiledExpression {
     /// Compiles an expression that must give one of some types; no types: any.
     pub(super) fn compile(environment: &Environment, source: &str, gives: &[&str]) -> Self {
         let program = Program::compile(environment, source)
-            .map_err(|error| format!("compilation failed: {error}"))
+            .map_err(ExpressionCompileError::Syntax)
             .and_then(|program| {
                 let found = program.result_type().to_string();
                 if gives.is_empty() || gives.contains(&found.as_str()) {
                     return Ok(program);
                 }
-                Err(match gives {
-                    [one] => format!("must evaluate to {one} but got {found}"),
-                    several => format!("must evaluate to one of [{}] but got {found}", several.join(" ")),
-                })
+                let expected = match gives {
+                    [one] => (*one).to_owned(),
+                    several => format!("one of [{}]", several.join(" ")),
+                };
+                Err(ExpressionCompileError::ResultType { expected, found })
             });
         CompiledExpression {
             source: source.to_owned(),
@@ -85,8 +99,8 @@ impl CompiledExpression {
     }
 
     /// Why it did not compile.
-    pub(super) fn error(&self) -> Option<&str> {
-        self.program.as_ref().err().map(String::as_str)
+    pub(super) fn error(&self) -> Option<&ExpressionCompileError> {
+        self.program.as_ref().err()
     }
 
     /// Runs it, and takes what it costs from the budget.
@@ -107,17 +121,6 @@ impl CompiledExpression {
         outcome.result.map_err(|error| {
             ExpressionError::Failed(format!("expression '{}' resulted in error: {error}", self.source))
         })
-    }
-}
-
-// --- ExpressionError ---
-
-impl std::fmt::Display for ExpressionError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ExpressionError::Failed(why) => f.write_str(why),
-            ExpressionError::Budget => f.write_str(OUT_OF_BUDGET),
-        }
     }
 }
 
@@ -156,7 +159,7 @@ impl CompositionEnv {
     /// The variables for one run: each is found out when it is asked for, once.
     pub(super) fn variables(&self) -> Rc<Variables<'_>> {
         let programs = self.variables.iter().map(|(name, expression)| {
-            let program = expression.program.as_ref().map_err(Clone::clone);
+            let program = expression.program.as_ref().map_err(ToString::to_string);
             (name.as_str(), program)
         });
         Variables::new(programs.collect())

@@ -6,7 +6,7 @@
 mod rule;
 
 use k3_api::{
-    selector::label::{Labels, Selector},
+    selector::label::{FromObjectError, Labels, Selector},
     status::{GroupResource, Status},
     strategy::Tree,
 };
@@ -27,8 +27,8 @@ pub(super) struct MatchCriteria {
     rules: Option<Vec<MatchRule>>,
     excluded: Vec<MatchRule>,
     policy: MatchPolicy,
-    namespaces: Result<Selector, String>,
-    objects: Result<Selector, String>,
+    namespaces: Result<Selector, FromObjectError>,
+    objects: Result<Selector, FromObjectError>,
 }
 
 /// `matchPolicy`: which forms of a request rules are about.
@@ -83,7 +83,7 @@ impl MatchCriteria {
     pub(super) fn of_resources(matching: &Value) -> Self {
         let selector = |name: &str| match matching.at(name) {
             Value::Null => Ok(Selector::new(Vec::new())),
-            selector => Selector::from_object(Some(selector)).map_err(|error| error.to_string()),
+            selector => Selector::from_object(Some(selector)),
         };
         let rules = read_rules(matching, "resourceRules");
         MatchCriteria {

@@ -145,8 +145,17 @@ fn create(asked: &NodeRequest<'_>, caches: &WatchCaches) -> Result<(), Status> {
     }
 }
 
-/// What of the API a pod needs; empty if nothing. An error if that is not known.
-fn reference(spec: &Value) -> Result<&'static str, String> {
+/// Why it is not known what of the API a pod needs: a volume of a kind that is not known, by its quoted name.
+#[derive(Debug, thiserror::Error)]
+enum UnknownVolume {
+    #[error("unknown volume type for volume  {0}")]
+    Kind(String),
+    #[error("unknown source for projected volume {0}")]
+    ProjectedSource(String),
+}
+
+/// What of the API a pod needs; empty if nothing.
+fn reference(spec: &Value) -> Result<&'static str, UnknownVolume> {
     if !spec.text("serviceAccountName").is_empty() {
         return Ok("serviceaccounts");
     }
@@ -168,14 +177,14 @@ fn reference(spec: &Value) -> Result<&'static str, String> {
             return Ok(what);
         }
         if !volume.has("projected") {
-            return Err(format!("unknown volume type for volume  {}", quoted()));
+            return Err(UnknownVolume::Kind(quoted()));
         }
         for source in volume.at("projected").items("sources") {
             if let Some((_, what)) = PROJECTED.iter().find(|(kind, _)| source.has(kind)) {
                 return Ok(what);
             }
             if !source.has("downwardAPI") {
-                return Err(format!("unknown source for projected volume {}", quoted()));
+                return Err(UnknownVolume::ProjectedSource(quoted()));
             }
         }
     }

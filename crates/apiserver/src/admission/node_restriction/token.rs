@@ -73,9 +73,23 @@ pub(super) fn admit(
     ))
 }
 
+/// Why it is not known whether a pod needs tokens for an audience: the errors of its volumes.
+#[derive(Debug, thiserror::Error)]
+enum AudienceError {
+    #[error("{}", .0.message)]
+    One(Status),
+    #[error("[{}]", messages(.0))]
+    Several(Vec<Status>),
+}
+
+fn messages(errors: &[Status]) -> String {
+    let messages: Vec<&str> = errors.iter().map(|status| status.message.as_str()).collect();
+    messages.join(", ")
+}
+
 /// Whether a pod has a projected token volume for this audience, or a CSI volume whose driver requests such a token.
-fn speaks_to(pod: &Value, audience: &str, caches: &WatchCaches) -> Result<bool, String> {
-    let mut faults = Vec::new();
+fn speaks_to(pod: &Value, audience: &str, caches: &WatchCaches) -> Result<bool, AudienceError> {
+    let mut errors = Vec::new();
     for volume in pod.at("spec").items("volumes") {
         let mut sources = volume.at("projected").items("sources").iter();
         if sources.any(|source| {
@@ -87,13 +101,16 @@ fn speaks_to(pod: &Value, audience: &str, caches: &WatchCaches) -> Result<bool, 
         match driver(pod, volume, caches).and_then(|driver| needs(&driver, audience, caches)) {
             Ok(true) => return Ok(true),
             Ok(false) => {}
-            Err(status) => faults.push(status.message),
+            Err(status) => errors.push(status),
         }
     }
-    match faults.as_slice() {
-        [] => Ok(false),
-        [error] => Err(error.clone()),
-        _ => Err(format!("[{}]", faults.join(", "))),
+    match errors.pop() {
+        None => Ok(false),
+        Some(only) if errors.is_empty() => Err(AudienceError::One(only)),
+        Some(last) => {
+            errors.push(last);
+            Err(AudienceError::Several(errors))
+        }
     }
 }
 

@@ -101,6 +101,13 @@ fn broken_baseline() -> Vec<FailingPod> {
         (
             Baseline,
             0,
+            json!({"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/c": 1}}}),
+            "forbidden AppArmor profile (annotation must not set AppArmor profile type to \
+             \"container.apparmor.security.beta.kubernetes.io/c=1\")",
+        ),
+        (
+            Baseline,
+            0,
             json!({"spec": {"hostNetwork": true, "hostPID": true, "hostIPC": true}}),
             "host namespaces (hostNetwork=true, hostPID=true, hostIPC=true)",
         ),

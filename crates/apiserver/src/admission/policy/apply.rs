@@ -1,37 +1,56 @@
 //! Merges the apply configuration that an expression returned.
 
 use k3_api::{
-    apply::typed::{DuplicatePolicy, merge, validate},
+    apply::typed::{DuplicatePolicy, TypeErrors, merge, validate},
     type_schema::{ListKind, Shape, TypeSchema},
 };
-use k3_cel::Value as Made;
+use k3_cel::{EvalError, Value as Made};
 use serde_json::Value;
 
 use super::super::versioned_attributes::VersionedResource;
 
+/// The names of types that stand at other places than theirs.
+#[derive(Debug, thiserror::Error)]
+#[error("type mismatch: {0}")]
+pub(super) struct TypeNameMismatch(String);
+
+/// Why an apply configuration is not merged.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ApplyError {
+    #[error(transparent)]
+    TypeNames(#[from] TypeNameMismatch),
+    /// What was made cannot be written as JSON.
+    #[error(transparent)]
+    Json(#[from] EvalError),
+    #[error("error applying patch: failed to convert patch object to typed object: {0}")]
+    Typed(#[source] TypeErrors),
+    /// The paths of what would be replaced as a whole.
+    #[error(
+        "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {0}"
+    )]
+    Atomic(String),
+    #[error("error applying patch: failed to merge patch: {0}")]
+    Merge(#[source] TypeErrors),
+}
+
 /// The object with what an expression gave, merged as an apply would.
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go ApplyStructuredMergeDiff
-pub(super) fn apply(object: &Value, made: &Made<'_>, form: &VersionedResource) -> Result<Value, String> {
-    check_names(made).map_err(|why| format!("type mismatch: {why}"))?;
-    let mut patch = made.to_json().map_err(|error| error.to_string())?;
+pub(super) fn apply(object: &Value, made: &Made<'_>, form: &VersionedResource) -> Result<Value, ApplyError> {
+    check_names(made)?;
+    let mut patch = made.to_json()?;
     for name in ["apiVersion", "kind"] {
         if let Some(value) = object.get(name) {
             patch[name] = value.clone();
         }
     }
     let ty = form.ty();
-    let failed = |why: String| format!("error applying patch: {why}");
-    validate(&patch, ty, DuplicatePolicy::Refused)
-        .map_err(|error| failed(format!("failed to convert patch object to typed object: {error}")))?;
+    validate(&patch, ty, DuplicatePolicy::Refused).map_err(ApplyError::Typed)?;
     let mut atomics = Vec::new();
     find_atomics(&patch, ty, "", &mut atomics);
     if !atomics.is_empty() {
-        return Err(failed(format!(
-            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}",
-            atomics.join(", ")
-        )));
+        return Err(ApplyError::Atomic(atomics.join(", ")));
     }
-    merge(object, &patch, ty).map_err(|error| failed(format!("failed to merge patch: {error}")))
+    merge(object, &patch, ty).map_err(ApplyError::Merge)
 }
 
 /// Parts that would be replaced as a whole: who sets one field of them would lose the others.
@@ -62,7 +81,7 @@ fn find_atomics(value: &Value, typed: &dyn TypeSchema, path: &str, found: &mut V
 }
 
 /// The names of the types in an expression must be those of the places they stand at: `CachedObject.spec` in `spec`.
-pub(super) fn check_names(made: &Made<'_>) -> Result<(), String> {
+pub(super) fn check_names(made: &Made<'_>) -> Result<(), TypeNameMismatch> {
     let mut errors = Vec::new();
     match made {
         Made::List(operations) => {
@@ -81,7 +100,7 @@ pub(super) fn check_names(made: &Made<'_>) -> Result<(), String> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(errors.join("\n"))
+    Err(TypeNameMismatch(errors.join("\n")))
 }
 
 fn check(made: &Made<'_>, expected: &str, errors: &mut Vec<String>) {

@@ -182,7 +182,7 @@ impl PolicyDispatcher {
                     Ok(true) if reinvocation.should_invoke(&id) => {}
                     Ok(_) => continue,
                     Err(why) => {
-                        errors.failed(run.policy, run.binding, &why);
+                        errors.failed(run.policy, run.binding, &why.to_string());
                         continue;
                     }
                 }
@@ -242,7 +242,7 @@ fn runs<'p, E>(
     };
     let kind = match params::kind(policy.spec.at("paramKind"), caches) {
         Ok(kind) => kind,
-        Err(why) => return by_policy(why),
+        Err(error) => return by_policy(error.to_string()),
     };
     let mut runs = Vec::new();
     for binding in bindings {
@@ -254,7 +254,8 @@ fn runs<'p, E>(
         };
         let collected = match matched {
             Ok(false) => continue,
-            Ok(true) => params::collect(kind.as_ref(), &binding.reference, subject, caches),
+            Ok(true) => params::collect(kind.as_ref(), &binding.reference, subject, caches)
+                .map_err(|error| error.to_string()),
             Err(status) => Err(status.message),
         };
         match collected {

@@ -13,7 +13,8 @@ use super::{
     super::{
         AdmissionAttributes,
         expression::{
-            CompiledExpression, CompositionEnv, EvaluationActivation, MatchConditions, OptionalVariables,
+            CompiledExpression, CompositionEnv, EvaluationActivation, MatchConditionError, MatchConditions,
+            OptionalVariables,
         },
         failure_policy::FailurePolicy,
         versioned_attributes::VersionedResource,
@@ -96,7 +97,7 @@ impl CompiledMutatingPolicy {
         &self,
         scene: &EvaluationActivation<'_>,
         params: Option<&Value>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, MatchConditionError> {
         if self.conditions.is_empty() {
             return Ok(true);
         }
@@ -115,7 +116,7 @@ impl CompiledMutatingPolicy {
     ) -> Result<Value, MutationError> {
         let (CompiledMutation::Patch(expression) | CompiledMutation::Apply(expression)) = mutation;
         if let Some(why) = expression.error() {
-            return Err(MutationError::Policy(why.to_owned()));
+            return Err(MutationError::Policy(why.to_string()));
         }
         let variables = self.composition.variables();
         let sight = OptionalVariables {
@@ -129,16 +130,15 @@ impl CompiledMutatingPolicy {
             .evaluate(&bindings, &variables, &mut budget)
             .map_err(|error| MutationError::Policy(error.to_string()))?;
         let changed = match mutation {
-            CompiledMutation::Apply(_) => {
-                apply::apply(object, &value, form).map_err(MutationError::Policy)?
-            }
+            CompiledMutation::Apply(_) => apply::apply(object, &value, form)
+                .map_err(|error| MutationError::Policy(error.to_string()))?,
             CompiledMutation::Patch(_) => match patched(object, &value)? {
                 Some(changed) => changed,
                 // A test that fails keeps the object as it is.
                 None => return Ok(object.clone()),
             },
         };
-        let internal = |why: String| MutationError::Status(Box::new(Status::internal_error(why)));
+        let internal = |error| MutationError::Status(Box::new(Status::internal_error(error)));
         let (_, full) = form.complete(&changed).map_err(internal)?;
         Ok(full)
     }
@@ -148,13 +148,17 @@ impl CompiledMutatingPolicy {
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/json_patch.go Patch
 fn patched(object: &Value, operations: &k3_cel::Value<'_>) -> Result<Option<Value>, MutationError> {
     let failed = |why: String| MutationError::Policy(why);
-    apply::check_names(operations).map_err(|why| failed(format!("type mismatch: {why}")))?;
+    apply::check_names(operations).map_err(|error| failed(error.to_string()))?;
     let operations = operations.to_json().map_err(|error| {
         failed(format!(
             "JSONPath valueExpression evaluated to a type that could not marshal to JSON: {error}"
         ))
     })?;
-    let operations = operations.as_array().cloned().unwrap_or_default();
+    let Value::Array(operations) = operations else {
+        return Err(failed(format!(
+            "type mismatch: a list of operations is needed, not {operations}"
+        )));
+    };
     let operations: Vec<Value> = operations.iter().map(operation).collect();
     let patch =
         Patch::try_new(Value::Array(operations)).map_err(|error| failed(format!("JSON Patch: {error}")))?;

@@ -2,7 +2,8 @@
 
 use k3_api::{
     kinds::{KindRef, builtin},
-    selector::label::Selector,
+    selector::label::{FromObjectError, Selector},
+    status::Status,
     strategy::Tree,
 };
 use k3_storage::Revision;
@@ -14,8 +15,37 @@ use crate::{
     registry::Resource,
 };
 
-/// The kind of the parameters of a policy (paramKind); or why there is no such kind.
-pub(super) fn kind(said: &Value, caches: &WatchCaches) -> Result<Option<KindRef>, String> {
+/// A paramKind that is not served.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'")]
+pub(super) struct UnknownParamKind {
+    group: String,
+    version: String,
+    kind: String,
+}
+
+/// Why the parameters of a binding cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ParamError {
+    #[error("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")]
+    NamespaceOfClusterScoped,
+    #[error("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")]
+    NoNamespace,
+    #[error("the server cannot decrypt {plural} {name:?}")]
+    Undecrypted { plural: String, name: String },
+    /// They cannot be had in the version of the policy.
+    #[error(transparent)]
+    Conversion(Status),
+    #[error(transparent)]
+    Selector(#[from] FromObjectError),
+    #[error("one of name or selector must be provided")]
+    NoReference,
+    #[error("no params found for policy binding with `Deny` parameterNotFoundAction")]
+    NotFound,
+}
+
+/// The kind of the parameters of a policy (paramKind).
+pub(super) fn kind(said: &Value, caches: &WatchCaches) -> Result<Option<KindRef>, UnknownParamKind> {
     if said.is_null() {
         return Ok(None);
     }
@@ -32,9 +62,11 @@ pub(super) fn kind(said: &Value, caches: &WatchCaches) -> Result<Option<KindRef>
     let known = builtin().kind(group, version, name).map(KindRef::from);
     match known.or_else(custom) {
         Some(kind) => Ok(Some(kind)),
-        None => Err(format!(
-            "failed to find resource referenced by paramKind: '{group}/{version}, Kind={name}'"
-        )),
+        None => Err(UnknownParamKind {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: name.to_owned(),
+        }),
     }
 }
 
@@ -46,7 +78,7 @@ pub(super) fn collect(
     reference: &Value,
     subject: &VersionedAttributes<'_>,
     caches: &WatchCaches,
-) -> Result<Vec<Option<Value>>, String> {
+) -> Result<Vec<Option<Value>>, ParamError> {
     let Some(kind) = kind.filter(|_| !reference.is_null()) else {
         return Ok(vec![None]);
     };
@@ -55,30 +87,24 @@ pub(super) fn collect(
     let namespace = match (kind.is_namespaced(), said) {
         (false, "") => "",
         (false, _) => {
-            return Err(
-                "paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned(),
-            );
+            return Err(ParamError::NamespaceOfClusterScoped);
         }
         (true, "") if subject.namespace.is_empty() => {
-            return Err(
-                "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
-                    .to_owned(),
-            );
+            return Err(ParamError::NoNamespace);
         }
         (true, "") => &subject.namespace,
         (true, said) => said,
     };
     let read = |object: &CachedObject| {
         if object.undecrypted().is_some() {
-            return Err(format!(
-                "the server cannot decrypt {} {:?}",
-                kind.plural,
-                object.name()
-            ));
+            return Err(ParamError::Undecrypted {
+                plural: kind.plural.to_string(),
+                name: object.name().to_owned(),
+            });
         }
         match subject.convert_stored(object.tree(), &resource) {
             Ok(tree) => Ok(Some(tree)),
-            Err(status) => Err(status.message),
+            Err(status) => Err(ParamError::Conversion(status)),
         }
     };
     let name = reference.text("name");
@@ -90,7 +116,7 @@ pub(super) fn collect(
             .map(|object| read(&object))
             .collect::<Result<_, _>>()?
     } else if reference.has("selector") {
-        let selector = Selector::from_object(reference.get("selector")).map_err(|error| error.to_string())?;
+        let selector = Selector::from_object(reference.get("selector"))?;
         let snapshot = resource.cache.snapshot(Revision::ZERO);
         let prefix = resource.under(namespace);
         snapshot
@@ -99,10 +125,10 @@ pub(super) fn collect(
             .map(|object| read(object))
             .collect::<Result<_, _>>()?
     } else {
-        return Err("one of name or selector must be provided".to_owned());
+        return Err(ParamError::NoReference);
     };
     if found.is_empty() && reference.text("parameterNotFoundAction") == "Deny" {
-        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
+        return Err(ParamError::NotFound);
     }
     Ok(found)
 }

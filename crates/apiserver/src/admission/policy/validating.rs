@@ -124,7 +124,7 @@ impl CompiledValidatingPolicy {
             match self.conditions.hold(scene, params, &self.composition.variables()) {
                 Ok(true) => {}
                 Ok(false) => return ValidateResult::default(),
-                Err(why) => return failed(why),
+                Err(error) => return failed(error.to_string()),
             }
         }
         let objections = match self.object(scene, params, namespace, failure_policy) {

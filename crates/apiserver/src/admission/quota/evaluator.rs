@@ -10,7 +10,10 @@ use k3_storage::{CommitError, Revision};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::{quota_state::QuotaState, usage_delta::UsageDelta};
+use super::{
+    quota_state::QuotaState,
+    usage_delta::{QuotaRejection, UsageDelta},
+};
 use crate::{
     admission::AdmissionAttributes,
     cache::{CachedObject, WatchCaches},
@@ -29,7 +32,8 @@ pub(super) struct QuotaBatchEvaluator(Mutex<HashMap<String, Arc<NamespaceQueue>>
 #[derive(Default)]
 struct NamespaceQueue {
     waiting: Mutex<Vec<AdmissionWaiter>>,
-    /// Held by the request that serves the queue.
+    /// Single flight: held by the request that serves the queue, while the others wait for their answers. If it panics, those whose
+    /// demands it took are queued again.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -40,11 +44,13 @@ struct AdmissionWaiter {
 }
 
 /// Why something was not charged.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum ChargeError {
     /// The quotas do not allow it.
-    Forbidden(String),
+    #[error(transparent)]
+    Forbidden(QuotaRejection),
     /// The quotas could not be written.
+    #[error(transparent)]
     Failed(Status),
 }
 

@@ -28,6 +28,26 @@ pub(super) struct UsageDelta {
     pub dry_run: bool,
 }
 
+/// Why a quota does not allow a request.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum QuotaRejection {
+    #[error("quota usage is negative for resource(s): {0}")]
+    Negative(String),
+    /// Containers leave out what is limited.
+    #[error("failed quota: {quota}: must specify {missing}")]
+    Unspecified { quota: String, missing: String },
+    /// What is used was not calculated yet.
+    #[error("status unknown for quota: {quota}, resources: {resources}")]
+    StatusUnknown { quota: String, resources: String },
+    #[error("exceeded quota: {quota}, requested: {requested}, used: {used}, limited: {limited}")]
+    Exceeded {
+        quota: String,
+        requested: String,
+        used: String,
+        limited: String,
+    },
+}
+
 /// The other objects of a cluster.
 pub(super) struct CachedSurroundings<'a>(pub &'a WatchCaches);
 
@@ -59,7 +79,7 @@ impl UsageDelta {
 
     /// Charges all matching quotas or none. Returns whether any was charged, or why not.
     // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go CheckRequest
-    pub(super) fn charge(&self, accounts: &mut [QuotaState]) -> Result<bool, String> {
+    pub(super) fn charge(&self, accounts: &mut [QuotaState]) -> Result<bool, QuotaRejection> {
         let mut concerned = Vec::new();
         for account in &mut *accounts {
             if account.concerns(&self.meter, &self.new.traits) {
@@ -69,10 +89,7 @@ impl UsageDelta {
         }
         let negative: Vec<_> = names(&self.new.usage, |amount| amount.sign().is_lt());
         if !negative.is_empty() {
-            return Err(format!(
-                "quota usage is negative for resource(s): {}",
-                negative.join(",")
-            ));
+            return Err(QuotaRejection::Negative(negative.join(",")));
         }
         let mut charges = Vec::new();
         for account in &concerned {
@@ -97,7 +114,7 @@ impl UsageDelta {
     }
 
     /// Rejects missing requests or limits, and a quota without status.
-    fn inspect(&self, account: &QuotaState) -> Result<(), String> {
+    fn inspect(&self, account: &QuotaState) -> Result<(), QuotaRejection> {
         let mut tracked = account.hard.keys().filter(|name| self.meter.tracks(name));
         let missing: Vec<_> = self
             .missing
@@ -109,22 +126,23 @@ impl UsageDelta {
             })
             .collect();
         if !missing.is_empty() {
-            let missing = missing.join("; ");
-            return Err(format!("failed quota: {}: must specify {missing}", account.name));
+            return Err(QuotaRejection::Unspecified {
+                quota: account.name.clone(),
+                missing: missing.join("; "),
+            });
         }
         if tracked.clone().any(|name| !account.used.contains_key(name)) {
             let tracked: Vec<_> = tracked.by_ref().map(String::as_str).collect();
-            let tracked = tracked.join(",");
-            return Err(format!(
-                "status unknown for quota: {}, resources: {tracked}",
-                account.name
-            ));
+            return Err(QuotaRejection::StatusUnknown {
+                quota: account.name.clone(),
+                resources: tracked.join(","),
+            });
         }
         Ok(())
     }
 
     /// What it would use more of a quota; an error if that is too much.
-    fn to_charge(&self, account: &QuotaState) -> Result<Totals, String> {
+    fn to_charge(&self, account: &QuotaState) -> Result<Totals, QuotaRejection> {
         let before = self
             .old
             .as_ref()
@@ -155,13 +173,12 @@ impl UsageDelta {
             let parts: Vec<_> = exceeded.iter().filter_map(of).collect();
             parts.join(",")
         };
-        Err(format!(
-            "exceeded quota: {}, requested: {}, used: {}, limited: {}",
-            account.name,
-            print(&charge),
-            print(&account.used),
-            print(&account.hard)
-        ))
+        Err(QuotaRejection::Exceeded {
+            quota: account.name.clone(),
+            requested: print(&charge),
+            used: print(&account.used),
+            limited: print(&account.hard),
+        })
     }
 }
 

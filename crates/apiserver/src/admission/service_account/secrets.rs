@@ -26,18 +26,49 @@ const VOLUME_SECRETS: [&str; 10] = [
     "csi.nodePublishSecretRef.name",
 ];
 
-/// Why an account does not let a new pod use a secret it refers to.
+/// Why an account does not let a pod use a secret it refers to.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SecretReferenceError {
+    #[error(
+        "volume with secret.secretName=\"{secret}\" is not allowed because service account {account} does not reference that \
+         secret"
+    )]
+    Volume { secret: String, account: String },
+    #[error(
+        "{container} with {location} referencing secret.secretName=\"{secret}\" is not allowed because service account \
+         {account} does not reference that secret"
+    )]
+    Container {
+        /// Its sort and name.
+        container: String,
+        /// Where the secret is named.
+        location: String,
+        secret: String,
+        account: String,
+    },
+    #[error(
+        "imagePullSecrets[{index}].name=\"{secret}\" is not allowed because service account {account} does not reference that \
+         imagePullSecret"
+    )]
+    ImagePull {
+        index: usize,
+        secret: String,
+        account: String,
+    },
+}
+
+/// Whether an account lets a new pod use the secrets it refers to.
 // upstream: plugin/pkg/admission/serviceaccount/admission.go limitSecretReferences
-pub(super) fn check(spec: &Value, account: &Value) -> Result<(), String> {
+pub(super) fn check(spec: &Value, account: &Value) -> Result<(), SecretReferenceError> {
     let own: HashSet<_> = names(account.items("secrets")).into_iter().collect();
     let by = account.at("metadata").text("name");
     for volume in spec.items("volumes").iter().filter(|volume| volume.has("secret")) {
         let name = volume.at("secret").text("secretName");
         if !own.contains(name) {
-            return Err(format!(
-                "volume with secret.secretName=\"{name}\" is not allowed because service account {by} does not reference that \
-                 secret"
-            ));
+            return Err(SecretReferenceError::Volume {
+                secret: name.to_owned(),
+                account: by.to_owned(),
+            });
         }
     }
     for list in &CONTAINERS[..2] {
@@ -46,10 +77,11 @@ pub(super) fn check(spec: &Value, account: &Value) -> Result<(), String> {
     let pull: HashSet<_> = names(account.items("imagePullSecrets")).into_iter().collect();
     for (index, name) in names(spec.items("imagePullSecrets")).into_iter().enumerate() {
         if !pull.contains(name) {
-            return Err(format!(
-                "imagePullSecrets[{index}].name=\"{name}\" is not allowed because service account {by} does not reference that \
-                 imagePullSecret"
-            ));
+            return Err(SecretReferenceError::ImagePull {
+                index,
+                secret: name.to_owned(),
+                account: by.to_owned(),
+            });
         }
     }
     Ok(())
@@ -57,7 +89,7 @@ pub(super) fn check(spec: &Value, account: &Value) -> Result<(), String> {
 
 /// The same for containers that join a running pod.
 // upstream: plugin/pkg/admission/serviceaccount/admission.go limitEphemeralContainerSecretReferences
-pub(super) fn check_ephemeral(spec: &Value, account: &Value) -> Result<(), String> {
+pub(super) fn check_ephemeral(spec: &Value, account: &Value) -> Result<(), SecretReferenceError> {
     let own: HashSet<_> = names(account.items("secrets")).into_iter().collect();
     check_containers(spec, &CONTAINERS[2], &own, account.at("metadata").text("name"))
 }
@@ -82,15 +114,16 @@ fn check_containers(
     (list, called): &(&str, &str),
     own: &HashSet<&str>,
     by: &str,
-) -> Result<(), String> {
+) -> Result<(), SecretReferenceError> {
     for container in spec.items(list) {
         for (name, location) in of_container(container) {
             if !own.contains(name) {
-                let container = container.text("name");
-                return Err(format!(
-                    "{called} {container} with {location} referencing secret.secretName=\"{name}\" is not allowed because \
-                     service account {by} does not reference that secret"
-                ));
+                return Err(SecretReferenceError::Container {
+                    container: format!("{called} {}", container.text("name")),
+                    location,
+                    secret: name.to_owned(),
+                    account: by.to_owned(),
+                });
             }
         }
     }
@@ -132,7 +165,10 @@ mod tests {
             "secrets": [{"name": "own"}],
             "imagePullSecrets": [{"name": "pull"}],
         });
-        check(spec, &account).err().unwrap_or_default()
+        check(spec, &account)
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
     }
 
     #[test]

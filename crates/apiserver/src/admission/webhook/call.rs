@@ -70,7 +70,7 @@ pub(super) async fn call_webhook(
         .post(client, Bytes::from(body), hook.timeout)
         .await
         .map_err(|error| error.to_string())
-        .and_then(|answer| review::decode(&answer, version))
+        .and_then(|answer| review::decode(&answer, version).map_err(|error| error.to_string()))
         .map_err(|why| WebhookError::Call(format!("failed to call webhook: {why}")))?;
     AdmissionResponse::read(&answer, version, &uid, sort)
         .map_err(|why| WebhookError::Call(format!("received invalid webhook response: {why}")))

@@ -222,7 +222,9 @@ impl WebhookDispatcher {
         let patched = patch
             .apply(Cow::clone(&view).into_owned())
             .map_err(|error| internal(error.to_string()))?;
-        let (patched, full) = form.complete(&patched).map_err(internal)?;
+        let (patched, full) = form
+            .complete(&patched)
+            .map_err(|error| internal(error.to_string()))?;
         let changed = patched != *view;
         let note = WebhookAuditAnnotation {
             configuration: &hook.configuration,

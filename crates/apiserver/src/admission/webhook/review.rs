@@ -31,6 +31,50 @@ pub(super) struct AdmissionResponse {
     pub annotations: Vec<(String, String)>,
 }
 
+/// Why the body of an answer is not a review, in upstream's words.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReviewDecodeError {
+    #[error("couldn't get version/kind; json parse error: {0}")]
+    Syntax(String),
+    /// It is JSON of another kind, in Go's word for it.
+    #[error(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {0} into Go value of type struct {{ APIVersion \
+         string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+    )]
+    NoObject(&'static str),
+    /// The webhook answered with an error of its own.
+    #[error("{0}")]
+    Status(String),
+    /// Both quoted.
+    #[error(
+        "no kind {kind} is registered for version {version} in scheme \"k8s.io/apiserver/pkg/util/webhook/client.go:72\""
+    )]
+    Kind { kind: String, version: String },
+    #[error("converting ({found}.AdmissionReview) to ({asked}.AdmissionReview): unknown conversion")]
+    Version { found: String, asked: String },
+}
+
+/// Why a review is no answer to the question.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AdmissionResponseError {
+    #[error("webhook response was absent")]
+    Absent,
+    #[error("illegal base64 data in response.patch")]
+    PatchEncoding(#[source] base64::Base64Error),
+    /// Both quoted.
+    #[error("expected response.uid={expected}, got {found}")]
+    Uid { expected: String, found: String },
+    #[error("expected webhook response of {expected}, Kind=AdmissionReview, got {version}, Kind={kind}")]
+    Kind {
+        expected: &'static str,
+        version: String,
+        kind: String,
+    },
+    /// What is wrong with the patch and its type.
+    #[error("{0}")]
+    Patch(&'static str),
+}
+
 /// The review of a request in a form.
 pub(super) fn question(
     subject: &VersionedAttributes<'_>,
@@ -52,41 +96,31 @@ pub(super) fn question(
 }
 
 /// Reads what a webhook answered to a review, as a client that knows both versions of reviews does.
-pub(super) fn decode(answer: &[u8], asked: ReviewVersion) -> Result<Value, String> {
-    let review: Value = serde_json::from_slice(answer).map_err(|error| {
-        format!(
-            "couldn't get version/kind; json parse error: {}",
-            syntax(answer, &error)
-        )
-    })?;
+pub(super) fn decode(answer: &[u8], asked: ReviewVersion) -> Result<Value, ReviewDecodeError> {
+    let review: Value =
+        serde_json::from_slice(answer).map_err(|error| ReviewDecodeError::Syntax(syntax(answer, &error)))?;
     if !review.is_object() {
-        return Err(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion \
-             string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            go_kind(&review)
-        ));
+        return Err(ReviewDecodeError::NoObject(go_kind(&review)));
     }
     let version = review.text("apiVersion");
     let kind = review.text("kind");
     let is_known = matches!(version, "" | "admission.k8s.io/v1" | "admission.k8s.io/v1beta1")
         && matches!(kind, "" | "AdmissionReview");
     if kind == "Status" && version == "v1" && review.text("status") != "Success" {
-        return Err(review.text("message").to_owned());
+        return Err(ReviewDecodeError::Status(review.text("message").to_owned()));
     }
     if !is_known {
-        return Err(format!(
-            "no kind {} is registered for version {} in scheme \"k8s.io/apiserver/pkg/util/webhook/client.go:72\"",
-            go::quote(kind),
-            go::quote(version)
-        ));
+        return Err(ReviewDecodeError::Kind {
+            kind: go::quote(kind),
+            version: go::quote(version),
+        });
     }
     if !version.is_empty() && version != asked.api_version() {
         let short = |version: &str| version.rsplit('/').next().unwrap_or_default().to_owned();
-        return Err(format!(
-            "converting ({}.AdmissionReview) to ({}.AdmissionReview): unknown conversion",
-            short(version),
-            short(asked.api_version())
-        ));
+        return Err(ReviewDecodeError::Version {
+            found: short(version),
+            asked: short(asked.api_version()),
+        });
     }
     Ok(review)
 }
@@ -126,13 +160,12 @@ impl AdmissionResponse {
         asked: ReviewVersion,
         uid: &str,
         sort: WebhookKind,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, AdmissionResponseError> {
         let response = review.at("response");
         if response.is_null() {
-            return Err("webhook response was absent".to_owned());
+            return Err(AdmissionResponseError::Absent);
         }
-        let patch = base64::decode(response.text("patch"))
-            .map_err(|_| "illegal base64 data in response.patch".to_owned())?;
+        let patch = base64::decode(response.text("patch")).map_err(AdmissionResponseError::PatchEncoding)?;
         let patch_type = response.at("patchType").as_str();
         let patch_type = match asked {
             ReviewVersion::V1 => {
@@ -164,29 +197,33 @@ impl AdmissionResponse {
 
 /// An answer must be to this question, and say what it is.
 // upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/request/admissionreview.go VerifyAdmissionResponse
-fn check(review: &Value, asked: ReviewVersion, uid: &str) -> Result<(), String> {
+fn check(review: &Value, asked: ReviewVersion, uid: &str) -> Result<(), AdmissionResponseError> {
     let said = review.at("response").text("uid");
     if said != uid {
-        return Err(format!(
-            "expected response.uid={}, got {}",
-            go::quote(uid),
-            go::quote(said)
-        ));
+        return Err(AdmissionResponseError::Uid {
+            expected: go::quote(uid),
+            found: go::quote(said),
+        });
     }
     let version = review.text("apiVersion");
     let kind = review.text("kind");
     if (version, kind) != (asked.api_version(), "AdmissionReview") {
         let version = if version.is_empty() { "/" } else { version };
-        return Err(format!(
-            "expected webhook response of {}, Kind=AdmissionReview, got {version}, Kind={kind}",
-            asked.api_version()
-        ));
+        return Err(AdmissionResponseError::Kind {
+            expected: asked.api_version(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+        });
     }
     Ok(())
 }
 
 /// A patch requires a patch type and a mutating webhook.
-fn check_patch(patch: &[u8], patch_type: Option<&str>, sort: WebhookKind) -> Result<(), String> {
+fn check_patch(
+    patch: &[u8],
+    patch_type: Option<&str>,
+    sort: WebhookKind,
+) -> Result<(), AdmissionResponseError> {
     let why = match (sort, patch.is_empty(), patch_type) {
         (WebhookKind::Mutating, false, None) => "webhook returned response.patch but not response.patchType",
         (WebhookKind::Mutating, true, Some(_)) => {
@@ -197,14 +234,14 @@ fn check_patch(patch: &[u8], patch_type: Option<&str>, sort: WebhookKind) -> Res
         (WebhookKind::Validating, _, Some(_)) => "validating webhook may not return response.patchType",
         _ => return Ok(()),
     };
-    Err(why.to_owned())
+    Err(AdmissionResponseError::Patch(why))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(response: &Value, sort: WebhookKind) -> Result<AdmissionResponse, String> {
+    fn read(response: &Value, sort: WebhookKind) -> Result<AdmissionResponse, AdmissionResponseError> {
         let review =
             json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response});
         AdmissionResponse::read(&review, ReviewVersion::V1, "u", sort)
@@ -213,7 +250,9 @@ mod tests {
     #[test]
     fn rejects_response_with_other_uid_or_version() {
         let v1 = |review: &Value| {
-            AdmissionResponse::read(review, ReviewVersion::V1, "u", WebhookKind::Mutating).unwrap_err()
+            AdmissionResponse::read(review, ReviewVersion::V1, "u", WebhookKind::Mutating)
+                .unwrap_err()
+                .to_string()
         };
         assert_eq!(v1(&json!({})), "webhook response was absent");
         assert_eq!(
@@ -269,7 +308,7 @@ mod tests {
             ),
         ] {
             let response = json!({"uid": "u", "patch": patch, "patchType": patch_type});
-            assert_eq!(read(&response, sort).unwrap_err(), why);
+            assert_eq!(read(&response, sort).unwrap_err().to_string(), why);
         }
         assert!(
             read(
@@ -282,7 +321,11 @@ mod tests {
 
     #[test]
     fn reports_malformed_review() {
-        let wrong = |text: &str| decode(text.as_bytes(), ReviewVersion::V1).unwrap_err();
+        let wrong = |text: &str| {
+            decode(text.as_bytes(), ReviewVersion::V1)
+                .unwrap_err()
+                .to_string()
+        };
         assert_eq!(
             wrong("hello"),
             "couldn't get version/kind; json parse error: invalid character 'h' looking for beginning of value"

@@ -18,6 +18,8 @@ use crate::cache::{CachedObject, WatchCaches};
 /// Pods and volumes, and what they refer to.
 // upstream: plugin/pkg/auth/authorizer/node/graph.go Graph
 pub(super) struct ReferenceGraph {
+    /// Whether it has all changes that were taken from the followers; not while an update runs.
+    is_complete: bool,
     pods: CacheFollower,
     volumes: CacheFollower,
     owned: [(NodeOwnedKind, CacheFollower); 3],
@@ -50,6 +52,7 @@ impl ReferenceGraph {
     pub(super) fn new(caches: &WatchCaches) -> Self {
         let following = |group, plural| CacheFollower::new(group, plural, caches);
         ReferenceGraph {
+            is_complete: true,
             pods: following("", "pods"),
             volumes: following("", "persistentvolumes"),
             owned: [
@@ -77,11 +80,19 @@ impl ReferenceGraph {
     pub(super) fn is_current(&self, caches: &WatchCaches) -> bool {
         let owned = self.owned.iter().map(|(_, following)| following);
         let mut all = [&self.pods, &self.volumes].into_iter().chain(owned);
-        all.all(|following| following.is_current(caches))
+        self.is_complete && all.all(|following| following.is_current(caches))
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_complete
     }
 
     /// Updates the graph with changed pods and volumes.
     pub(super) fn follow(&mut self, caches: &WatchCaches) {
+        if !self.is_complete {
+            *self = ReferenceGraph::new(caches);
+        }
+        self.is_complete = false;
         for change in self.pods.changes(caches) {
             self.change_pod(&change);
         }
@@ -102,6 +113,7 @@ impl ReferenceGraph {
                 }
             }
         }
+        self.is_complete = true;
     }
 
     fn change_pod(&mut self, (before, after): &ObjectChange) {

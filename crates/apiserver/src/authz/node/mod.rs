@@ -16,7 +16,7 @@ use k3_api::{
     selector::field::{Operator, Term},
     strategy::{Tree, User},
 };
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use self::{
     graph::{NodeOwnedKind, ReferenceGraph},
@@ -34,12 +34,13 @@ const LEASES: &str = "kube-node-lease";
 static COMMON: LazyLock<Vec<PolicyRule>> = LazyLock::new(|| {
     let mut roles = bootstrap::cluster_roles();
     let role = roles.find(|role| role.at("metadata").text("name") == "system:node");
-    role.as_ref().map(PolicyRule::all_of).unwrap_or_default()
+    PolicyRule::all_of(&role.expect("the cluster roles have system:node"))
 });
 
 /// Decides for nodes.
 pub(super) struct NodeAuthorizer {
     caches: Arc<WatchCaches>,
+    /// A panic during an update leaves it incomplete, and marked so: it is then built again before anything is decided.
     graph: RwLock<ReferenceGraph>,
     /// The version of the caches that the graph was last compared with. The graph is not behind that.
     seen: AtomicCachesVersion,
@@ -243,7 +244,15 @@ impl NodeAuthorizer {
             }
             self.seen.store(version);
         }
-        self.read()
+        let graph = self.read();
+        if graph.is_complete() {
+            return graph;
+        }
+        // An update by another request panicked.
+        drop(graph);
+        let mut graph = self.graph.write();
+        graph.follow(&self.caches);
+        RwLockWriteGuard::downgrade(graph)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, ReferenceGraph> {

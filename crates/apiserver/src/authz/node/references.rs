@@ -100,6 +100,7 @@ struct PodStatus {
 impl PodReferences {
     /// Reads a pod; `None` if it is on no node.
     pub(super) fn read(object: &CachedObject) -> Option<Self> {
+        // A pod that cannot be read refers to nothing: no node may read something because of it.
         let pod: Pod = serde_json::from_slice(object.stored()).unwrap_or_default();
         let node = pod.spec.text("nodeName");
         if node.is_empty() {

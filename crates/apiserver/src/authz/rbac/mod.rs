@@ -12,7 +12,7 @@ mod tests;
 use std::{collections::HashSet, sync::Arc};
 
 use k3_api::strategy::User;
-use parking_lot::{RwLock, RwLockReadGuard};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use self::index::RbacIndex;
 pub(crate) use self::{
@@ -29,12 +29,15 @@ const LOOKS: usize = 100;
 /// Decides by roles and bindings.
 pub(super) struct RbacAuthorizer {
     caches: Arc<WatchCaches>,
+    /// A panic during an update leaves it incomplete, and marked so: it is then built again before anything is decided.
     state: RwLock<RbacState>,
     /// The version of the caches that the index was last compared with. The index is not behind that.
     seen: AtomicCachesVersion,
 }
 
 struct RbacState {
+    /// Whether the index has all changes that were taken from the followers; not while an update runs.
+    is_complete: bool,
     index: RbacIndex,
     roles: [CacheFollower; 2],
     bindings: [CacheFollower; 2],
@@ -44,15 +47,9 @@ struct RbacState {
 
 impl RbacAuthorizer {
     pub(super) fn new(caches: Arc<WatchCaches>) -> Self {
-        let state = RbacState {
-            index: RbacIndex::default(),
-            roles: ["clusterroles", "roles"].map(|plural| CacheFollower::new(GROUP, plural, &caches)),
-            bindings: ["clusterrolebindings", "rolebindings"]
-                .map(|plural| CacheFollower::new(GROUP, plural, &caches)),
-        };
         RbacAuthorizer {
+            state: RwLock::new(RbacState::new(&caches)),
             caches,
-            state: RwLock::new(state),
             seen: AtomicCachesVersion::default(),
         }
     }
@@ -116,7 +113,15 @@ impl RbacAuthorizer {
             }
             self.seen.store(version);
         }
-        self.read()
+        let state = self.read();
+        if state.is_complete {
+            return state;
+        }
+        // An update by another request panicked.
+        drop(state);
+        let mut state = self.state.write();
+        state.follow(&self.caches);
+        RwLockWriteGuard::downgrade(state)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, RbacState> {
@@ -127,7 +132,21 @@ impl RbacAuthorizer {
 // --- RbacState ---
 
 impl RbacState {
+    fn new(caches: &WatchCaches) -> Self {
+        RbacState {
+            is_complete: true,
+            index: RbacIndex::default(),
+            roles: ["clusterroles", "roles"].map(|plural| CacheFollower::new(GROUP, plural, caches)),
+            bindings: ["clusterrolebindings", "rolebindings"]
+                .map(|plural| CacheFollower::new(GROUP, plural, caches)),
+        }
+    }
+
     fn is_current(&self, caches: &WatchCaches) -> bool {
+        self.is_complete && self.has_all_changes(caches)
+    }
+
+    fn has_all_changes(&self, caches: &WatchCaches) -> bool {
         let mut followed = self.roles.iter().chain(&self.bindings);
         followed.all(|following| following.is_current(caches))
     }
@@ -135,6 +154,10 @@ impl RbacState {
     /// Applies changes until there are none, so that the state is consistent. An old role combined with a new binding would
     /// grant permissions that were never granted together.
     fn follow(&mut self, caches: &WatchCaches) {
+        if !self.is_complete {
+            *self = RbacState::new(caches);
+        }
+        self.is_complete = false;
         for _ in 0..LOOKS {
             let mut has_changed = false;
             for following in &mut self.roles {
@@ -151,10 +174,11 @@ impl RbacState {
                     self.index.change_binding(&change);
                 }
             }
-            if self.is_current(caches) {
+            if self.has_all_changes(caches) {
                 break;
             }
         }
+        self.is_complete = true;
     }
 }
 

@@ -1,5 +1,7 @@
 //! What roles and bindings allow: by rule, against a plain scan of all bindings, and at what cost.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -9,7 +11,7 @@ use super::{
         AuthorizationTarget, Decision,
         testing::{TestCluster, object, user},
     },
-    PolicyRule,
+    PolicyRule, RbacAuthorizer, RbacState,
 };
 use crate::authz::AuthorizationAttributes;
 
@@ -479,4 +481,33 @@ async fn decision_cost_with_ten_thousand_bindings() {
         "a new binding and a decision after it: {:?}",
         begun.elapsed() / 100
     );
+}
+
+#[tokio::test]
+async fn interrupted_update_is_repeated_before_a_decision() {
+    let world = TestCluster::new().await;
+    world.put(&role("", "reader", &reading(&["pods"]))).await;
+    world
+        .put(&binding("", "b", "ClusterRole/reader", &["User/alice"]))
+        .await;
+    let authorizer = RbacAuthorizer::new(Arc::clone(&world.caches));
+    let alice = user("alice", &[]);
+    let is_allowed = || {
+        let action = AuthorizationAttributes {
+            user: &alice,
+            verb: "get",
+            what: AuthorizationTarget::Resource(object("pods", "a", "p")),
+        };
+        matches!(authorizer.decide(&action), Decision::Allow(_))
+    };
+    assert!(is_allowed());
+    // As a panic leaves it: changes were taken from the followers, and did not reach the index.
+    let mut state = authorizer.state.write();
+    *state = RbacState {
+        is_complete: false,
+        index: super::RbacIndex::default(),
+        ..std::mem::replace(&mut *state, RbacState::new(&world.caches))
+    };
+    drop(state);
+    assert!(is_allowed());
 }

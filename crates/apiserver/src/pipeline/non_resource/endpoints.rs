@@ -12,7 +12,7 @@ use k3_task::Clock;
 use parking_lot::Mutex;
 
 use super::{
-    extra_endpoints::{ExtraEndpoints, ProcessSetting},
+    extra_endpoints::{ExtraEndpoints, ProcessSetting, SettingError},
     health, issuer,
 };
 use crate::{
@@ -61,7 +61,8 @@ pub(crate) struct ApiDocuments {
     /// Where clients in the cluster reach this server.
     address: SocketAddr,
     usage: UsageGroup,
-    /// With the generation of the definitions that they describe.
+    /// With the generation of the definitions that they describe. They are built under the lock, once for all requests; a panic
+    /// leaves the earlier ones, with their generation.
     discovery: Mutex<(DefinitionsGeneration, Arc<Discovery>)>,
     openapi: Mutex<(DefinitionsGeneration, Arc<OpenApi>)>,
 }
@@ -114,10 +115,8 @@ impl NonResourceEndpoints {
                     .body_memory
                     .read(body, &head.headers, LimitClass::Ordinary)
                     .await?;
-                let changed = match std::str::from_utf8(&bytes) {
-                    Ok(text) => (setting.set)(text.trim()),
-                    Err(_) => Err("it is not UTF-8".to_owned()),
-                };
+                let text = std::str::from_utf8(&bytes).map_err(SettingError::from);
+                let changed = text.and_then(|text| (setting.set)(text.trim()));
                 Ok(match changed {
                     Ok(said) => web::text(200, format!("{said}\n")),
                     Err(why) => web::text(400, format!("{why}\n")),

@@ -1,6 +1,6 @@
 //! Extra endpoints that other parts of the process add: metrics, documents, and settings.
 
-use std::sync::Arc;
+use std::{fmt, str::Utf8Error, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use k3_api::strategy::User;
@@ -10,7 +10,18 @@ use serde_json::Value;
 type MetricsFn = Arc<dyn Fn() -> String + Send + Sync>;
 type DocumentProvider = Arc<dyn Fn() -> BoxFuture<'static, Value> + Send + Sync>;
 
-type SettingSetter = dyn Fn(&str) -> Result<String, String> + Send + Sync;
+type SettingSetter = dyn Fn(&str) -> Result<String, SettingError> + Send + Sync;
+
+/// Why a setting was not changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SettingError {
+    /// The value is not text.
+    #[error("it is not UTF-8")]
+    NotUtf8(#[from] Utf8Error),
+    /// The part of the process that the setting is of refuses the value, in its own words.
+    #[error("{0}")]
+    Refused(String),
+}
 
 /// A setting of the process.
 #[derive(Clone)]
@@ -21,6 +32,14 @@ pub(crate) struct ProcessSetting {
     pub(crate) set: Arc<SettingSetter>,
     /// Whether a role that grants the path is not enough.
     pub(crate) only_masters: bool,
+}
+
+// --- SettingError ---
+
+impl SettingError {
+    pub(crate) fn refused(why: impl fmt::Display) -> Self {
+        SettingError::Refused(why.to_string())
+    }
 }
 
 // --- ProcessSetting ---

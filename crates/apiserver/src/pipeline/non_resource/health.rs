@@ -2,6 +2,8 @@
 
 use http::{HeaderValue, header::CACHE_CONTROL};
 
+use k3_storage::StoreError;
+
 use crate::{
     cache::WatchCaches,
     http::{self as web, HttpResponse},
@@ -10,7 +12,18 @@ use crate::{
 };
 
 /// A check, and its error.
-type HealthCheckResult = (&'static str, Result<(), String>);
+type HealthCheckResult = (&'static str, Result<(), HealthCheckError>);
+
+/// Why a check failed.
+#[derive(Debug, thiserror::Error)]
+enum HealthCheckError {
+    /// The store is not well.
+    #[error(transparent)]
+    Storage(StoreError),
+    /// What requests read is not up to date.
+    #[error("the watch cache is loaded again after the store's history was lost")]
+    CacheLoads,
+}
 
 const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
@@ -57,12 +70,12 @@ pub(super) async fn answer(
 async fn checks(endpoint: &str, caches: &WatchCaches) -> Vec<HealthCheckResult> {
     let mut checks = vec![("ping", Ok(())), ("log", Ok(()))];
     let health = caches.store().health().await;
-    checks.push(("storage", health.map(drop).map_err(|error| error.to_string())));
+    checks.push(("storage", health.map(drop).map_err(HealthCheckError::Storage)));
     if endpoint == "readyz" {
         let follows = if caches.follows() {
             Ok(())
         } else {
-            Err("the watch cache is loaded again after the store's history was lost".to_owned())
+            Err(HealthCheckError::CacheLoads)
         };
         checks.push(("informer-sync", follows));
         // A server takes no request before this is done.

@@ -15,5 +15,5 @@ mod issuer;
 pub(super) use self::health::is_asked_for as is_health_endpoint;
 pub(crate) use self::{
     endpoints::{ApiDocuments, NonResourceEndpoints},
-    extra_endpoints::{ExtraEndpoints, ProcessSetting},
+    extra_endpoints::{ExtraEndpoints, ProcessSetting, SettingError},
 };

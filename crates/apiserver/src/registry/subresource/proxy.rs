@@ -83,7 +83,7 @@ impl ConnectStorage {
         }
         let hosts = [authority(&location), passed.host.clone()];
         let mut answer = location.pass(passed).await.map_err(|failed| match failed {
-            ProxyError::NotAllowed(why) => Status::bad_request(why),
+            ProxyError::NotAllowed(why) => Status::bad_request(why.to_string()),
             failed => Status::service_unavailable(format!("error trying to reach service: {failed}")),
         })?;
         for name in FOR_OTHER_SITES {
@@ -245,7 +245,7 @@ impl<'n> ProxyTarget<'n> {
 /// The status of a failed proxied call.
 pub(super) fn failed_call(verb: &str, location: &ProxyLocation, failed: &ProxyError) -> Status {
     match failed {
-        ProxyError::NotAllowed(why) => Status::bad_request(why.clone()),
+        ProxyError::NotAllowed(why) => Status::bad_request(why.to_string()),
         failed => Status::unknown(format!("{verb} {}: {failed}", go::quote(&location.url()))),
     }
 }
@@ -253,7 +253,7 @@ pub(super) fn failed_call(verb: &str, location: &ProxyLocation, failed: &ProxyEr
 /// The status of a failed upgrade.
 pub(super) fn failed_stream(failed: ProxyError) -> Status {
     match failed {
-        ProxyError::NotAllowed(why) => Status::bad_request(why),
+        ProxyError::NotAllowed(why) => Status::bad_request(why.to_string()),
         ProxyError::Dial(why) => Status::unknown(format!("error dialing backend: {why}")),
         ProxyError::Aborted(why) => Status::unknown(why),
     }

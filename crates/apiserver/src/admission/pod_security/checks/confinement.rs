@@ -27,11 +27,16 @@ pub(super) fn app_armor(pod: &Pod<'_>) -> Option<Violation> {
         .annotations
         .iter()
         .filter(|(key, _)| key.starts_with(APP_ARMOR))
-        .map(|(key, value)| (key, value.as_str().unwrap_or_default()))
+        // What is not text is no profile that is allowed.
         .filter(|(_, value)| {
-            !value.is_empty() && *value != "runtime/default" && !value.starts_with("localhost/")
+            value.as_str().is_none_or(|value| {
+                !value.is_empty() && value != "runtime/default" && !value.starts_with("localhost/")
+            })
         })
-        .map(|(key, value)| format!("{key}={}", go::quote(value)))
+        .map(|(key, value)| match value.as_str() {
+            Some(value) => format!("{key}={}", go::quote(value)),
+            None => format!("{key}={value}"),
+        })
         .collect();
     annotations.sort();
     let mut setters = Vec::new();
