@@ -67,6 +67,7 @@ pub(crate) fn status(status: &Status, format: Format, layout: JsonLayout) -> Htt
             let ty = schema()
                 .get("meta", "v1", "Status")
                 .expect("the table has the type");
+            // A status has only texts and numbers, which can be encoded.
             let message = protobuf::encode(&status.to_value(), ty).unwrap_or_default();
             answer(code, format.media(), message)
         }

@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{RequestContext, Resource, commit};
+use crate::http::Format;
 
 /// Whether the record of managed fields in an object is the one that will be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +61,9 @@ pub(super) fn check(
     Err(commit::too_large())
 }
 
-/// The same, before anything is computed for the object. After that it is checked anyway, so a short body is not looked at here.
+/// The same, before anything is computed for the object. After that it is checked anyway, so the object of a short JSON body is not
+/// looked at here. That of a YAML or protobuf body may be many times as large as the body: by aliases, or by zero values that are
+/// left out in it.
 ///
 /// # Errors
 /// 413; or 422 from the rules of a kind with a limit of its own.
@@ -69,7 +72,8 @@ pub(super) fn check_before_defaults(
     ctx: &RequestContext,
     resource: &Resource,
 ) -> Result<(), Status> {
-    if ctx.body.len() <= SHORT_BODY {
+    let is_short = ctx.body.len() <= SHORT_BODY && ctx.format() == Some(Format::Json);
+    if is_short {
         return Ok(());
     }
     check(object, None, ManagedFields::Pending, ctx, resource)
@@ -207,6 +211,26 @@ mod tests {
             code("", "ConfigMap", &map, ManagedFields::Pending).await,
             Some(413)
         );
+    }
+
+    #[tokio::test]
+    async fn short_yaml_and_protobuf_bodies_are_checked_before_defaults() {
+        let (caches, _feed) = WatchCaches::fill(MemoryStore::new(), |_| [].into())
+            .await
+            .unwrap();
+        let kind = builtin().kind("", "v1", "Pod").unwrap();
+        let resource = Resource::of(kind, &caches);
+        let mut ctx = RequestContext::own(kind, "a", own_user(), Time::from_unix(0, 0));
+        let pod = json!({"metadata": {"name": "a"}, "spec": {"nodeName": "x".repeat(MAX_VALUE_BYTES)}});
+        for (media, code) in [
+            ("application/json", None),
+            ("application/yaml", Some(413)),
+            ("application/vnd.kubernetes.protobuf", Some(413)),
+        ] {
+            media.clone_into(&mut ctx.media);
+            let checked = check_before_defaults(&pod, &ctx, &resource);
+            assert_eq!(checked.err().map(|status| status.code), code, "{media}");
+        }
     }
 
     #[test]

@@ -10,7 +10,13 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use k3_api::{encode, protobuf, schema::ObjectType, status::Status, strategy::TreeMut, time::Time};
+use k3_api::{
+    encode, protobuf,
+    schema::ObjectType,
+    status::Status,
+    strategy::{Tree, TreeMut},
+    time::Time,
+};
 use k3_storage::Revision;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep};
@@ -207,6 +213,7 @@ fn resource_expired(revision: Revision, oldest: Revision) -> Status {
 fn error_frame(status: &Status, format: Format) -> Vec<u8> {
     if format == Format::Protobuf {
         let ty = response::meta_type("Status").table();
+        // A status has only texts and numbers, which can be encoded.
         let message = ty
             .and_then(|ty| protobuf::encode(&status.to_value(), ty).ok())
             .unwrap_or_default();
@@ -534,10 +541,12 @@ impl WatchForm {
 
     fn write(&self, out: &mut BytesMut, word: &str, tree: &Value, ty: &ObjectType) {
         if self.format == Format::Protobuf {
-            let message = ty
-                .table()
-                .and_then(|ty| protobuf::encode(tree, ty).ok())
-                .unwrap_or_default();
+            let encoded = ty.table().map_or(Ok(Vec::new()), |ty| protobuf::encode(tree, ty));
+            let message = encoded.unwrap_or_else(|error| {
+                let key = tree.at("metadata").text("name");
+                tracing::error!(%key, %error, "stored object cannot be encoded as protobuf");
+                Vec::new()
+            });
             out.extend_from_slice(&protobuf::watch_event(word, &message));
             return;
         }
