@@ -88,7 +88,7 @@ enum ContinueTokenError {
     #[error("server does not recognize this encoded version {0}")]
     Version(String),
     /// None, or none that there can be.
-    // upstream: staging/src/k8s.io/apiserver/pkg/storage/continue.go ErrInvalidStartRV
+    // upstream: staging/src/k8s.io/apiserver/pkg/storage/continue.go DecodeContinue
     #[error("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")]
     Revision,
     /// Its key, quoted.
