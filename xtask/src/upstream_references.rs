@@ -61,28 +61,40 @@ pub(crate) fn complaints(root: &Path, paths: &[String]) -> io::Result<Vec<String
     Ok(complaints)
 }
 
-fn check(reference: &str, symbols: Option<&Symbols>) -> Result<(), String> {
+/// What is wrong with a reference.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum ReferenceError {
+    #[error("`{0}` is not a path of upstream; write `{MARK} <path>.go <Func>`")]
+    Path(String),
+    #[error("`{0}` names no function or type; write `{MARK} <path>.go <Func>; reason`")]
+    NoSymbol(String),
+    #[error("upstream has no file `{0}`")]
+    UnknownFile(String),
+    #[error("`{path}` of upstream has no `{name}`")]
+    UnknownSymbol { path: String, name: String },
+}
+
+fn check(reference: &str, symbols: Option<&Symbols>) -> Result<(), ReferenceError> {
     let reference = reference.split(';').next().unwrap_or_default().trim();
     let (path, names) = reference.split_once(' ').unwrap_or((reference, ""));
     if !source_files::has_extension(path, "go") || path.starts_with('/') {
-        return Err(format!(
-            "`{path}` is not a path of upstream; write `{MARK} <path>.go <Func>`"
-        ));
+        return Err(ReferenceError::Path(path.to_owned()));
     }
     let names: Vec<&str> = names.split(',').map(str::trim).collect();
     if names.iter().any(|name| name.is_empty() || name.contains(' ')) {
-        return Err(format!(
-            "`{reference}` names no function or type; write `{MARK} <path>.go <Func>; reason`"
-        ));
+        return Err(ReferenceError::NoSymbol(reference.to_owned()));
     }
     let Some(symbols) = symbols else {
         return Ok(());
     };
     let Some(known) = symbols.files.get(path) else {
-        return Err(format!("upstream has no file `{path}`"));
+        return Err(ReferenceError::UnknownFile(path.to_owned()));
     };
     match names.iter().find(|name| !known.contains(last_part(name))) {
-        Some(name) => Err(format!("`{path}` of upstream has no `{name}`")),
+        Some(name) => Err(ReferenceError::UnknownSymbol {
+            path: path.to_owned(),
+            name: (*name).to_owned(),
+        }),
         None => Ok(()),
     }
 }

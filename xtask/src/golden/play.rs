@@ -3,7 +3,7 @@
 //! Promises: nothing counts as passed that was not played; the server that was started ends, whatever happens.
 
 use std::{
-    env,
+    env, io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -11,8 +11,8 @@ use std::{
 use k3_test_services::find_program;
 
 use super::{
-    score::Score,
-    server::{self, GoldenServer},
+    score::{Score, ScoreError},
+    server::{self, BuildError, GoldenServer, ProgramBuild, StartError},
 };
 use crate::{Outcome, counts::Counts, step, workspace::Workspace};
 
@@ -67,6 +67,30 @@ enum Recordings {
     Missing,
 }
 
+/// Whether recordings must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    Required,
+    Optional,
+}
+
+/// Why nothing was played.
+#[derive(Debug, thiserror::Error)]
+enum PlayError {
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error("`python3` is not installed, and the player needs it")]
+    NoPython,
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error("cannot run the player: {0}")]
+    Player(#[source] io::Error),
+    #[error("the play was not over after {LIMIT_SECONDS} s; a request may hang")]
+    TimedOut,
+    #[error(transparent)]
+    Score(#[from] ScoreError),
+}
+
 pub(crate) fn run(workspace: &Workspace, options: &GoldenOptions) -> Outcome {
     if count(workspace, options).failed == 0 {
         Outcome::Done
@@ -79,8 +103,11 @@ pub(crate) fn run(workspace: &Workspace, options: &GoldenOptions) -> Outcome {
 pub(crate) fn count(workspace: &Workspace, options: &GoldenOptions) -> Counts {
     let directory =
         env::var_os("K3_GOLDEN").map_or_else(|| workspace.root().join("../shared/golden"), PathBuf::from);
-    let is_required = env::var_os("K3_REQUIRE_GOLDEN").is_some_and(|value| value == "1");
-    match recordings(&directory, is_required) {
+    let need = match env::var_os("K3_REQUIRE_GOLDEN") {
+        Some(value) if value == "1" => Need::Required,
+        _ => Need::Optional,
+    };
+    match recordings(&directory, need) {
         Recordings::Here => Counts::of(play(workspace, &directory, options)),
         Recordings::LeftOut => {
             println!("golden: left out, no recordings here (K3_GOLDEN names their directory)");
@@ -93,33 +120,17 @@ pub(crate) fn count(workspace: &Workspace, options: &GoldenOptions) -> Counts {
     }
 }
 
-fn recordings(directory: &Path, is_required: bool) -> Recordings {
+fn recordings(directory: &Path, need: Need) -> Recordings {
     let is_there = SETS.iter().all(|set| directory.join(set.directory).is_dir());
-    match (is_there, is_required) {
+    match (is_there, need) {
         (true, _) => Recordings::Here,
-        (false, false) => Recordings::LeftOut,
-        (false, true) => Recordings::Missing,
+        (false, Need::Optional) => Recordings::LeftOut,
+        (false, Need::Required) => Recordings::Missing,
     }
 }
 
 fn play(workspace: &Workspace, directory: &Path, options: &GoldenOptions) -> Outcome {
-    let played = server::build(workspace, options.with_tests).and_then(|program| {
-        let python = find_program("python3").ok_or("`python3` is not installed, and the player needs it")?;
-        let mut scores = Vec::new();
-        for set in &SETS {
-            let server = server::start(&program, &python, &directory.join("tokens.csv"), set.setup)?;
-            let output = player(&python, directory, set, &server, options)?;
-            let score = Score::read(&output)?;
-            // A filter may be for one of the sets alone.
-            if options.filter.is_empty() || !score.is_empty() {
-                score.show_differences(options.show);
-                println!("{}\n{score}", set.directory);
-                scores.push(score);
-            }
-        }
-        Ok(scores)
-    });
-    match played {
+    match play_all(workspace, directory, options) {
         Ok(scores) if scores.is_empty() => {
             eprintln!("xtask: golden: no recording is called {}", options.filter);
             Outcome::Failed
@@ -133,6 +144,34 @@ fn play(workspace: &Workspace, directory: &Path, options: &GoldenOptions) -> Out
     }
 }
 
+/// Plays each set against a server of its own.
+fn play_all(
+    workspace: &Workspace,
+    directory: &Path,
+    options: &GoldenOptions,
+) -> Result<Vec<Score>, PlayError> {
+    let build = if options.with_tests {
+        ProgramBuild::WithTests
+    } else {
+        ProgramBuild::Alone
+    };
+    let program = server::build(workspace, build)?;
+    let python = find_program("python3").ok_or(PlayError::NoPython)?;
+    let mut scores = Vec::new();
+    for set in &SETS {
+        let server = server::start(&program, &python, &directory.join("tokens.csv"), set.setup)?;
+        let output = player(&python, directory, set, &server, options)?;
+        let score = Score::read(&output)?;
+        // A filter may be for one of the sets alone.
+        if options.filter.is_empty() || !score.is_empty() {
+            score.show_differences(options.show);
+            println!("{}\n{score}", set.directory);
+            scores.push(score);
+        }
+    }
+    Ok(scores)
+}
+
 /// The output of the player.
 fn player(
     python: &Path,
@@ -140,7 +179,7 @@ fn player(
     set: &Set,
     server: &GoldenServer,
     options: &GoldenOptions,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, PlayError> {
     step::headline(&format!("playing the recorded {}", set.directory));
     // A server that does not answer makes the player wait a minute for each request.
     let mut command = Command::new("timeout");
@@ -163,11 +202,9 @@ fn player(
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|error| format!("cannot run the player: {error}"))?;
+        .map_err(PlayError::Player)?;
     if output.status.code() == Some(TIMED_OUT) {
-        return Err(format!(
-            "the play was not over after {LIMIT_SECONDS} s; a request may hang"
-        ));
+        return Err(PlayError::TimedOut);
     }
     Ok(output.stdout)
 }
@@ -181,17 +218,17 @@ mod tests {
     #[test]
     fn absent_recordings_fail_only_where_they_are_required() {
         let absent = Path::new("no-such-directory");
-        assert_eq!(recordings(absent, false), Recordings::LeftOut);
-        assert_eq!(recordings(absent, true), Recordings::Missing);
+        assert_eq!(recordings(absent, Need::Optional), Recordings::LeftOut);
+        assert_eq!(recordings(absent, Need::Required), Recordings::Missing);
     }
 
     #[test]
     fn recordings_are_a_directory_with_all_sets() {
         let directory = env::temp_dir().join(format!("k3-golden-{}", std::process::id()));
         fs::create_dir_all(directory.join("cases")).unwrap();
-        assert_eq!(recordings(&directory, true), Recordings::Missing);
+        assert_eq!(recordings(&directory, Need::Required), Recordings::Missing);
         fs::create_dir_all(directory.join("scenarios")).unwrap();
-        assert_eq!(recordings(&directory, true), Recordings::Here);
+        assert_eq!(recordings(&directory, Need::Required), Recordings::Here);
         fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -18,6 +18,15 @@ pub(super) struct Score {
     cases: Vec<Value>,
 }
 
+/// Why what the player printed is no score.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ScoreError {
+    #[error("the player printed no JSON: {0}")]
+    Json(#[source] serde_json::Error),
+    #[error("the player's answer has no summary")]
+    NoSummary,
+}
+
 /// What was right, and of how many.
 #[derive(Clone, Copy, Default)]
 struct Numbers {
@@ -32,13 +41,12 @@ struct Numbers {
 
 impl Score {
     /// Reads what the player prints with `--json`.
-    pub(super) fn read(output: &[u8]) -> Result<Self, String> {
-        let report: Value =
-            serde_json::from_slice(output).map_err(|error| format!("the player printed no JSON: {error}"))?;
+    pub(super) fn read(output: &[u8]) -> Result<Self, ScoreError> {
+        let report: Value = serde_json::from_slice(output).map_err(ScoreError::Json)?;
         let summary = report
             .get("summary")
             .and_then(Value::as_object)
-            .ok_or("the player's answer has no summary")?;
+            .ok_or(ScoreError::NoSummary)?;
         let categories = summary
             .iter()
             .map(|(name, numbers)| (name.clone(), Numbers::read(numbers)))

@@ -1,7 +1,7 @@
 //! A k3 that is set up as the recorded server was.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -48,13 +48,48 @@ while True:
         time.sleep(0.05)
 ";
 
-/// Builds the program and returns its path. `with_tests` takes the one that was built together with all tests: it is there
-/// already, while built alone its dependencies have other features, and are built once more.
-pub(super) fn build(workspace: &Workspace, with_tests: bool) -> Result<PathBuf, String> {
-    let what = if with_tests {
-        "--workspace --tests"
-    } else {
-        "--package k3"
+/// Why there is no program.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BuildError {
+    #[error("cannot run cargo: {0}")]
+    Cargo(#[source] io::Error),
+    #[error("k3 does not build")]
+    Failed,
+    #[error("cargo does not say where it put k3")]
+    NoPath,
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StartError {
+    /// The process ended or did not serve in time.
+    #[error("{0}")]
+    Daemon(String),
+    #[error("k3 wrote no kubeconfig: {0}")]
+    NoKubeconfig(#[source] io::Error),
+    #[error("k3's kubeconfig names no server")]
+    NoServer,
+    #[error("k3 did not become ready")]
+    NotReady,
+    #[error("cannot run python3: {0}")]
+    Python(#[source] io::Error),
+}
+
+/// Which build the program is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProgramBuild {
+    /// It is built alone.
+    Alone,
+    /// It was built together with all tests: it is there already, while built alone its dependencies have other features, and are
+    /// built once more.
+    WithTests,
+}
+
+/// Builds the program and returns its path.
+pub(super) fn build(workspace: &Workspace, build: ProgramBuild) -> Result<PathBuf, BuildError> {
+    let what = match build {
+        ProgramBuild::WithTests => "--workspace --tests",
+        ProgramBuild::Alone => "--package k3",
     };
     let mut command = workspace.cargo(&format!(
         "build --quiet {what} --message-format=json-render-diagnostics"
@@ -63,12 +98,12 @@ pub(super) fn build(workspace: &Workspace, with_tests: bool) -> Result<PathBuf, 
     let output = command
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|error| format!("cannot run cargo: {error}"))?;
+        .map_err(BuildError::Cargo)?;
     if !output.status.success() {
-        return Err("k3 does not build".to_owned());
+        return Err(BuildError::Failed);
     }
     let messages = String::from_utf8_lossy(&output.stdout);
-    executable(&messages).ok_or_else(|| "cargo does not say where it put k3".to_owned())
+    executable(&messages).ok_or(BuildError::NoPath)
 }
 
 /// The program among cargo's messages, a line each.
@@ -86,7 +121,7 @@ pub(super) fn start(
     python: &Path,
     tokens: &Path,
     setup: &[&str],
-) -> Result<GoldenServer, String> {
+) -> Result<GoldenServer, StartError> {
     let args = |directory: &Path| {
         let data = directory.join("data");
         let mut args: Vec<_> = SETUP.iter().chain(setup).map(Into::into).collect();
@@ -95,14 +130,14 @@ pub(super) fn start(
         args
     };
     let is_serving = |log: &str| log.contains("export KUBECONFIG=");
-    let daemon = Daemon::start("golden", program, args, is_serving).map_err(|error| error.to_string())?;
+    let daemon = Daemon::start("golden", program, args, is_serving)
+        .map_err(|error| StartError::Daemon(error.to_string()))?;
     let data = daemon.directory().join("data");
-    let kubeconfig = fs::read_to_string(data.join("admin.kubeconfig"))
-        .map_err(|error| format!("k3 wrote no kubeconfig: {error}"))?;
+    let kubeconfig = fs::read_to_string(data.join("admin.kubeconfig")).map_err(StartError::NoKubeconfig)?;
     let url = kubeconfig
         .lines()
         .find_map(|line| line.trim().strip_prefix("server: "))
-        .ok_or("k3's kubeconfig names no server")?
+        .ok_or(StartError::NoServer)?
         .to_owned();
     let authority = data.join("tls/ca.crt");
     let waited = Command::new(python)
@@ -116,8 +151,8 @@ pub(super) fn start(
             authority,
             _daemon: daemon,
         }),
-        Ok(_) => Err("k3 did not become ready".to_owned()),
-        Err(error) => Err(format!("cannot run python3: {error}")),
+        Ok(_) => Err(StartError::NotReady),
+        Err(error) => Err(StartError::Python(error)),
     }
 }
 
