@@ -15,6 +15,7 @@ mod e2e;
 mod golden;
 mod paired_bindings;
 mod services;
+mod signatures;
 mod source_files;
 mod step;
 mod test;

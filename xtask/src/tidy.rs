@@ -2,14 +2,15 @@
 //!
 //! Sources are ASCII and name no path of one machine. No file has more than 800 lines. An ignored test gives a
 //! reason. Each crate describes itself in its first line and is listed in ARCHITECTURE.md. Versions of dependencies
-//! are listed once, at the root. Paths in ARCHITECTURE.md exist. Certificates have one reader. The node agent does file I/O on blocking threads. Words are those of `vocabulary`, references to upstream those of
+//! are listed once, at the root. Paths in ARCHITECTURE.md exist. Certificates have one reader. The node agent does file I/O on blocking threads. Errors are
+//! no texts, and functions take no booleans. Words are those of `vocabulary`, references to upstream those of
 //! `upstream_references`.
 
 use std::{fs, io, path::Path};
 
 use crate::{
-    Outcome, architecture_paths, blocking_io, certificate_code, paired_bindings, source_files, step, unused,
-    upstream_references, vocabulary, workspace::Workspace,
+    Outcome, architecture_paths, blocking_io, certificate_code, paired_bindings, signatures, source_files,
+    step, unused, upstream_references, vocabulary, workspace::Workspace,
 };
 
 /// Longer files hold more than one idea.
@@ -50,6 +51,7 @@ fn all_complaints(root: &Path, paths: &[String]) -> io::Result<Vec<String>> {
     complaints.extend(vocabulary::complaints(root, paths)?);
     complaints.extend(paired_bindings::complaints(root, paths)?);
     complaints.extend(blocking_io::complaints(root, paths)?);
+    complaints.extend(signatures::complaints(root, paths)?);
     complaints.extend(upstream_references::complaints(root, paths)?);
     Ok(complaints)
 }

@@ -21,7 +21,7 @@ use crate::{source_files, vocabulary::rust_source::Fragment};
 use crate::vocabulary::allow_list::ALLOWED;
 pub(crate) use crate::vocabulary::{
     retired::{RULES, Rule},
-    rust_source::{Role, read_fragments},
+    rust_source::{Role, code_only, read_fragments},
 };
 
 /// Files that must name the retired words.

@@ -33,6 +33,35 @@ pub(crate) fn read_fragments(source: &str) -> Vec<Fragment> {
     reader.fragments
 }
 
+/// The source without comments and the contents of literals. Lines stay where they are.
+pub(crate) fn code_only(source: &str) -> String {
+    let mut reader = Reader {
+        rest: source,
+        line: 1,
+        fragments: Vec::new(),
+    };
+    let mut code = String::with_capacity(source.len());
+    while !reader.rest.is_empty() {
+        let before = reader.rest;
+        let known = reader.fragments.len();
+        reader.read_next();
+        let taken = &before[..before.len() - reader.rest.len()];
+        let is_code = match reader.fragments.get(known) {
+            Some(fragment) => fragment.role == Role::Identifier,
+            None => !taken.starts_with('\''),
+        };
+        if is_code {
+            code.push_str(taken);
+        } else if taken == "'" {
+            // Of a lifetime.
+            code.push_str(taken);
+        } else {
+            code.extend(taken.chars().filter(|letter| *letter == '\n'));
+        }
+    }
+    code
+}
+
 struct Reader<'a> {
     rest: &'a str,
     line: usize,
