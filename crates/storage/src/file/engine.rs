@@ -126,8 +126,11 @@ impl Engine {
         self.directory.release();
     }
 
-    /// Opens the file again after it failed, at its last good commit.
-    pub(super) fn reopen(&self) -> Result<Arc<Open>, StoreError> {
+    /// Opens the file again after it failed, at its last good commit. `complete` adds what it misses before others see it.
+    pub(super) fn reopen(
+        &self,
+        complete: impl FnOnce(&Open) -> Result<(), EngineError>,
+    ) -> Result<Arc<Open>, StoreError> {
         self.current()?.gate.revoked.store(true, Ordering::SeqCst);
         let open = Arc::new(open_file(
             &*self.directory,
@@ -135,6 +138,7 @@ impl Engine {
             self.cache_bytes,
             self.durability,
         )?);
+        guarded(|| complete(&open)).map_err(|engine_error| self.explain(engine_error))?;
         self.replace(Arc::clone(&open));
         Ok(open)
     }

@@ -7,6 +7,7 @@ use redb::{ReadableTable, Table, WriteTransaction};
 use super::{
     engine::EngineError,
     index::{KeyIndex, NewestRecord},
+    journal::JournalFrame,
     record::{ChangeKind, LogRecord},
     tables::{LOG, missing},
 };
@@ -21,8 +22,10 @@ pub(super) struct CommitGroup<'txn> {
     changed: HashMap<Key, NewestRecord>,
     now: SystemTime,
     current: Revision,
+    /// Its records.
+    frame: JournalFrame,
     /// What the transaction has done so far.
-    pub(super) done: CommittedWrite,
+    done: CommittedWrite,
 }
 
 /// What a transaction did, to be reported once it is durable.
@@ -50,6 +53,7 @@ impl<'txn> CommitGroup<'txn> {
             changed: HashMap::new(),
             now,
             current,
+            frame: JournalFrame::new(current.next()),
             done: CommittedWrite::default(),
         })
     }
@@ -99,8 +103,9 @@ impl<'txn> CommitGroup<'txn> {
             key: &write.key,
             value,
         };
-        let len = record.stored_len();
-        record.write(self.log.insert_reserve(revision.get(), len)?.as_mut());
+        let stored = self.frame.push(&record);
+        let len = stored.len();
+        self.log.insert(revision.get(), stored)?;
         self.current = revision;
         self.changed.insert(
             write.key.clone(),
@@ -117,6 +122,11 @@ impl<'txn> CommitGroup<'txn> {
         });
         self.done.expiries.push(expiry);
         Ok(Ok(revision))
+    }
+
+    /// What was done, and the records.
+    pub(super) fn finish(self) -> (CommittedWrite, JournalFrame) {
+        (self.done, self.frame)
     }
 
     fn entry(&self, revision: Revision) -> Result<Entry, EngineError> {

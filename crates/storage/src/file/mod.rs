@@ -4,8 +4,8 @@
 //! write waits for no other; readers never wait for the writer; checksums are verified on every read.
 //!
 //! Modules from the bottom: [`directory`] is the disk, `engine` the database file, `record` the format of a commit, `tables`
-//! the layout of the file, `index` the index in memory; `group`, `compaction`, `shrink`, `import` and `migration` are the
-//! operations on the file; `writer` is the thread that runs them; `store` implements the trait.
+//! the layout of the file, `journal` what the file does not have yet, `index` the index in memory; `group`, `compaction`,
+//! `shrink`, `import` and `migration` are the operations on the file; `writer` is the thread that runs them; `store` implements the trait.
 
 mod backend;
 mod compaction;
@@ -14,6 +14,7 @@ mod engine;
 mod group;
 mod import;
 mod index;
+mod journal;
 mod mark;
 mod migration;
 mod options;

@@ -16,6 +16,9 @@ pub struct FileOptions {
     /// Bytes of the file kept in memory. Default: 8 MiB. Reads of the API server are from its own
     /// cache; this one serves the writer, and more of it buys little.
     pub cache_bytes: usize,
+    /// How many groups of commits make a store busy enough for a journal, if it has none from before. Default: 256. To
+    /// allocate one takes about as long as that many groups save.
+    pub journal_after: u64,
     /// The time of day, for expiry deadlines.
     pub clock: Clock,
 }
@@ -49,6 +52,7 @@ impl FileOptions {
             durability: Durability::Synced,
             repair: RepairMode::Scan,
             cache_bytes: 8 << 20,
+            journal_after: 256,
             clock: Clock::system(),
         }
     }

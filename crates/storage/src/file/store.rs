@@ -20,9 +20,10 @@ use super::{
     engine::{Engine, EngineError, FILE, Open, guarded},
     import::{FileImport, ImportStep},
     index::{IndexScan, KeyIndex},
-    mark::CloseMark,
+    journal::{JOURNAL, Journal},
+    mark::{CloseMark, CurrentMark, MarkForm},
     migration,
-    options::{FileOptions, RepairMode},
+    options::{Durability, FileOptions, RepairMode},
     shrink::COPY,
     tables::{FileSnapshot, LOG, StoreMeta, read_history_mark},
     writer::{FileWriter, WriterJob, WriterPosition},
@@ -51,6 +52,7 @@ pub(super) struct FileStoreShared {
     pub(super) clock: Clock,
     pub(super) repair: RepairMode,
     pub(super) phase: FileStorePhase,
+    pub(super) mark: CurrentMark,
 }
 
 /// The phase of the store, which decides about the allowed operations.
@@ -82,10 +84,11 @@ impl FileStore {
         directory: Arc<dyn StoreDirectory>,
         options: FileOptions,
     ) -> Result<Arc<Self>, OpenError> {
-        let (shared, position) = blocking(move || FileStoreShared::open(directory, &options)).await??;
+        let (shared, position, journal) =
+            blocking(move || FileStoreShared::open(directory, &options)).await??;
         let shared = Arc::new(shared);
         let (jobs, receiver) = mpsc::channel();
-        let writer = FileWriter::new(Arc::clone(&shared), (jobs.clone(), receiver), position);
+        let writer = FileWriter::new(Arc::clone(&shared), (jobs.clone(), receiver), position, journal);
         let writer = std::thread::Builder::new()
             .name("k3-store".into())
             .spawn(move || writer.run())
@@ -265,7 +268,7 @@ impl FileStoreShared {
     fn open(
         directory: Arc<dyn StoreDirectory>,
         options: &FileOptions,
-    ) -> Result<(Self, WriterPosition), OpenError> {
+    ) -> Result<(Self, WriterPosition, Journal), OpenError> {
         let location = directory.location();
         let io = |source| OpenError::Io {
             path: location.clone().into(),
@@ -276,28 +279,39 @@ impl FileStoreShared {
         // A newer version may write the mark otherwise: the format, which is in the store's file, is checked first.
         let mark = CloseMark::read(&*directory);
         let is_used = !matches!(mark, Ok(None));
-        if is_used
-            && directory
-                .open(FILE)
-                .and_then(|file| file.is_empty())
-                .map_err(io)?
-        {
+        let is_empty = directory
+            .open(FILE)
+            .and_then(|file| file.is_empty())
+            .map_err(io)?;
+        if is_used && is_empty {
             return Err(StoreError::Corrupt(format!("{FILE} in {location} is missing or empty")).into());
+        }
+        if is_empty {
+            // Of another store, if there is one.
+            directory.remove(JOURNAL).map_err(io)?;
         }
         let engine = Engine::open(directory, options)?;
         let open = engine.current()?;
         let explain = |engine_error| engine.explain(engine_error);
         migration::run(&engine, migration::STEPS)?;
         let mark = mark?;
+        let mut journal = Journal::open(Arc::clone(&engine.directory), options.journal_after).map_err(io)?;
+        if mark
+            .as_ref()
+            .is_some_and(|mark| mark.form == MarkForm::FileAndJournal)
+        {
+            guarded(|| journal.replay(&open, options.repair)).map_err(explain)?;
+        }
         let (meta, survey) = guarded(|| survey(&open)).map_err(explain)?;
         let current = survey.current();
         match mark {
             None => CloseMark {
                 closed_at: Revision::ZERO,
+                form: MarkForm::File,
             }
-            .write(&*engine.directory)
+            .write(&*engine.directory, Durability::Synced)
             .map_err(io)?,
-            Some(CloseMark { closed_at }) if current < closed_at => {
+            Some(CloseMark { closed_at, .. }) if current < closed_at => {
                 let message =
                     format!("{FILE} in {location} is at revision {current}, but was closed at {closed_at}");
                 return Err(StoreError::Corrupt(message).into());
@@ -323,8 +337,9 @@ impl FileStoreShared {
                 OPEN
             })),
             engine,
+            mark: CurrentMark::default(),
         };
-        Ok((shared, position))
+        Ok((shared, position, journal))
     }
 
     /// Records the deadlines of expiring entries.
@@ -340,8 +355,9 @@ impl FileStoreShared {
         self.feed.close();
         let mark = CloseMark {
             closed_at: self.feed.position(),
+            form: self.mark.form(),
         };
-        if let Err(error) = mark.write(&*self.engine.directory) {
+        if let Err(error) = mark.write(&*self.engine.directory, Durability::Synced) {
             // The mark only helps to notice damage; an older one does no harm.
             tracing::warn!(%error, "cannot note where the store was closed");
         }

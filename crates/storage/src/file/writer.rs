@@ -1,14 +1,16 @@
 //! The writer thread: only this thread changes the file.
 //!
 //! It applies all waiting writes in one transaction, syncs once (group commit), publishes the events and reports the results.
+//! What is synced is the journal or, without one, the file.
 //! The next group gathers during the sync; a single write starts immediately.
 
 use std::{
     sync::{Arc, mpsc},
     thread::JoinHandle,
+    time::Duration,
 };
 
-use redb::{ReadableDatabase, ReadableTable};
+use redb::ReadableDatabase;
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
@@ -16,10 +18,12 @@ use super::{
     engine::{EngineError, Open, guarded},
     group::{CommitGroup, CommittedWrite},
     import::{self, ImportStep},
+    journal::{self, Journal, JournalFrame},
+    mark::{CloseMark, MarkForm},
     options::RepairMode,
     shrink::{self, CompactedCopy},
     store::FileStoreShared,
-    tables::{FileSnapshot, read_history_mark, write_history_mark},
+    tables::{read_history_mark, write_history_mark},
 };
 use crate::{
     CommitError, HistoryMark, ImportError, Operation, Revision, StoreError, Write,
@@ -37,6 +41,12 @@ const RESERVE: u64 = 512 << 10;
 const RESERVE_OF_DELETES: u64 = 64 << 10;
 /// What a byte written can cost on the disk: pages are copied, and twice when nodes split.
 const SPREAD: u64 = 8;
+
+/// With less free space than this, groups are made durable in the file at once: what is in the journal needs space in the file
+/// later, when its writes have been acknowledged.
+const JOURNAL_SPACE: u64 = 64 << 20;
+/// After how long without a write the file gets what is in the journal.
+const IDLE: Duration = Duration::from_secs(5);
 
 /// A job of the writer.
 pub(super) enum WriterJob {
@@ -76,6 +86,7 @@ pub(super) struct FileWriter {
     /// For threads that report back.
     sender: mpsc::Sender<WriterJob>,
     position: WriterPosition,
+    journal: Journal,
     /// How much history is kept.
     budget: HistoryBudget,
     /// The compaction under way.
@@ -115,6 +126,7 @@ impl FileWriter {
         shared: Arc<FileStoreShared>,
         (sender, jobs): (mpsc::Sender<WriterJob>, mpsc::Receiver<WriterJob>),
         position: WriterPosition,
+        journal: Journal,
     ) -> Self {
         let mut budget = HistoryBudget::default();
         // Its age is unknown: it counts as young.
@@ -124,6 +136,7 @@ impl FileWriter {
             jobs,
             sender,
             position,
+            journal,
             budget,
             compaction: None,
             shrinking: None,
@@ -149,7 +162,7 @@ impl FileWriter {
                 Some(WriterJob::Import(token, step, answer)) => self.import(token, step, answer),
                 Some(WriterJob::CompactedCopy(copy)) => self.end_shrinking(copy),
                 Some(WriterJob::Probe(answer)) => {
-                    let _ = answer.send(self.admit(&[]).and_then(|()| self.check_space(RESERVE)));
+                    let _ = answer.send(self.admit(&[]).and_then(|()| self.check_space(RESERVE).map(drop)));
                 }
                 Some(WriterJob::Mend) => {
                     if let Err(error) = self.reopen() {
@@ -161,8 +174,12 @@ impl FileWriter {
         }
     }
 
-    /// Waits for the copy under way, which is given up when the store is closed.
-    fn stop(self) {
+    /// Waits for the copy under way, which is given up when the store is closed. The file has everything in the end.
+    fn stop(mut self) {
+        self.checkpoint();
+        if self.journal.is_empty() && self.failed.is_none() {
+            self.shared.mark.set_form(MarkForm::File);
+        }
         if let Some(thread) = self.shrinking.and_then(|shrinking| shrinking.thread) {
             // It reports by a job; how it ended otherwise does not matter any more.
             let _ = thread.join();
@@ -176,7 +193,7 @@ impl FileWriter {
         let mut bytes = 0;
         while commits.len() < GROUP_COMMITS && bytes < GROUP_BYTES {
             let job = if commits.is_empty() && !self.compacts_now() {
-                self.jobs.recv().unwrap_or(WriterJob::Stop)
+                self.next_job()
             } else {
                 match self.jobs.try_recv() {
                     Ok(job) => job,
@@ -192,6 +209,46 @@ impl FileWriter {
             }
         }
         (commits, None)
+    }
+
+    /// Waits for a job. The journal is emptied when none arrives for a while.
+    fn next_job(&mut self) -> WriterJob {
+        if !self.journal.is_empty() {
+            match self.jobs.recv_timeout(IDLE) {
+                Ok(job) => return job,
+                Err(mpsc::RecvTimeoutError::Disconnected) => return WriterJob::Stop,
+                Err(mpsc::RecvTimeoutError::Timeout) => self.checkpoint(),
+            }
+        }
+        self.jobs.recv().unwrap_or(WriterJob::Stop)
+    }
+
+    /// Makes what is in the journal durable in the file.
+    fn checkpoint(&mut self) {
+        if self.journal.is_empty() || self.failed.is_some() {
+            return;
+        }
+        let Ok(open) = self.shared.engine.current() else {
+            return;
+        };
+        let written = guarded(|| {
+            let mut txn = open.database.begin_write()?;
+            txn.set_quick_repair(self.shared.repair == RepairMode::Record);
+            Ok(txn.commit()?)
+        });
+        match written {
+            Ok(()) => self.journal.reset(),
+            Err(engine_error) => {
+                // The journal has it still.
+                if let Err(error) = self.recover(&open, engine_error, None) {
+                    tracing::error!(%error, "cannot write the store's journal to its file");
+                }
+                if open.gate.sync_failed() {
+                    // What a failed sync leaves in the page cache looks written, and may not be.
+                    self.failed = Some(sync_failure(&"restarting reads the journal"));
+                }
+            }
+        }
     }
 
     fn commit(&mut self, commits: PendingCommits) {
@@ -229,17 +286,18 @@ impl FileWriter {
         let only_deletes =
             !writes.is_empty() && writes.iter().all(|write| write.operation == Operation::Delete);
         let reserve = if only_deletes { RESERVE_OF_DELETES } else { RESERVE };
-        self.check_space(reserve + SPREAD * bytes as u64)
+        self.check_space(reserve + SPREAD * bytes as u64).map(drop)
     }
 
-    fn check_space(&self, needed: u64) -> Result<(), StoreError> {
+    /// Returns the free space, if it is enough.
+    fn check_space(&self, needed: u64) -> Result<u64, StoreError> {
         let directory = &self.shared.engine.directory;
         let full = |message| StoreError::Full {
             location: directory.location(),
             message,
         };
         match directory.free_space() {
-            Ok(free) if free >= needed => Ok(()),
+            Ok(free) if free >= needed => Ok(free),
             Ok(free) => Err(full(format!("{free} bytes are free, {needed} are needed"))),
             Err(error) => Err(full(format!("cannot determine the free space: {error}"))),
         }
@@ -267,7 +325,7 @@ impl FileWriter {
 
     /// The transaction: `applied` is set once all is in it and only the engine's commit remains.
     fn apply(
-        &self,
+        &mut self,
         open: &Open,
         writes: &[Write],
         applied: &mut Option<AppliedGroup>,
@@ -279,8 +337,7 @@ impl FileWriter {
         for write in writes {
             answers.push(group.apply(write)?);
         }
-        let done = std::mem::take(&mut group.done);
-        drop(group);
+        let (done, frame) = group.finish();
         let step = match &self.compaction {
             Some(compaction) if self.compacts_now() => Some(compaction::step(
                 &txn,
@@ -291,13 +348,52 @@ impl FileWriter {
             _ => None,
         };
         let changes = step.is_some() || !done.events.is_empty();
+        // A compaction that is undone by a crash while the server continues would leave records that should be compacted.
+        let is_journaled = step.is_none() && changes && self.is_journaled(&frame);
         *applied = Some(AppliedGroup { answers, done, step });
-        if changes {
+        if !changes {
+            txn.abort()?;
+        } else if is_journaled {
+            txn.set_durability(redb::Durability::None)?;
+            let durability = self.shared.engine.durability();
+            self.journal.append(frame, durability).map_err(redb::Error::Io)?;
             txn.commit()?;
         } else {
-            txn.abort()?;
+            txn.commit()?;
+            self.journal.reset();
         }
         Ok(())
+    }
+
+    /// Whether a group is made durable in the journal.
+    fn is_journaled(&mut self, frame: &JournalFrame) -> bool {
+        if !self.journal.has_space(frame) || self.check_space(JOURNAL_SPACE).is_err() {
+            return false;
+        }
+        let was_ready = self.journal.is_ready();
+        let durability = self.shared.engine.durability();
+        if !self.journal.count_group(durability) {
+            return false;
+        }
+        if was_ready {
+            return true;
+        }
+        // An older program would not know of the journal, and miss what is only there.
+        let mark = CloseMark {
+            closed_at: self.shared.index.current(),
+            form: MarkForm::FileAndJournal,
+        };
+        match mark.write(&*self.shared.engine.directory, durability) {
+            Ok(()) => {
+                self.shared.mark.set_form(MarkForm::FileAndJournal);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot note that the store has a journal");
+                self.journal.release();
+                false
+            }
+        }
     }
 
     /// Begins to compact the oldest history when there is too much of it.
@@ -345,7 +441,7 @@ impl FileWriter {
     ) -> Result<(), CommitError> {
         let error = self.shared.engine.explain(engine_error);
         tracing::error!(%error, "a write to the store failed; opening it again");
-        let sync_failed = open.gate.sync_failed();
+        let sync_failed = open.gate.sync_failed() || self.journal.sync_failed();
         let reopened = self.reopen();
         let Some(applied) = applied else {
             // It never reached the commit, so nothing of it can be there.
@@ -353,11 +449,7 @@ impl FileWriter {
         };
         if sync_failed {
             // What a failed sync leaves in the page cache looks written, and may not be.
-            let error = StoreError::Unavailable {
-                backend: "file",
-                message: format!("the disk failed to sync, restart after checking it: {error}"),
-                source: None,
-            };
+            let error = sync_failure(&error);
             self.failed = Some(error.clone());
             return Err(CommitError::Uncertain(error));
         }
@@ -370,15 +462,16 @@ impl FileWriter {
 
     /// Opens the file again, and reports the newest revision in it.
     fn reopen(&mut self) -> Result<Revision, StoreError> {
-        let open = self.shared.engine.reopen()?;
-        let newest = guarded(|| {
-            let snapshot = FileSnapshot::take(&open.database)?;
-            let last = snapshot
-                .log
-                .last()?
-                .map_or(Revision::ZERO, |(revision, _)| Revision::new(revision.value()));
-            Ok(last.max(snapshot.compacted))
-        });
+        let repair = self.shared.repair;
+        let journal = &mut self.journal;
+        let open = self.shared.engine.reopen(|open| {
+            if journal.is_ready() {
+                journal.replay(open, repair)
+            } else {
+                Ok(())
+            }
+        })?;
+        let newest = guarded(|| journal::newest(&open));
         let newest = newest.map_err(|engine_error| self.shared.engine.explain(engine_error))?;
         let known = self.shared.index.current();
         if newest < known {
@@ -530,6 +623,15 @@ impl FileWriter {
             }
         };
         let _ = answer.send(outcome);
+    }
+}
+
+/// The error after a sync has failed.
+fn sync_failure(error: &impl std::fmt::Display) -> StoreError {
+    StoreError::Unavailable {
+        backend: "file",
+        message: format!("the disk failed to sync, restart after checking it: {error}"),
+        source: None,
     }
 }
 

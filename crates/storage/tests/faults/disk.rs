@@ -105,6 +105,25 @@ impl SimulatedDisk {
         operations - self.good_for.load(Ordering::SeqCst)
     }
 
+    /// Flips bits of a byte of a file.
+    pub(crate) fn flip(&self, name: &str, at: usize, bits: u8) {
+        let files = lock(&self.files);
+        let mut content = lock(&files[name]);
+        content.seen[at] ^= bits;
+        content.safe[at] ^= bits;
+    }
+
+    /// What a program reads from a file.
+    pub(crate) fn text(&self, name: &str) -> String {
+        let files = lock(&self.files);
+        String::from_utf8_lossy(&lock(&files[name]).seen).into_owned()
+    }
+
+    /// Removes a file.
+    pub(crate) fn lose(&self, name: &str) {
+        lock(&self.files).remove(name);
+    }
+
     pub(crate) fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::SeqCst)
     }

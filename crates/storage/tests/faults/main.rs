@@ -4,6 +4,7 @@
 mod damage;
 mod disk;
 mod full;
+mod journal;
 mod power;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -32,10 +33,20 @@ fn value(name: impl std::fmt::Display, round: u64) -> Vec<u8> {
     format!("{name} in round {round}; ").repeat(40).into_bytes()
 }
 
-/// Opens a store on a simulated disk.
+/// Opens a store on a simulated disk, with a journal from the first commit on.
 async fn open_on(disk: &Arc<disk::SimulatedDisk>, durability: Durability) -> Arc<FileStore> {
+    open_with(disk, durability, 0).await
+}
+
+/// Opens a store on a simulated disk, with a journal after so many groups of commits.
+async fn open_with(
+    disk: &Arc<disk::SimulatedDisk>,
+    durability: Durability,
+    journal_after: u64,
+) -> Arc<FileStore> {
     let mut options = FileOptions::new("simulated");
     options.durability = durability;
+    options.journal_after = journal_after;
     FileStore::open_on(Arc::new(disk::MountedDisk::new(disk)), options)
         .await
         .unwrap()

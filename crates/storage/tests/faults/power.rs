@@ -9,7 +9,7 @@ use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 use crate::{
     contents,
     disk::{DiskFailure, SimulatedDisk},
-    fill, key, open_on, value,
+    fill, key, open_on, open_with, value,
 };
 
 const WRITERS: u64 = 4;
@@ -107,13 +107,13 @@ async fn losses(store: &dyn Store, acknowledged: &mut AcknowledgedWrites) -> Vec
 }
 
 /// Cuts the power periodically at random instants, and reports what got lost.
-async fn cycles(count: u64, durability: Durability, seed: u64) -> Vec<String> {
+async fn cycles(count: u64, durability: Durability, seed: u64, journal_after: u64) -> Vec<String> {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut disk = SimulatedDisk::new();
     let acknowledged = Arc::new(Mutex::new(AcknowledgedWrites::default()));
     let mut lost = Vec::new();
     for cycle in 0..count {
-        let store = open_on(&disk, durability).await;
+        let store = open_with(&disk, durability, journal_after).await;
         let mut known = std::mem::take(&mut *acknowledged.lock());
         lost.extend(losses(&*store, &mut known).await);
         *acknowledged.lock() = known;
@@ -141,8 +141,14 @@ async fn cycles(count: u64, durability: Durability, seed: u64) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_writes_survive_power_loss() {
-    for seed in 0..6 {
-        let lost = cycles(12, Durability::Synced, seed).await;
+    for seed in 0..9 {
+        // With a journal, without one, and with one that is made while writes continue.
+        let journal_after = match seed % 3 {
+            0 => 0,
+            1 => u64::MAX,
+            _ => 20,
+        };
+        let lost = cycles(12, Durability::Synced, seed, journal_after).await;
         assert!(lost.is_empty(), "seed {seed}: {lost:?}");
     }
 }

@@ -28,7 +28,8 @@ impl TestBackend for File {
     }
 
     async fn open(&self) -> Arc<dyn Store> {
-        let options = FileOptions::new(self.directory.path());
+        let mut options = FileOptions::new(self.directory.path());
+        options.journal_after = 0;
         FileStore::open(options).await.unwrap()
     }
 }

@@ -29,7 +29,12 @@ const REQUEST: Duration = Duration::from_secs(3);
 impl Address {
     pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, OpenError> {
         match self {
-            Self::File { directory } => Ok(FileStore::open(FileOptions::new(directory)).await?),
+            Self::File { directory } => {
+                let mut options = FileOptions::new(directory);
+                // Also a process that is killed soon has a journal.
+                options.journal_after = 0;
+                Ok(FileStore::open(options).await?)
+            }
             Self::Etcd { endpoint, prefix } => {
                 let options = EtcdOptions {
                     prefix: prefix.clone(),
