@@ -505,7 +505,7 @@ fn respects_pod_replacement_policy() {
         world.sync();
         world.pods[0]["status"]["phase"] = json!("Running");
         let name = world.active()[0].clone();
-        world.delete(&name, false);
+        world.delete(&name);
         assert_eq!(world.sync(), first, "{policy}");
         assert_eq!(world.status(&["terminating"]), json!({"terminating": 1}));
         world.pass(11);
