@@ -29,6 +29,13 @@ impl PodIdentity {
     }
 }
 
+/// Formats a pod for messages: `name_namespace(uid)`.
+// upstream: pkg/kubelet/util/format/pod.go Pod
+pub(crate) fn format_pod(pod: &Pod) -> String {
+    let PodIdentity { namespace, name, uid } = PodIdentity::of(pod);
+    format!("{name}_{namespace}({uid})")
+}
+
 impl fmt::Display for PodIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}({})", self.namespace, self.name, self.uid)

@@ -35,7 +35,7 @@ use kubecontroller::{
     writer::ApiWriter,
 };
 
-pub use self::rules::{Rules, RulesError};
+pub use self::rules::{LoadRulesError, ParseRulesError, Rules};
 use self::{
     node::{LeaseController, NodeController, NodeKeys, SimulatedNodes},
     pod::PodController,

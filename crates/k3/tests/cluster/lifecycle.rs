@@ -178,7 +178,7 @@ fn owners(cluster: &ClusterDir, names: &[String]) -> Vec<ContainerOwner> {
     let directories = (1..).map(|number| cluster.directory().join(format!("node-{number}/data/node")));
     directories
         .zip(names)
-        .map(|(directory, name)| owner_of_directory(&directory, name))
+        .map(|(directory, name)| owner_of_directory(&directory, name).unwrap())
         .collect()
 }
 

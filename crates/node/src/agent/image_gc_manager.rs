@@ -36,7 +36,8 @@ pub(super) struct ImageGcManager {
     runtime: RuntimeReceiver,
     machine_reader: MachineReader,
     events: NodeEventRecorder,
-    /// Usage of each image by its ID.
+    /// Usage of each image by its ID. Locked while images are removed (single flight): a second collection waits, and finds only
+    /// the images that the first one left.
     records: Mutex<BTreeMap<String, ImageRecord>>,
     list: watch::Sender<Arc<Vec<Image>>>,
 }
@@ -49,6 +50,29 @@ struct ImageRecord {
     last_used: Option<Instant>,
     size: u64,
     pinned: bool,
+}
+
+/// Why image garbage collection failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ImageGcError {
+    /// A call of the runtime failed.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The file system of the images is unreadable or has no blocks.
+    #[error("invalid capacity 0 on image filesystem")]
+    InvalidCapacity,
+    /// The unused images are smaller than what has to be freed.
+    #[error(
+        "Insufficient free disk space on the node's image filesystem ({used_percent}% of {} used). Failed to free \
+         sufficient space by deleting unused images (freed {freed} bytes). Investigate disk usage, as it could be \
+         used by active images, logs, volumes, or other data.",
+        format_size(*capacity)
+    )]
+    InsufficientSpace {
+        used_percent: u64,
+        capacity: u64,
+        freed: u64,
+    },
 }
 
 impl ImageGcManager {
@@ -109,53 +133,46 @@ impl ImageGcManager {
         if last_collection.is_none_or(|at| at.elapsed() >= self.policy.period) {
             *last_collection = Some(Instant::now());
             if let Err(error) = self.garbage_collect(runtime).await {
-                tracing::warn!(error, "image garbage collection failed");
+                tracing::warn!(%error, "image garbage collection failed");
             }
         }
     }
 
     /// Removes unused images if disk usage is above the high threshold.
     // upstream: pkg/kubelet/images/image_gc_manager.go GarbageCollect
-    async fn garbage_collect(&self, runtime: &dyn Runtime) -> Result<(), String> {
-        let image_fs = with_timeout(LIST_TIMEOUT, "file system of images", runtime.image_fs_info()).await;
-        let image_fs = image_fs.map_err(|error| error.to_string())?;
+    async fn garbage_collect(&self, runtime: &dyn Runtime) -> Result<(), ImageGcError> {
+        let image_fs = with_timeout(LIST_TIMEOUT, "file system of images", runtime.image_fs_info()).await?;
         let reader = self.machine_reader.clone();
-        let disk = run_blocking(move || reader.fs_info(&image_fs.path))
-            .await
-            .unwrap_or_default();
-        if disk.capacity == 0 {
-            let problem = "invalid capacity 0 on image filesystem".to_owned();
-            self.events
-                .event(EventType::Warning, "InvalidDiskCapacity", problem.clone());
-            return Err(problem);
-        }
+        let disk = run_blocking(move || reader.fs_info(&image_fs.path)).await;
+        let Some(disk) = disk.filter(|disk| disk.capacity > 0) else {
+            return Err(self.record_failure("InvalidDiskCapacity", ImageGcError::InvalidCapacity));
+        };
         let available = disk.available.min(disk.capacity);
         let Some(amount_to_free) = bytes_to_free(self.policy, disk.capacity, available) else {
-            return self
-                .detect_images(runtime)
-                .await
-                .map(drop)
-                .map_err(|error| error.to_string());
+            self.detect_images(runtime).await?;
+            return Ok(());
         };
         let freed = self.free_space(runtime, amount_to_free).await?;
         if freed < amount_to_free {
-            let percent = used_percent(disk.capacity, available);
-            let problem = format!(
-                "Insufficient free disk space on the node's image filesystem ({percent}% of {} used). Failed to free \
-                 sufficient space by deleting unused images (freed {freed} bytes). Investigate disk usage, as it could be \
-                 used by active images, logs, volumes, or other data.",
-                format_size(disk.capacity)
-            );
-            self.events
-                .event(EventType::Warning, "FreeDiskSpaceFailed", problem.clone());
-            return Err(problem);
+            let error = ImageGcError::InsufficientSpace {
+                used_percent: used_percent(disk.capacity, available),
+                capacity: disk.capacity,
+                freed,
+            };
+            return Err(self.record_failure("FreeDiskSpaceFailed", error));
         }
         Ok(())
     }
 
+    /// Records an event about an error, and returns the error.
+    fn record_failure(&self, reason: &str, error: ImageGcError) -> ImageGcError {
+        self.events.event(EventType::Warning, reason, error.to_string());
+        error
+    }
+
     /// Removes all unused images, regardless of disk usage.
     // upstream: pkg/kubelet/images/image_gc_manager.go DeleteUnusedImages
-    pub(super) async fn delete_unused_images(&self) -> Result<(), String> {
+    pub(super) async fn delete_unused_images(&self) -> Result<(), RuntimeError> {
         let Some(runtime) = self.runtime.borrow().clone() else {
             return Ok(());
         };
@@ -164,11 +181,8 @@ impl ImageGcManager {
 
     /// Removes unused images until `bytes_to_free` bytes are freed. Returns the number of freed bytes.
     // upstream: pkg/kubelet/images/image_gc_manager.go freeSpace
-    async fn free_space(&self, runtime: &dyn Runtime, bytes_to_free: u64) -> Result<u64, String> {
-        let used = self
-            .detect_images(runtime)
-            .await
-            .map_err(|error| error.to_string())?;
+    async fn free_space(&self, runtime: &dyn Runtime, bytes_to_free: u64) -> Result<u64, RuntimeError> {
+        let used = self.detect_images(runtime).await?;
         let mut records = self.records.lock().await;
         let mut freed = 0;
         let candidates = eviction_order(&records, &used, Instant::now(), self.policy.min_age);

@@ -33,7 +33,7 @@ pub use self::{
         AgentConfig, EvictionConfig, ImageGcPolicy, InvalidNodeName, LogRotatePolicy, ShutdownConfig,
         default_node_name, parse_node_name,
     },
-    eviction::{EvictionSignal, EvictionThreshold, ThresholdValue},
+    eviction::{EvictionSignal, EvictionThreshold, ParseThresholdError, ThresholdValue, UnknownSignalError},
     node_agent::{NodeAgent, NodeAgentError},
     serving_certificate::ServingCertResolver,
 };

@@ -52,6 +52,9 @@ pub enum NodeAgentError {
     /// The data directory could not be created.
     #[error("failed to create the data directory {0}: {1}")]
     DataDirectory(PathBuf, #[source] io::Error),
+    /// It is unknown which pods this agent ran before: their containers would be started again.
+    #[error("failed to list the pods in the data directory {0}: {1}")]
+    AdoptedPods(PathBuf, #[source] io::Error),
     /// The kubelet API could not listen.
     #[error("the kubelet API failed to listen on {0}: {1}")]
     Listen(SocketAddr, #[source] io::Error),
@@ -147,6 +150,7 @@ impl NodeAgent {
         let tls = tls::server_config(&config, certificates.resolver())?;
         let data_dir = config.data_dir.clone();
         let adopted = run_blocking(move || adopted_pods(&data_dir)).await;
+        let adopted = adopted.map_err(|error| NodeAgentError::AdoptedPods(config.data_dir.clone(), error))?;
         let runtime_monitor = RuntimeMonitor::new(runtime_detector(
             &config,
             &self.client,
@@ -296,7 +300,7 @@ fn volume_meter(volumes: Arc<VolumeManager>) -> MeasureVolumes {
         let volumes = Arc::clone(&volumes);
         Box::pin(async move {
             let used = volumes.volume_usage(&pod).await.unwrap_or_default();
-            let own = used.into_iter().filter(|used| used.is_ephemeral);
+            let own = used.into_iter();
             let own = own.map(|used| {
                 (
                     used.volume,

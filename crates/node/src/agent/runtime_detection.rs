@@ -5,17 +5,37 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use kube::Client;
 use tokio::{sync::watch, time::timeout};
 
-use super::{AgentConfig, cluster_uid, runtime_monitor::DetectRuntime};
+use super::{
+    AgentConfig,
+    cluster_uid::{self, FindUidError},
+    runtime_monitor::DetectRuntime,
+};
 use crate::runtime::{
     AdoptedPods, ContainerOwner, Runtime,
     cni::CniBridge,
-    detect::{RuntimeSelection, UnknownRuntimeError, detect_with_network, parse_endpoint},
+    detect::{
+        DetectError, InvalidEndpointError, RuntimeSelection, UnknownRuntimeError, detect_with_network,
+        parse_endpoint,
+    },
 };
 
 /// How long to wait for `spec.podCIDRs`, which the node IPAM controller assigns.
 const POD_CIDR_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pod network if no controller assigns one.
 const DEFAULT_POD_NETWORK: &str = "10.88.0.0/16";
+
+/// Why the agent has no runtime. The message is that of the Ready condition.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DetectRuntimeError {
+    #[error(transparent)]
+    ClusterUid(#[from] FindUidError),
+    #[error(transparent)]
+    UnknownRuntime(#[from] UnknownRuntimeError),
+    #[error(transparent)]
+    InvalidEndpoint(#[from] InvalidEndpointError),
+    #[error(transparent)]
+    Detect(#[from] DetectError),
+}
 
 /// A detector for the configured runtime. `adopted` may be filled later.
 pub(super) fn runtime_detector(
@@ -71,19 +91,18 @@ async fn detect_runtime(
     config: &AgentConfig,
     owner: &ContainerOwner,
     networks: &watch::Receiver<Vec<String>>,
-) -> Result<Arc<dyn Runtime>, String> {
-    let choice = config.runtime.as_deref().unwrap_or_default().parse();
-    let socket = config.runtime_endpoint.as_deref().map(parse_endpoint).transpose();
-    let selection = RuntimeSelection {
-        choice: choice.map_err(|error: UnknownRuntimeError| error.to_string())?,
-        socket: socket.map_err(|error| error.to_string())?,
-    };
+) -> Result<Arc<dyn Runtime>, DetectRuntimeError> {
+    let choice = config.runtime.as_deref().unwrap_or_default().parse()?;
+    let socket = config
+        .runtime_endpoint
+        .as_deref()
+        .map(parse_endpoint)
+        .transpose()?;
+    let selection = RuntimeSelection { choice, socket };
     let network = || -> Pin<Box<dyn Future<Output = Option<CniBridge>> + Send + '_>> {
         Box::pin(async { Some(pod_network(config, owner, networks.clone()).await) })
     };
-    detect_with_network(&selection, owner, &network)
-        .await
-        .map_err(|error| error.to_string())
+    Ok(detect_with_network(&selection, owner, &network).await?)
 }
 
 /// The pod network: as configured, else `spec.podCIDRs` of the Node.

@@ -13,7 +13,8 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::runtime::{Runtime, RuntimeVersion};
+use super::runtime_detection::DetectRuntimeError;
+use crate::runtime::{Runtime, RuntimeError, RuntimeVersion};
 
 /// Period of detection while no runtime is found.
 const DETECTION_PERIOD: Duration = Duration::from_secs(3);
@@ -29,7 +30,7 @@ pub(crate) type RuntimeReceiver = watch::Receiver<Option<Arc<dyn Runtime>>>;
 
 /// Detects a runtime; the error is the message of the Ready condition.
 pub(super) type DetectRuntime =
-    Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Runtime>, String>> + Send + Sync>;
+    Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Runtime>, DetectRuntimeError>> + Send + Sync>;
 
 /// Version and readiness of the runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,7 +94,8 @@ impl RuntimeMonitor {
         loop {
             match (self.detect)().await {
                 Ok(runtime) => return runtime,
-                Err(problem) => {
+                Err(error) => {
+                    let problem = error.to_string();
                     let is_new = self.publish(RuntimeState {
                         version: None,
                         problems: vec![problem.clone()],
@@ -142,18 +144,27 @@ impl RuntimeMonitor {
     }
 }
 
-async fn check_status(runtime: &dyn Runtime) -> Result<RuntimeState, String> {
+/// Why the status of the runtime is unknown.
+#[derive(Debug, thiserror::Error)]
+enum CheckStatusError {
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    #[error("no response within {} s", STATUS_TIMEOUT.as_secs())]
+    Timeout,
+}
+
+async fn check_status(runtime: &dyn Runtime) -> Result<RuntimeState, CheckStatusError> {
     let status = async {
         let version = runtime.version().await?;
         let readiness = runtime.status().await?;
-        Ok::<_, crate::runtime::RuntimeError>(RuntimeState {
+        Ok::<_, RuntimeError>(RuntimeState {
             version: Some(version),
             problems: readiness.problems,
         })
     };
     match timeout(STATUS_TIMEOUT, status).await {
-        Ok(status) => status.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("no response within {} s", STATUS_TIMEOUT.as_secs())),
+        Ok(status) => Ok(status?),
+        Err(_) => Err(CheckStatusError::Timeout),
     }
 }
 
@@ -164,7 +175,10 @@ mod tests {
     use tokio::task::JoinSet;
 
     use super::*;
-    use crate::runtime::fake::{FakeRuntime, clock};
+    use crate::runtime::{
+        detect::DetectError,
+        fake::{FakeRuntime, clock},
+    };
 
     #[tokio::test(start_paused = true)]
     async fn detects_runtime_later_and_monitors_its_readiness() {
@@ -179,7 +193,7 @@ mod tests {
                 if is_running {
                     Ok(found as Arc<dyn Runtime>)
                 } else {
-                    Err("no runtime found".to_owned())
+                    Err(DetectError::Disabled.into())
                 }
             })
         }));
@@ -189,7 +203,10 @@ mod tests {
         let mut tasks = JoinSet::new();
         tasks.spawn(monitor.run(Stop::new()));
         let reported = state.wait_for(RuntimeState::is_known).await.unwrap().clone();
-        assert_eq!(reported.problems, ["no runtime found"]);
+        assert_eq!(
+            reported.problems,
+            ["the container runtime is disabled (--runtime none)"]
+        );
         assert!(detected.borrow().is_none());
 
         is_running.store(true, Ordering::Relaxed);

@@ -4,19 +4,30 @@
 
 const BLANKS: [char; 2] = [' ', '\t'];
 
+/// Why an environment file is invalid.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ParseEnvError {
+    /// A line is not `NAME='value'`.
+    #[error("invalid environment variable format at line {line}: {reason}")]
+    InvalidLine { line: usize, reason: &'static str },
+    /// The value that starts in this line does not end.
+    #[error("invalid environment variable format starting at line {line}: unclosed single quote")]
+    UnclosedQuote { line: usize },
+}
+
 /// The value of a variable in a file. An empty value and a missing variable are both the empty string, as upstream.
 // upstream: pkg/kubelet/util/env/env_util.go ParseEnv
-pub(super) fn parse_env(content: &str, key: &str) -> Result<String, String> {
+pub(super) fn parse_env(content: &str, key: &str) -> Result<String, ParseEnvError> {
     let mut lines = content
         .split('\n')
         .map(|line| line.strip_suffix('\r').unwrap_or(line))
         .enumerate();
     while let Some((index, line)) = lines.next() {
-        let format_error = |reason: &str| {
-            Err(format!(
-                "invalid environment variable format at line {}: {reason}",
-                index + 1
-            ))
+        let format_error = |reason: &'static str| {
+            Err(ParseEnvError::InvalidLine {
+                line: index + 1,
+                reason,
+            })
         };
         let line = line.trim_start_matches(BLANKS);
         if line.is_empty() || line.starts_with('#') {
@@ -55,20 +66,15 @@ pub(super) fn parse_env(content: &str, key: &str) -> Result<String, String> {
                     last_index = next_index;
                     remainder = line;
                 }
-                None => {
-                    return Err(format!(
-                        "invalid environment variable format starting at line {}: unclosed single quote",
-                        index + 1
-                    ));
-                }
+                None => return Err(ParseEnvError::UnclosedQuote { line: index + 1 }),
             }
         };
         let after_quote = after_quote.trim_start_matches(BLANKS);
         if !after_quote.is_empty() && !after_quote.starts_with('#') {
-            return Err(format!(
-                "invalid environment variable format at line {}: unexpected content after closing quote",
-                last_index + 1
-            ));
+            return Err(ParseEnvError::InvalidLine {
+                line: last_index + 1,
+                reason: "unexpected content after closing quote",
+            });
         }
         if name == key {
             return Ok(value);
@@ -106,7 +112,7 @@ mod tests {
             ("A='1' b", "at line 1: unexpected content after closing quote"),
         ] {
             assert_eq!(
-                parse_env(text, "Z").unwrap_err(),
+                parse_env(text, "Z").unwrap_err().to_string(),
                 format!("invalid environment variable format {reason}")
             );
         }

@@ -6,6 +6,21 @@ use k8s_openapi::api::core::v1::{ObjectFieldSelector, Pod};
 
 use crate::NodeFacts;
 
+/// Why a `fieldRef` has no value.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FieldPathError {
+    /// The version of the pod is not `v1`.
+    #[error("unsupported pod version: {0}")]
+    ApiVersion(String),
+    /// The field is not a map.
+    #[error("fieldPath {0:?} does not support subscript")]
+    Subscript(String),
+    /// The field is unknown, or cannot be referred to.
+    #[error("unsupported fieldPath: {0}")]
+    Unsupported(String),
+}
+
 /// Value of a `fieldRef` in an environment variable.
 // upstream: pkg/kubelet/kubelet_pods.go podFieldSelectorRuntimeValue
 pub(super) fn pod_field_selector_runtime_value(
@@ -13,10 +28,10 @@ pub(super) fn pod_field_selector_runtime_value(
     pod: &Pod,
     facts: &NodeFacts,
     pod_ips: &[IpAddr],
-) -> Result<String, String> {
+) -> Result<String, FieldPathError> {
     let version = selector.api_version.as_deref().unwrap_or("v1");
     if !matches!(version, "" | "v1") {
-        return Err(format!("unsupported pod version: {version}"));
+        return Err(FieldPathError::ApiVersion(version.to_owned()));
     }
     let spec = pod.spec.as_ref();
     let spec_string = |field: Option<&Option<String>>| field.cloned().flatten().unwrap_or_default();
@@ -40,14 +55,14 @@ pub(super) fn pod_field_selector_runtime_value(
 
 /// Value of a `metadata` field, for environment variables and files.
 // upstream: pkg/fieldpath/fieldpath.go ExtractFieldPathAsString
-pub(crate) fn extract_field_path_as_string(path: &str, pod: &Pod) -> Result<String, String> {
+pub(crate) fn extract_field_path_as_string(path: &str, pod: &Pod) -> Result<String, FieldPathError> {
     let meta = &pod.metadata;
     let string = |field: &Option<String>| Ok(field.clone().unwrap_or_default());
     if let Some((map, key)) = split_subscript(path) {
         let map = match map {
             "metadata.annotations" => &meta.annotations,
             "metadata.labels" => &meta.labels,
-            _ => return Err(format!("fieldPath {path:?} does not support subscript")),
+            _ => return Err(FieldPathError::Subscript(path.to_owned())),
         };
         let value = map.as_ref().and_then(|map| map.get(key));
         return Ok(value.cloned().unwrap_or_default());
@@ -58,7 +73,7 @@ pub(crate) fn extract_field_path_as_string(path: &str, pod: &Pod) -> Result<Stri
         "metadata.name" => string(&meta.name),
         "metadata.namespace" => string(&meta.namespace),
         "metadata.uid" => string(&meta.uid),
-        _ => Err(format!("unsupported fieldPath: {path}")),
+        _ => Err(FieldPathError::Unsupported(path.to_owned())),
     }
 }
 
@@ -207,7 +222,8 @@ mod tests {
                 api_version: version.map(str::to_owned),
                 field_path: path.to_owned(),
             };
-            pod_field_selector_runtime_value(&selector, &pod(false), &facts(), &[]).unwrap_err()
+            let value = pod_field_selector_runtime_value(&selector, &pod(false), &facts(), &[]);
+            value.unwrap_err().to_string()
         };
         assert_eq!(error(None, "status.phase"), "unsupported fieldPath: status.phase");
         assert_eq!(error(Some("v2"), "metadata.name"), "unsupported pod version: v2");

@@ -30,7 +30,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, EnvVarSource, FileKeySelector, Pod};
 
-pub use self::expand::expand;
+pub use self::{expand::expand, fields::FieldPathError, resources::ResourceFieldError};
 pub(crate) use self::{
     expand::expand_with, fields::extract_field_path_as_string,
     resources::extract_resource_value_by_container_name,
@@ -38,11 +38,11 @@ pub(crate) use self::{
 use crate::{
     NodeFacts,
     sources::{ObjectSourceError, ObjectSources},
-    volumes::VolumeManager,
+    volumes::{VolumeManager, VolumeManagerError},
 };
 
 /// Why the environment of a container cannot be made. Message of the waiting reason `CreateContainerConfigError`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvironmentError {
     /// A ConfigMap or Secret does not exist.
@@ -68,9 +68,30 @@ pub enum EnvironmentError {
     /// The ConfigMap or Secret cannot be read.
     #[error(transparent)]
     Source(#[from] ObjectSourceError),
-    /// A field, resource, file or the list of services cannot be resolved. Contains upstream's message.
-    #[error("{0}")]
-    Unresolved(String),
+    /// The services of the cluster are unknown.
+    #[error("services have not yet been read at least once, cannot construct envvars")]
+    ServicesNotRead(#[source] ObjectSourceError),
+    /// A `fieldRef` has no value.
+    #[error(transparent)]
+    Field(#[from] FieldPathError),
+    /// A `resourceFieldRef` has no value.
+    #[error(transparent)]
+    Resource(#[from] ResourceFieldError),
+    /// The file of a `fileKeyRef` cannot be read.
+    #[error(transparent)]
+    ReadFile(VolumeManagerError),
+    /// The file of a `fileKeyRef` does not exist, or is invalid. Contains no details, as upstream: they could disclose the content of
+    /// the file.
+    #[error("couldn't parse env file")]
+    InvalidFile,
+    /// The file of a `fileKeyRef` does not contain the variable.
+    #[error("environment variable key {key:?} not found in file {file:?}")]
+    FileKeyNotFound {
+        /// Name of the variable.
+        key: String,
+        /// Path of the file in its volume.
+        file: String,
+    },
 }
 
 /// The environment variables of a container, without those of its image.
@@ -88,10 +109,7 @@ pub async fn make_environment_variables(
         Ok(services) => services,
         // A static pod may be the API server itself, so it must not wait for it.
         Err(_) if is_static_pod(pod) => Vec::new(),
-        Err(_) => {
-            let message = "services have not yet been read at least once, cannot construct envvars";
-            return Err(EnvironmentError::Unresolved(message.to_owned()));
-        }
+        Err(error) => return Err(EnvironmentError::ServicesNotRead(error)),
     };
     let context = EnvironmentContext {
         pod,
@@ -221,12 +239,12 @@ impl EnvironmentContext<'_> {
         if let Some(selector) = &source.field_ref {
             let value =
                 fields::pod_field_selector_runtime_value(selector, self.pod, self.facts, self.pod_ips);
-            return value.map(Some).map_err(EnvironmentError::Unresolved);
+            return Ok(Some(value?));
         }
         if let Some(selector) = &source.resource_field_ref {
             let value =
                 resources::container_resource_runtime_value(selector, self.pod, self.container, self.facts);
-            return value.map(Some).map_err(EnvironmentError::Unresolved);
+            return Ok(Some(value?));
         }
         if let Some(selector) = &source.config_map_key_ref {
             let is_optional = selector.optional == Some(true);
@@ -261,32 +279,31 @@ impl EnvironmentContext<'_> {
     /// A variable that an init container wrote into a file of a volume. The details of a parse error are only logged, as upstream:
     /// they could disclose the content of the file.
     async fn resolve_file_key(&self, selector: &FileKeySelector) -> Result<Option<String>, EnvironmentError> {
-        let parse_error = || EnvironmentError::Unresolved("couldn't parse env file".to_owned());
         let content = self
             .volumes
             .read_file(self.pod, &selector.volume_name, &selector.path)
             .await
-            .map_err(|error| EnvironmentError::Unresolved(error.to_string()))?;
+            .map_err(EnvironmentError::ReadFile)?;
         let Some(content) = content else {
-            return Err(parse_error());
+            return Err(EnvironmentError::InvalidFile);
         };
         let content = String::from_utf8_lossy(&content);
-        let value = env_file::parse_env(&content, &selector.key).map_err(|reason| {
+        let value = env_file::parse_env(&content, &selector.key).map_err(|error| {
             tracing::warn!(
                 volume = selector.volume_name,
                 file = selector.path,
-                reason,
+                reason = %error,
                 "failed to parse an environment file"
             );
-            parse_error()
+            EnvironmentError::InvalidFile
         })?;
         match (value.is_empty(), selector.optional == Some(true)) {
             (false, _) => Ok(Some(value)),
             (true, true) => Ok(None),
-            (true, false) => Err(EnvironmentError::Unresolved(format!(
-                "environment variable key {:?} not found in file {:?}",
-                selector.key, selector.path
-            ))),
+            (true, false) => Err(EnvironmentError::FileKeyNotFound {
+                key: selector.key.clone(),
+                file: selector.path.clone(),
+            }),
         }
     }
 

@@ -12,6 +12,18 @@ use crate::NodeFacts;
 /// a limit cannot use them.
 const DEFAULTED_RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
+/// Why a `resourceFieldRef` has no value.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResourceFieldError {
+    /// The pod has no container of this name.
+    #[error("container {0} not found")]
+    ContainerNotFound(String),
+    /// Not a request or limit of a resource, or a divisor that is zero in its units.
+    #[error("unsupported container resource : {0}")]
+    Unsupported(String),
+}
+
 /// Value of a `resourceFieldRef` in an environment variable.
 // upstream: pkg/kubelet/kubelet_pods.go containerResourceRuntimeValue
 // upstream: pkg/kubelet/kubelet_resources.go defaultPodLimitsForDownwardAPI
@@ -20,7 +32,7 @@ pub(super) fn container_resource_runtime_value(
     pod: &Pod,
     container: &Container,
     facts: &NodeFacts,
-) -> Result<String, String> {
+) -> Result<String, ResourceFieldError> {
     let pod_limits = pod
         .spec
         .as_ref()
@@ -50,7 +62,7 @@ pub(crate) fn extract_resource_value_by_container_name(
     selector: &ResourceFieldSelector,
     pod: &Pod,
     facts: &NodeFacts,
-) -> Result<String, String> {
+) -> Result<String, ResourceFieldError> {
     let name = selector.container_name.as_deref().unwrap_or_default();
     let (PodContainer::Regular(container) | PodContainer::Init(container)) =
         find_container_in_pod(pod, name)?;
@@ -65,7 +77,7 @@ enum PodContainer<'a> {
 }
 
 // upstream: pkg/api/v1/resource/helpers.go findContainerInPod
-fn find_container_in_pod<'a>(pod: &'a Pod, name: &str) -> Result<PodContainer<'a>, String> {
+fn find_container_in_pod<'a>(pod: &'a Pod, name: &str) -> Result<PodContainer<'a>, ResourceFieldError> {
     let spec = pod.spec.as_ref();
     let regular = spec
         .into_iter()
@@ -75,7 +87,7 @@ fn find_container_in_pod<'a>(pod: &'a Pod, name: &str) -> Result<PodContainer<'a
     let init = init.into_iter().flatten().map(PodContainer::Init);
     let mut all = regular.chain(init);
     all.find(|(PodContainer::Regular(container) | PodContainer::Init(container))| container.name == name)
-        .ok_or_else(|| format!("container {name} not found"))
+        .ok_or_else(|| ResourceFieldError::ContainerNotFound(name.to_owned()))
 }
 
 /// The quantity divided by the divisor, rounded up.
@@ -84,8 +96,8 @@ fn extract_container_resource_value(
     selector: &ResourceFieldSelector,
     container: &Container,
     default_limit: impl Fn(&str) -> Option<Quantity>,
-) -> Result<String, String> {
-    let unsupported = || format!("unsupported container resource : {}", selector.resource);
+) -> Result<String, ResourceFieldError> {
+    let unsupported = || ResourceFieldError::Unsupported(selector.resource.clone());
     let resources = container.resources.as_ref();
     let (list, name) = selector.resource.split_once('.').ok_or_else(unsupported)?;
     if !DEFAULTED_RESOURCES.contains(&name) && !name.starts_with("hugepages-") {
@@ -144,7 +156,7 @@ mod tests {
         container: &str,
         resource: &str,
         divisor: &str,
-    ) -> Result<String, String> {
+    ) -> Result<String, ResourceFieldError> {
         let selector: ResourceFieldSelector = serde_json::from_value(
             json!({"containerName": container, "resource": resource, "divisor": divisor}),
         )
@@ -202,11 +214,13 @@ mod tests {
     fn rejects_unknown_containers_and_resources() {
         let pod = pod(&json!({}));
         assert_eq!(
-            resolve(&pod, "a", "c", "limits.cpu", "1").unwrap_err(),
+            resolve(&pod, "a", "c", "limits.cpu", "1")
+                .unwrap_err()
+                .to_string(),
             "container c not found"
         );
         assert_eq!(
-            resolve(&pod, "a", "", "limits.gpu", "1").unwrap_err(),
+            resolve(&pod, "a", "", "limits.gpu", "1").unwrap_err().to_string(),
             "unsupported container resource : limits.gpu"
         );
     }

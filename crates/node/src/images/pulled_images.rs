@@ -1,7 +1,7 @@
 //! The images that this node pulled.
 //!
 //! Promises: the list survives a restart of the agent. It never contains an image from another source (`docker build`, another
-//! cluster). A missing or damaged file counts as an empty list: no image is garbage collected then.
+//! cluster). An unreadable file is logged and counts as an empty list: the images in it are not garbage collected then.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ const FILE: &str = "pulled-images";
 pub struct PulledImages {
     path: PathBuf,
     ids: Arc<Mutex<BTreeSet<String>>>,
-    /// Held while the file is written, so that the newest list is written last.
+    /// Held while the file is written (single flight): the newest list is written last.
     writing: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -32,8 +32,12 @@ impl PulledImages {
     /// Reads the list from the data directory of the agent. Blocks on file I/O.
     pub fn open(directory: &Path) -> Self {
         let path = directory.join(FILE);
+        let ids = image_list_file::read(&path).unwrap_or_else(|error| {
+            tracing::warn!(path = %path.display(), %error, "failed to read the list of pulled images: images in it are not removed when the disk fills up");
+            BTreeSet::new()
+        });
         PulledImages {
-            ids: Arc::new(Mutex::new(image_list_file::read(&path))),
+            ids: Arc::new(Mutex::new(ids)),
             writing: Arc::default(),
             path,
         }

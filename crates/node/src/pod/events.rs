@@ -86,16 +86,3 @@ pub(super) fn container_reference(pod: &Pod, name: &str) -> ObjectReference {
         ..pod_reference(pod)
     }
 }
-
-/// Formats a pod for messages: `name_namespace(uid)`.
-// upstream: pkg/kubelet/util/format/pod.go Pod
-pub(super) fn format_pod(pod: &Pod) -> String {
-    let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    let meta = &pod.metadata;
-    format!(
-        "{}_{}({})",
-        text(&meta.name),
-        text(&meta.namespace),
-        text(&meta.uid)
-    )
-}

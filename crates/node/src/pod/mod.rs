@@ -34,6 +34,7 @@ mod allocation_manager;
 mod allocation_state;
 mod cache;
 mod cleaner;
+mod create_container_error;
 mod dependencies;
 mod events;
 mod hooks;

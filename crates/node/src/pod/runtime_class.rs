@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use crate::sources::{ObjectSourceError, ObjectSources};
 
 /// Why the runtime handler of a pod is unknown.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum RuntimeClassError {
     #[error("runtimeclass.node.k8s.io {0:?} not found")]
     NotFound(String),

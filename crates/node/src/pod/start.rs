@@ -11,6 +11,7 @@ use kubecontroller::events::EventType;
 
 use super::{
     actions::KillReason,
+    create_container_error::CreateContainerError,
     events::container_reference,
     hooks::{self, HookContext},
     hosts,
@@ -90,8 +91,8 @@ impl ContainerStarter<'_> {
         image: &Image,
     ) -> Result<ContainerId, StartError> {
         let created_id = self.create_container(container, kind, attempt, image).await;
-        let id =
-            created_id.map_err(|(reason, message)| self.start_failed(container, None, reason, message))?;
+        let id = created_id
+            .map_err(|error| self.start_failed(container, None, error.reason(), error.to_string()))?;
         self.record_normal(container, &id, "Created", "Container created");
         let starting = self.runtime.start_container(&id);
         if let Err(error) = with_timeout(self.manager.settings.start_limit, "StartContainer", starting).await
@@ -181,37 +182,25 @@ impl ContainerStarter<'_> {
         count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
     }
 
-    /// Creates a container. The error is a waiting reason and a message.
     async fn create_container(
         &self,
         container: &Container,
         kind: ContainerType,
         attempt: u32,
         image: &Image,
-    ) -> Result<ContainerId, (&'static str, String)> {
-        const CONFIG: &str = "CreateContainerConfigError";
-        let config = |error: &dyn std::fmt::Display| (CONFIG, error.to_string());
-        let sources = &*self.manager.sources;
+    ) -> Result<ContainerId, CreateContainerError> {
         let environment = environment::make_environment_variables(
             self.pod,
             container,
-            sources,
+            &*self.manager.sources,
             self.facts,
             self.addresses,
             &self.manager.volumes,
         )
-        .await
-        .map_err(|error| config(&error))?;
+        .await?;
         let volumes = &*self.manager.volumes;
-        let mut mounts = volumes
-            .make_mounts(self.pod, container, &environment)
-            .await
-            .map_err(|error| config(&error))?;
-        mounts.extend(
-            self.kubelet_mounts(container, attempt, &mounts)
-                .await
-                .map_err(|error| (CONFIG, error))?,
-        );
+        let mut mounts = volumes.make_mounts(self.pod, container, &environment).await?;
+        mounts.extend(self.kubelet_mounts(container, attempt, &mounts).await?);
         let target = self.target_container(container, kind);
         let spec = spec::generate_container_config(&ContainerConfigInput {
             pod: self.pod,
@@ -223,13 +212,13 @@ impl ContainerStarter<'_> {
             mounts: &mounts,
             target: target.as_ref(),
             facts: self.facts,
-        });
-        let spec = spec.map_err(|error| config(&error))?;
+        })?;
         let creation = self
             .runtime
             .create_container(self.sandbox, self.sandbox_spec, &spec);
-        let created = with_timeout(self.manager.settings.start_limit, "CreateContainer", creation).await;
-        created.map_err(|error| ("CreateContainerError", error.to_string()))
+        with_timeout(self.manager.settings.start_limit, "CreateContainer", creation)
+            .await
+            .map_err(CreateContainerError::Runtime)
     }
 
     /// Mounts that the kubelet adds: the hosts file and the termination message file.
@@ -238,13 +227,12 @@ impl ContainerStarter<'_> {
         container: &Container,
         attempt: u32,
         mounts: &[Mount],
-    ) -> Result<Vec<Mount>, String> {
+    ) -> Result<Vec<Mount>, CreateContainerError> {
         let hosts =
-            hosts::make_hosts_mount(self.pod, self.directory, self.facts, self.addresses, mounts).await;
-        let message = termination_message::make_message_mount(self.directory, container, attempt).await;
-        let hosts = hosts.map_err(|error| error.to_string())?;
-        let message =
-            message.map_err(|error| format!("failed to create the termination message file: {error}"))?;
+            hosts::make_hosts_mount(self.pod, self.directory, self.facts, self.addresses, mounts).await?;
+        let message = termination_message::make_message_mount(self.directory, container, attempt)
+            .await
+            .map_err(CreateContainerError::TerminationMessage)?;
         Ok(hosts.into_iter().chain(message).collect())
     }
 
@@ -279,7 +267,7 @@ impl ContainerStarter<'_> {
             id,
             addresses: self.addresses,
         };
-        let Err(message) = hooks::run_hook(&context, hook, self.manager.settings.hook_limit).await else {
+        let Err(error) = hooks::run_hook(&context, hook, self.manager.settings.hook_limit).await else {
             return Ok(());
         };
         self.record_warning(container, Some(id), "FailedPostStartHook", "PostStartHook failed");
@@ -310,7 +298,7 @@ impl ContainerStarter<'_> {
             tracing::warn!(pod = %instance.pod, container = container.name, %error, "failed to stop a container after its postStart hook failed");
         }
         Err(StartError {
-            waiting: waiting("PostStartHookError", message),
+            waiting: waiting("PostStartHookError", error.to_string()),
             retry_at: None,
         })
     }

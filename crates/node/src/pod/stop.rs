@@ -168,7 +168,7 @@ impl ContainerStopper<'_> {
             };
             // A hook that is not finished in time continues, and is killed with the container.
             if let Ok(Err(error)) = timeout(remaining, hooks::run_hook(&context, hook, remaining)).await {
-                tracing::debug!(pod = %instance.pod, container = instance.name, error, "preStop hook failed");
+                tracing::debug!(pod = %instance.pod, container = instance.name, %error, "preStop hook failed");
                 let id = Some(&instance.id);
                 self.events.record_container_event(
                     pod,

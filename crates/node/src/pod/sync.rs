@@ -12,7 +12,6 @@ use tokio::time::Instant;
 
 use super::{
     actions::{KillReason, NewSandbox, PodActions},
-    events,
     runtime_class::lookup_runtime_handler,
     runtime_manager::RuntimeManager,
     spec::{self, ContainerType, dns_warnings, hash_container},
@@ -24,6 +23,7 @@ use super::{
 };
 use crate::{
     NodeFacts,
+    identity::format_pod,
     images::{keyring::DockerKeyring, with_timeout},
     runtime::{ContainerId, ContainerState, Runtime, RuntimeError, SandboxId, SandboxSpec, SandboxState},
 };
@@ -84,7 +84,7 @@ impl PodSync<'_> {
     pub(super) async fn apply(&self, actions: PodActions) -> SyncResult {
         let mut result = SyncResult::default();
         if let Err(error) = self.stop_containers(&actions, &mut result).await {
-            tracing::warn!(pod = events::format_pod(&self.pod), %error, "failed to stop containers");
+            tracing::warn!(pod = format_pod(&self.pod), %error, "failed to stop containers");
             result.schedule_retry(self.later_by(RETRY));
             return result;
         }
@@ -478,7 +478,7 @@ impl PodSync<'_> {
             return None;
         };
         let name = &container.name;
-        let pod = events::format_pod(&self.pod);
+        let pod = format_pod(&self.pod);
         let message = format!("Back-off restarting failed container {name} in pod {pod}");
         self.manager.events.record_container_event(
             &self.pod,

@@ -12,17 +12,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri,
-    header::{ACCEPT, CONNECTION, HOST, LOCATION, USER_AGENT},
+    header::{ACCEPT, CONNECTION, HOST, InvalidHeaderName, InvalidHeaderValue, LOCATION, USER_AGENT},
 };
 use http_body_util::Empty;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction};
 use tokio::time::timeout;
 
+pub use self::location::InvalidUrlError;
 use self::{
-    connection::{ProbeResponse, RequestError},
+    connection::{ProbeResponse, RequestError, http_error_message},
     location::{RedirectTarget, format_url, resolve_redirect},
 };
-use super::{ProbeAttempt, port};
+use super::{ProbeAttempt, ResolvePortError, port};
 
 /// User agent of probes.
 // upstream: pkg/probe/http/request.go userAgent
@@ -41,6 +42,33 @@ pub enum RequestPurpose {
     LifecycleHook,
 }
 
+/// Why a request has no result: the action is invalid, or the body could not be read to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HttpGetError {
+    /// The port of the action is unknown or invalid.
+    #[error(transparent)]
+    Port(#[from] ResolvePortError),
+    /// The action makes no URL.
+    #[error(transparent)]
+    Url(#[from] InvalidUrlError),
+    /// The connection broke while the body was read. The message is that of Go's client.
+    #[error("{}", http_error_message(.0))]
+    IncompleteBody(#[source] hyper::Error),
+}
+
+/// A header of an action that cannot be sent. The messages are those of Go's client.
+#[derive(Debug, thiserror::Error)]
+enum InvalidHeaderError {
+    #[error("net/http: invalid header field name \"{name}\"")]
+    Name { name: String, source: InvalidHeaderName },
+    #[error("net/http: invalid header field value for \"{name}\"")]
+    Value {
+        name: HeaderName,
+        source: InvalidHeaderValue,
+    },
+}
+
 /// Sends the request to the host of the action, or to `pod_address` if it has none. An error means that the action is invalid, or
 /// that the body could not be read to its end; if the pod does not respond, the result is [`ProbeAttempt::Failure`].
 pub async fn get(
@@ -49,12 +77,12 @@ pub async fn get(
     pod_address: &str,
     purpose: RequestPurpose,
     limit: Duration,
-) -> Result<ProbeAttempt, String> {
+) -> Result<ProbeAttempt, HttpGetError> {
     let port = port::resolve_container_port(&action.port, container)?;
     let url = format_url(action, pod_address, port)?;
     let headers = match request_headers(action, purpose) {
         Ok(headers) => headers,
-        Err(reason) => return Ok(ProbeAttempt::Failure(format!("Get \"{url}\": {reason}"))),
+        Err(error) => return Ok(ProbeAttempt::Failure(format!("Get \"{url}\": {error}"))),
     };
     let timeout_failure = || {
         ProbeAttempt::Failure(format!(
@@ -71,7 +99,7 @@ async fn send_following_redirects(
     first_url: &Uri,
     headers: &HeaderMap,
     purpose: RequestPurpose,
-) -> Result<ProbeAttempt, String> {
+) -> Result<ProbeAttempt, HttpGetError> {
     let mut url = first_url.clone();
     let mut headers = headers.clone();
     for _ in 0..MAX_REQUESTS {
@@ -80,7 +108,7 @@ async fn send_following_redirects(
             Err(RequestError::NoResponse(reason)) => {
                 return Ok(ProbeAttempt::Failure(format!("Get \"{url}\": {reason}")));
             }
-            Err(RequestError::IncompleteBody(reason)) => return Err(reason),
+            Err(RequestError::IncompleteBody(error)) => return Err(HttpGetError::IncompleteBody(error)),
         };
         let Some(redirect) = redirect_target(&url, &response) else {
             return Ok(evaluate_response(&response, purpose));
@@ -144,15 +172,19 @@ fn evaluate_response(response: &ProbeResponse, purpose: RequestPurpose) -> Probe
 
 /// The headers of the action, and defaults for `User-Agent` and `Accept`. An empty `Accept` removes the header.
 // upstream: pkg/probe/http/request.go newProbeRequest, v1HeaderToHTTPHeader
-fn request_headers(action: &HTTPGetAction, purpose: RequestPurpose) -> Result<HeaderMap, String> {
+fn request_headers(action: &HTTPGetAction, purpose: RequestPurpose) -> Result<HeaderMap, InvalidHeaderError> {
     let mut headers = HeaderMap::new();
     for header in action.http_headers.iter().flatten() {
         let name = &header.name;
         let value = &header.value;
-        let name_error = |_| format!("net/http: invalid header field name \"{name}\"");
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(name_error)?;
-        let value_error = |_| format!("net/http: invalid header field value for \"{name}\"");
-        let value = HeaderValue::from_str(value).map_err(value_error)?;
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|source| InvalidHeaderError::Name {
+            name: name.clone(),
+            source,
+        })?;
+        let value = HeaderValue::from_str(value).map_err(|source| InvalidHeaderError::Value {
+            name: name.clone(),
+            source,
+        })?;
         if name == HOST {
             // A request has one Host header. The first one wins, as upstream.
             headers.entry(HOST).or_insert(value);

@@ -34,6 +34,7 @@ mod worker;
 
 pub use self::{
     manager::ProbeManager,
+    port::ResolvePortError,
     prober::ProbeAttempt,
     results::{ProbeOutcome, ProbeResults, ProbeType},
 };

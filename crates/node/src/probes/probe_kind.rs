@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::{ProbeAttempt, prober::ProbeTarget};
+use super::{
+    ProbeAttempt,
+    prober::{ProbeError, ProbeTarget},
+};
 use crate::runtime::Runtime;
 
 /// A kind of probe: one field of the `ProbeHandler` of the API, such as `exec` or `httpGet`.
@@ -15,7 +18,7 @@ pub(super) trait ProbeKind: Sync {
 }
 
 /// A probe that runs.
-pub(super) type ProbeFuture<'a> = BoxFuture<'a, Result<ProbeAttempt, String>>;
+pub(super) type ProbeFuture<'a> = BoxFuture<'a, Result<ProbeAttempt, ProbeError>>;
 
 /// What a probe is run with.
 #[derive(Clone, Copy)]

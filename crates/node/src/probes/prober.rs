@@ -7,8 +7,11 @@ use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod, Probe};
 use kubecontroller::events::{EventRecorder, EventType};
 use tokio::sync::watch;
 
-use super::{ProbeType, kinds::PROBE_KINDS, probe_kind::ProbeContext};
-use crate::runtime::{ContainerId, Runtime};
+use super::{ProbeType, ResolvePortError, http::HttpGetError, kinds::PROBE_KINDS, probe_kind::ProbeContext};
+use crate::{
+    identity::format_pod,
+    runtime::{ContainerId, Runtime, RuntimeError},
+};
 
 /// Attempts to run a probe that ends in an error, as opposed to a failure.
 const MAX_PROBE_RETRIES: usize = 3;
@@ -23,6 +26,26 @@ pub enum ProbeAttempt {
     Warning(String),
     /// The container is unhealthy, for this reason.
     Failure(String),
+}
+
+/// Why a probe could not run, which is neither success nor failure. The message is recorded as an event.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProbeError {
+    /// The port of the probe is unknown or invalid.
+    #[error(transparent)]
+    Port(#[from] ResolvePortError),
+    /// The HTTP request is invalid, or its response is incomplete.
+    #[error(transparent)]
+    HttpGet(#[from] HttpGetError),
+    /// The runtime is not reachable.
+    #[error("no container runtime is reachable")]
+    NoRuntime,
+    /// The command could not be run in the container.
+    #[error(transparent)]
+    Exec(RuntimeError),
+    /// The probe has no action.
+    #[error("missing probe handler for {pod}:{container}")]
+    MissingHandler { pod: String, container: String },
 }
 
 /// What to probe: one running container.
@@ -74,19 +97,17 @@ impl Prober {
 
     /// Retries errors only: a failure is a result.
     // upstream: pkg/kubelet/prober/prober.go runProbeWithRetries
-    async fn run_probe_with_retries(&self, target: &ProbeTarget) -> Result<ProbeAttempt, String> {
-        let mut attempt = Err(String::new());
-        for _ in 0..MAX_PROBE_RETRIES {
-            attempt = self.run_probe(target).await;
-            if attempt.is_ok() {
-                break;
+    async fn run_probe_with_retries(&self, target: &ProbeTarget) -> Result<ProbeAttempt, ProbeError> {
+        for _ in 1..MAX_PROBE_RETRIES {
+            if let Ok(attempt) = self.run_probe(target).await {
+                return Ok(attempt);
             }
         }
-        attempt
+        self.run_probe(target).await
     }
 
     // upstream: pkg/kubelet/prober/prober.go runProbe
-    async fn run_probe(&self, target: &ProbeTarget) -> Result<ProbeAttempt, String> {
+    async fn run_probe(&self, target: &ProbeTarget) -> Result<ProbeAttempt, ProbeError> {
         let runtime = self.runtime.borrow().clone();
         let context = ProbeContext {
             target,
@@ -96,15 +117,10 @@ impl Prober {
         if let Some(attempt) = PROBE_KINDS.iter().find_map(|kind| kind.probe(context)) {
             return attempt.await;
         }
-        let meta = &target.pod.metadata;
-        let string = |field: &Option<String>| field.clone().unwrap_or_default();
-        let name = string(&meta.name);
-        let namespace = string(&meta.namespace);
-        let uid = string(&meta.uid);
-        Err(format!(
-            "missing probe handler for {name}_{namespace}({uid}):{}",
-            target.container.name
-        ))
+        Err(ProbeError::MissingHandler {
+            pod: format_pod(&target.pod),
+            container: target.container.name.clone(),
+        })
     }
 }
 

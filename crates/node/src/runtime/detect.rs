@@ -87,6 +87,23 @@ pub enum DetectError {
     NotFound(Vec<String>),
 }
 
+/// Why an endpoint has no usable runtime.
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
+    #[error("not a unix socket")]
+    NotUnixSocket,
+    #[error("not found")]
+    NotFound,
+    #[error("no response within {} s", CONNECT_TIMEOUT.as_secs())]
+    Timeout,
+    #[error("{}", connect_error_message(.0))]
+    Connect(#[source] RuntimeError),
+    #[error(transparent)]
+    Version(RuntimeError),
+    #[error("the runtime is {0}")]
+    OtherRuntime(String),
+}
+
 /// Detects the configured runtime. Callers repeat it while there is none.
 pub async fn detect(
     selection: &RuntimeSelection,
@@ -139,13 +156,13 @@ async fn connect_to_endpoint(
     selection: &RuntimeSelection,
     owner: &ContainerOwner,
     network: &NetworkSource<'_>,
-) -> Result<Arc<dyn Runtime>, String> {
+) -> Result<Arc<dyn Runtime>, ConnectError> {
     let runtime =
         connect_with_timeout(endpoint, |socket| connect(endpoint.kind, socket, owner, network)).await?;
-    let version = runtime.version().await.map_err(|error| error.to_string())?;
+    let version = runtime.version().await.map_err(ConnectError::Version)?;
     match selection.choice {
         RuntimeChoice::Only(kind) if kind.name() != version.name => {
-            Err(format!("the runtime is {}", version.name))
+            Err(ConnectError::OtherRuntime(version.name))
         }
         _ => Ok(runtime),
     }
@@ -155,21 +172,26 @@ async fn connect_to_endpoint(
 async fn connect_with_timeout<'a, T, F>(
     endpoint: &'a RuntimeEndpoint,
     connect: impl FnOnce(&'a Path) -> F,
-) -> Result<T, String>
+) -> Result<T, ConnectError>
 where
     F: Future<Output = Result<T, RuntimeError>>,
 {
-    let socket = endpoint.socket.as_deref().ok_or("not a unix socket")?;
+    let socket = endpoint.socket.as_deref().ok_or(ConnectError::NotUnixSocket)?;
     if !tokio::fs::try_exists(socket).await.unwrap_or(false) {
-        return Err("not found".to_owned());
+        return Err(ConnectError::NotFound);
     }
     timeout(CONNECT_TIMEOUT, connect(socket))
         .await
-        .map_err(|_| format!("no response within {} s", CONNECT_TIMEOUT.as_secs()))?
-        .map_err(|error| match error {
-            RuntimeError::Unreachable { reason, .. } => reason,
-            error => error.to_string(),
-        })
+        .map_err(|_| ConnectError::Timeout)?
+        .map_err(ConnectError::Connect)
+}
+
+/// Without the name of the runtime and its socket: the list of attempts contains them.
+fn connect_error_message(error: &RuntimeError) -> String {
+    match error {
+        RuntimeError::Unreachable { reason, .. } => reason.clone(),
+        error => error.to_string(),
+    }
 }
 
 async fn connect(

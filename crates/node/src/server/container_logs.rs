@@ -8,7 +8,7 @@ use futures_util::{
 };
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use super::handler::Query;
+use super::{container_lookup::LogInstance, handler::Query};
 use crate::runtime::{LogLine, LogOptions, LogStream, RuntimeError};
 
 /// Options of a log request (`PodLogOptions`).
@@ -16,8 +16,7 @@ use crate::runtime::{LogLine, LogOptions, LogStream, RuntimeError};
 pub(super) struct ContainerLogOptions {
     /// Options that the runtime applies.
     pub runtime_options: LogOptions,
-    /// Return the log of the previous container.
-    pub previous: bool,
+    pub instance: LogInstance,
     /// Prefix each line with its time.
     timestamps: bool,
     /// Maximum number of bytes to return.
@@ -80,7 +79,11 @@ impl ContainerLogOptions {
                 since,
                 stream,
             },
-            previous: flag("previous"),
+            instance: if flag("previous") {
+                LogInstance::Previous
+            } else {
+                LogInstance::Latest
+            },
             timestamps: flag("timestamps"),
             limit_bytes: limit_bytes.and_then(|limit_bytes| u64::try_from(limit_bytes).ok()),
         })
@@ -163,7 +166,7 @@ mod tests {
                     since: Some("2026-11-16T11:59:00Z".parse().unwrap()),
                     stream: None,
                 },
-                previous: true,
+                instance: LogInstance::Previous,
                 timestamps: true,
                 limit_bytes: Some(9),
             }

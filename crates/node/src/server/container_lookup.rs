@@ -23,11 +23,44 @@ pub(super) fn container_tty(pod: &Pod, name: &str) -> Option<bool> {
         .map(|(_, tty)| tty.unwrap_or_default())
 }
 
-/// ID of the container for a log request: the running or last terminated container; with `previous` the one before.
+/// Which instance of a container a log request is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum LogInstance {
+    /// The running container, or the last one that terminated.
+    #[default]
+    Latest,
+    /// The one before.
+    Previous,
+}
+
+/// Why a container has no log.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ContainerLogError {
+    #[error("container {container:?} in pod {pod:?} is not available")]
+    NotAvailable { container: String, pod: String },
+    #[error("previous terminated container {container:?} in pod {pod:?} not found")]
+    NoPrevious { container: String, pod: String },
+    #[error("container {container:?} in pod {pod:?} is terminated")]
+    Terminated { container: String, pod: String },
+    #[error("container {container:?} in pod {pod:?} is waiting to start: {reason}")]
+    Waiting {
+        container: String,
+        pod: String,
+        reason: String,
+    },
+    #[error("container {container:?} in pod {pod:?} is waiting to start - no logs yet")]
+    NoLogsYet { container: String, pod: String },
+}
+
+/// ID of the container for a log request.
 // upstream: pkg/kubelet/kubelet_pods.go validateContainerLogStatus
-pub(super) fn container_for_logs(pod: &Pod, name: &str, previous: bool) -> Result<ContainerId, String> {
-    let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
-    let container = format!("container {name:?} in pod {pod_name:?}");
+pub(super) fn container_for_logs(
+    pod: &Pod,
+    name: &str,
+    instance: LogInstance,
+) -> Result<ContainerId, ContainerLogError> {
+    let container = name.to_owned();
+    let pod_name = pod.metadata.name.clone().unwrap_or_default();
     let status = pod.status.as_ref().and_then(|status| {
         let all = [
             &status.container_statuses,
@@ -39,15 +72,21 @@ pub(super) fn container_for_logs(pod: &Pod, name: &str, previous: bool) -> Resul
             .flatten()
             .find(|status| status.name == name)
     });
-    let status = status.ok_or_else(|| format!("{container} is not available"))?;
+    let Some(status) = status else {
+        return Err(ContainerLogError::NotAvailable {
+            container,
+            pod: pod_name,
+        });
+    };
     let last = terminated_id(status.last_state.as_ref());
     let state = status.state.clone().unwrap_or_default();
-    if previous {
+    if instance == LogInstance::Previous {
         return match last {
             Some(id) if !id.is_empty() => Ok(bare_id(id)),
-            _ => Err(format!(
-                "previous terminated container {name:?} in pod {pod_name:?} not found"
-            )),
+            _ => Err(ContainerLogError::NoPrevious {
+                container,
+                pod: pod_name,
+            }),
         };
     }
     if state.running.is_some() {
@@ -57,12 +96,18 @@ pub(super) fn container_for_logs(pod: &Pod, name: &str, previous: bool) -> Resul
         // A container that failed to start has no ID and no log: use the one before.
         return match (id, last) {
             ("", Some(last)) if !last.is_empty() => Ok(bare_id(last)),
-            ("", _) => Err(format!("{container} is terminated")),
+            ("", _) => Err(ContainerLogError::Terminated {
+                container,
+                pod: pod_name,
+            }),
             (id, _) => Ok(bare_id(id)),
         };
     }
     match (last, state.waiting) {
-        (Some(""), _) => Err(format!("{container} is terminated")),
+        (Some(""), _) => Err(ContainerLogError::Terminated {
+            container,
+            pod: pod_name,
+        }),
         (Some(id), _) => Ok(bare_id(id)),
         (None, Some(waiting)) => {
             let reason = waiting.reason.unwrap_or_default();
@@ -71,9 +116,16 @@ pub(super) fn container_for_logs(pod: &Pod, name: &str, previous: bool) -> Resul
                 "ImagePullBackOff" => "trying and failing to pull image",
                 other => other,
             };
-            Err(format!("{container} is waiting to start: {reason}"))
+            Err(ContainerLogError::Waiting {
+                container,
+                pod: pod_name,
+                reason: reason.to_owned(),
+            })
         }
-        (None, None) => Err(format!("{container} is waiting to start - no logs yet")),
+        (None, None) => Err(ContainerLogError::NoLogsYet {
+            container,
+            pod: pod_name,
+        }),
     }
 }
 
@@ -119,57 +171,63 @@ mod tests {
         let none = json!({});
         let running = json!({"running": {}});
         let before = ended("docker://before");
-        for (state, last, previous, expected) in [
-            (&running, &none, false, Ok("now")),
-            (&running, &before, true, Ok("before")),
+        for (state, last, instance, expected) in [
+            (&running, &none, LogInstance::Latest, Ok("now")),
+            (&running, &before, LogInstance::Previous, Ok("before")),
             (
                 &running,
                 &none,
-                true,
+                LogInstance::Previous,
                 Err("previous terminated container \"c\" in pod \"p\" not found"),
             ),
-            (&ended("docker://x"), &none, false, Ok("x")),
-            (&ended(""), &before, false, Ok("before")),
+            (&ended("docker://x"), &none, LogInstance::Latest, Ok("x")),
+            (&ended(""), &before, LogInstance::Latest, Ok("before")),
             (
                 &ended(""),
                 &none,
-                false,
+                LogInstance::Latest,
                 Err("container \"c\" in pod \"p\" is terminated"),
             ),
-            (&waiting("CrashLoopBackOff"), &before, false, Ok("before")),
+            (
+                &waiting("CrashLoopBackOff"),
+                &before,
+                LogInstance::Latest,
+                Ok("before"),
+            ),
             (
                 &waiting("ContainerCreating"),
                 &none,
-                false,
+                LogInstance::Latest,
                 Err("container \"c\" in pod \"p\" is waiting to start: ContainerCreating"),
             ),
             (
                 &waiting("ErrImagePull"),
                 &none,
-                false,
+                LogInstance::Latest,
                 Err("container \"c\" in pod \"p\" is waiting to start: image can't be pulled"),
             ),
             (
                 &waiting("ImagePullBackOff"),
                 &none,
-                false,
+                LogInstance::Latest,
                 Err("container \"c\" in pod \"p\" is waiting to start: trying and failing to pull image"),
             ),
             (
                 &none,
                 &none,
-                false,
+                LogInstance::Latest,
                 Err("container \"c\" in pod \"p\" is waiting to start - no logs yet"),
             ),
         ] {
-            let found = container_for_logs(&pod(&status(state, last)), "c", previous);
-            let expected = expected
-                .map(|id| ContainerId(id.to_owned()))
-                .map_err(ToOwned::to_owned);
-            assert_eq!(found, expected, "{state} {last} {previous}");
+            let found = container_for_logs(&pod(&status(state, last)), "c", instance);
+            let found = found.map(|id| id.0).map_err(|error| error.to_string());
+            let expected = expected.map(ToOwned::to_owned).map_err(ToOwned::to_owned);
+            assert_eq!(found, expected, "{state} {last} {instance:?}");
         }
         assert_eq!(
-            container_for_logs(&pod(&status(&none, &none)), "x", false).unwrap_err(),
+            container_for_logs(&pod(&status(&none, &none)), "x", LogInstance::Latest)
+                .unwrap_err()
+                .to_string(),
             "container \"x\" in pod \"p\" is not available"
         );
     }

@@ -254,8 +254,8 @@ impl Handler {
             let message = format!("container {:?} not found in pod {:?}", path.container, path.pod);
             return Err((404, message));
         }
-        let id = container_lookup::container_for_logs(&pod, path.container, options.previous)
-            .map_err(|message| (400, message))?;
+        let id = container_lookup::container_for_logs(&pod, path.container, options.instance)
+            .map_err(|error| (400, error.to_string()))?;
         let bad_request = |error: RuntimeError| (400, error.to_string());
         let runtime = self.host.runtime().ok_or_else(|| bad_request(no_runtime()))?;
         let lines = with_timeout(
@@ -418,7 +418,9 @@ impl Handler {
         };
         let requested_ports = match (&agreed.protocol, parse_ports(query)) {
             (StreamProtocol::WebSocket(_), Ok(requested)) => requested,
-            (StreamProtocol::WebSocket(_), Err(why)) => return (text_response(400, why), None),
+            (StreamProtocol::WebSocket(_), Err(error)) => {
+                return (text_response(400, error.to_string()), None);
+            }
             _ => Vec::new(),
         };
         let Upgrade { protocol, headers } = agreed;
@@ -495,28 +497,42 @@ fn parse_streams(query: &Query) -> Result<ExecSpec, HttpError> {
     Ok(spec)
 }
 
+/// Why the ports of a port-forward request cannot be parsed.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum ParsePortsError {
+    #[error("query parameter \"port\" is required")]
+    Missing,
+    #[error("query parameter \"port\" cannot be empty")]
+    Empty,
+    #[error("port {0:?} must be > 0")]
+    Zero(String),
+    #[error("unable to parse {list:?} as a port: strconv.ParseUint: parsing {port:?}: invalid syntax")]
+    NotANumber { list: String, port: String },
+}
+
 /// Parses the ports of a port-forward request over WebSocket.
 // upstream: staging/src/k8s.io/cri-streaming/pkg/streaming/portforward/websocket.go NewV4Options
-fn parse_ports(query: &Query) -> Result<Vec<u16>, String> {
+fn parse_ports(query: &Query) -> Result<Vec<u16>, ParsePortsError> {
     let mut ports = Vec::new();
     for listed in query.all("port") {
         if listed.is_empty() {
-            return Err("query parameter \"port\" cannot be empty".to_owned());
+            return Err(ParsePortsError::Empty);
         }
         for port in listed.split(',') {
             match port.parse() {
-                Ok(0) => return Err(format!("port {listed:?} must be > 0")),
+                Ok(0) => return Err(ParsePortsError::Zero(listed.to_owned())),
                 Ok(port) => ports.push(port),
                 Err(_) => {
-                    return Err(format!(
-                        "unable to parse {listed:?} as a port: strconv.ParseUint: parsing {port:?}: invalid syntax"
-                    ));
+                    return Err(ParsePortsError::NotANumber {
+                        list: listed.to_owned(),
+                        port: port.to_owned(),
+                    });
                 }
             }
         }
     }
     if ports.is_empty() {
-        return Err("query parameter \"port\" is required".to_owned());
+        return Err(ParsePortsError::Missing);
     }
     Ok(ports)
 }
@@ -633,7 +649,7 @@ mod tests {
                 "unable to parse \"x\" as a port: strconv.ParseUint: parsing \"x\": invalid syntax",
             ),
         ] {
-            assert_eq!(parse_ports(&query(text)), Err(message.to_owned()));
+            assert_eq!(parse_ports(&query(text)).unwrap_err().to_string(), message);
         }
     }
 }

@@ -37,7 +37,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-pub use self::api::ApiObjectSources;
+pub use self::{api::ApiObjectSources, token_manager::RequestTokenError};
 use crate::PodIdentity;
 
 /// Reads the API objects that pods refer to. `None` means that the object does not exist.
@@ -102,7 +102,7 @@ pub struct ServiceAccountToken {
 }
 
 /// Why an object cannot be read. The messages are shown to users, in events and container statuses.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectSourceError {
     /// The API server rejected the request. Most often the node authorizer has not yet seen that a pod of this node refers to the
@@ -110,12 +110,12 @@ pub enum ObjectSourceError {
     #[error("{0}")]
     Api(String),
     /// The API server cannot be reached.
-    #[error("failed to get {resource}: {reason}")]
+    #[error("failed to get {resource}: {source}")]
     Unreachable {
         /// The kind of object.
         resource: String,
         /// Error of the connection.
-        reason: String,
+        source: kube::Error,
     },
     /// The API server did not respond in time.
     #[error("failed to sync {resource} cache: timed out waiting for the condition")]
@@ -125,14 +125,14 @@ pub enum ObjectSourceError {
     },
     /// The token request failed.
     #[error("failed to fetch token: {0}")]
-    TokenRequest(String),
+    TokenRequest(#[source] RequestTokenError),
     /// The cached token expired, and refreshing it failed.
-    #[error("token of service account {account} expired and refresh failed: {reason}")]
+    #[error("token of service account {account} expired and refresh failed: {source}")]
     TokenExpired {
         /// `namespace/name` of the service account.
         account: String,
         /// Error of the token request.
-        reason: String,
+        source: RequestTokenError,
     },
 }
 
@@ -155,7 +155,7 @@ impl ObjectSourceError {
             kube::Error::Api(status) => ObjectSourceError::Api(status.message.clone()),
             other => ObjectSourceError::Unreachable {
                 resource: resource.to_owned(),
-                reason: other.to_string(),
+                source: other,
             },
         }
     }

@@ -11,7 +11,7 @@ use k8s_openapi::{
     jiff::{SignedDuration, Timestamp},
 };
 use kube::{Api, api::PostParams};
-use kubecontroller::Clock;
+use kubecontroller::{Clock, writer::error_message};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
@@ -51,6 +51,21 @@ struct CachedToken {
     lifetime: SignedDuration,
 }
 
+/// Why a token cannot be requested.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestTokenError {
+    /// The API server did not respond in time.
+    #[error("context deadline exceeded")]
+    Timeout,
+    /// The API server rejected the request, or cannot be reached.
+    #[error("{}", error_message(.0))]
+    Request(#[source] kube::Error),
+    /// The response has no status with a token.
+    #[error("the response contains no token")]
+    NoToken,
+}
+
 // --- TokenManager ---
 
 impl TokenManager {
@@ -80,17 +95,20 @@ impl TokenManager {
         }
         match self.request_token(&key).await {
             Ok(new) => Ok(cached.insert(new).token.clone()),
-            Err(reason) => match cached.as_ref() {
-                None => Err(ObjectSourceError::TokenRequest(reason)),
+            Err(error) => match cached.as_ref() {
+                None => Err(ObjectSourceError::TokenRequest(error)),
                 Some(old) if old.token.expires <= now => {
                     let account = format!("{}/{}", key.pod.namespace, key.account);
-                    Err(ObjectSourceError::TokenExpired { account, reason })
+                    Err(ObjectSourceError::TokenExpired {
+                        account,
+                        source: error,
+                    })
                 }
                 Some(old) => {
                     tracing::warn!(
                         pod = %key.pod,
                         account = key.account,
-                        reason,
+                        reason = %error,
                         "failed to refresh a service account token; using the old one until it expires"
                     );
                     Ok(old.token.clone())
@@ -105,7 +123,7 @@ impl TokenManager {
         self.tokens().retain(|key, _| key.pod.uid != uid);
     }
 
-    async fn request_token(&self, key: &TokenKey) -> Result<CachedToken, String> {
+    async fn request_token(&self, key: &TokenKey) -> Result<CachedToken, RequestTokenError> {
         let pod = &key.pod;
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &pod.namespace);
         let request = TokenRequest {
@@ -127,13 +145,8 @@ impl TokenManager {
             REQUEST_TIMEOUT,
             accounts.create_token_request(&key.account, &params, &request),
         );
-        let response = response
-            .await
-            .map_err(|_| "context deadline exceeded".to_owned())?;
-        let response = response.map_err(|error| match error {
-            kube::Error::Api(status) => status.message.clone(),
-            other => other.to_string(),
-        })?;
+        let response = response.await.map_err(|_| RequestTokenError::Timeout)?;
+        let response = response.map_err(RequestTokenError::Request)?;
         let lifetime = response.spec.and_then(|spec| spec.expiration_seconds);
         let token = response.status.and_then(|status| {
             Some(ServiceAccountToken {
@@ -142,7 +155,7 @@ impl TokenManager {
             })
         });
         Ok(CachedToken {
-            token: token.ok_or_else(|| "the response contains no token".to_owned())?,
+            token: token.ok_or(RequestTokenError::NoToken)?,
             lifetime: SignedDuration::from_secs(lifetime.unwrap_or(key.seconds)),
         })
     }

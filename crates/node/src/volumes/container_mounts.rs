@@ -38,28 +38,109 @@ pub(super) struct ContainerMount {
     recursive_read_only: bool,
 }
 
+/// Why the volume mounts of a container are invalid.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResolveMountsError {
+    /// The container uses a volume as a block device. This node supports no volume with volumeMode Block.
+    #[error("cannot find volume {volume:?} to pass into container {container:?}")]
+    BlockDevice {
+        /// Name of the volume.
+        volume: String,
+        /// Name of the container.
+        container: String,
+    },
+    /// The volume is not mounted.
+    #[error("cannot find volume {volume:?} to mount into container {container:?}")]
+    NotMounted {
+        /// Name of the volume.
+        volume: String,
+        /// Name of the container.
+        container: String,
+    },
+    /// `subPathExpr` refers to variables without value.
+    #[error("missing value for {}", .0.join(", "))]
+    MissingVariables(Vec<String>),
+    /// The sub path starts at the root.
+    #[error("error SubPath `{0}` must not be an absolute path")]
+    AbsoluteSubPath(String),
+    /// The sub path may leave the volume.
+    #[error("unable to provision SubPath `{0}`: must not contain '..'")]
+    ParentInSubPath(String),
+    /// The mode of propagation is unknown.
+    #[error("invalid MountPropagation mode: {0:?}")]
+    Propagation(String),
+    /// The mount cannot be recursively read-only.
+    #[error("failed to resolve recursive read-only mode: {0}")]
+    RecursiveReadOnly(#[from] RecursiveReadOnlyError),
+}
+
+/// Why a mount cannot be recursively read-only.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecursiveReadOnlyError {
+    /// The mount is writable.
+    #[error("volume {0:?} requested recursive read-only mode, but it is not read-only")]
+    Writable(String),
+    /// Mounts are propagated.
+    #[error(
+        "volume {volume:?} requested recursive read-only mode, but it is not compatible with propagation {propagation:?}"
+    )]
+    Propagation {
+        /// Name of the volume.
+        volume: String,
+        /// Mode of propagation.
+        propagation: String,
+    },
+    /// The mode is unknown.
+    #[error("unknown recursive read-only mode {0:?}")]
+    UnknownMode(String),
+}
+
+/// Why the source of a mount cannot be created.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MakeMountError {
+    /// The directory of the volume cannot be created.
+    #[error("mkdir {}: {source}", path.display())]
+    CreateDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The sub path cannot be created or mounted. Contains no source: it could disclose which files exist on the host.
+    #[error("failed to {action} for volumeMount {volume:?} of container {container:?}")]
+    SubPath {
+        /// What failed.
+        action: &'static str,
+        /// Name of the volume.
+        volume: String,
+        /// Name of the container.
+        container: String,
+    },
+}
+
 /// Validates the volume mounts of a container. Does not touch the disk.
 // upstream: pkg/kubelet/kubelet_pods.go makeMounts
 pub(super) fn resolve_mounts(
     container: &Container,
     environment: &[(String, String)],
     volumes: &BTreeMap<String, MountedVolume>,
-) -> Result<Vec<ContainerMount>, String> {
+) -> Result<Vec<ContainerMount>, ResolveMountsError> {
     if let Some(device) = container.volume_devices.iter().flatten().next() {
-        // This node supports no volume with volumeMode Block.
-        let name = &device.name;
-        let container = &container.name;
-        return Err(format!(
-            "cannot find volume {name:?} to pass into container {container:?}"
-        ));
+        return Err(ResolveMountsError::BlockDevice {
+            volume: device.name.clone(),
+            container: container.name.clone(),
+        });
     }
     let mounts = container.volume_mounts.iter().flatten().enumerate();
     let resolved = mounts.map(|(index, mount)| {
         let Some(mounted) = volumes.get(&mount.name) else {
-            return Err(format!(
-                "cannot find volume {:?} to mount into container {:?}",
-                mount.name, container.name
-            ));
+            return Err(ResolveMountsError::NotMounted {
+                volume: mount.name.clone(),
+                container: container.name.clone(),
+            });
         };
         let target = if mount.mount_path.starts_with('/') {
             mount.mount_path.clone()
@@ -82,7 +163,10 @@ pub(super) fn resolve_mounts(
 
 /// The sub path of a mount, with `subPathExpr` expanded.
 // upstream: pkg/kubelet/container/helpers.go ExpandContainerVolumeMounts
-fn resolve_sub_path(mount: &VolumeMount, environment: &[(String, String)]) -> Result<String, String> {
+fn resolve_sub_path(
+    mount: &VolumeMount,
+    environment: &[(String, String)],
+) -> Result<String, ResolveMountsError> {
     let expression = mount.sub_path_expr.as_deref().unwrap_or_default();
     let path = if expression.is_empty() {
         mount.sub_path.clone().unwrap_or_default()
@@ -97,57 +181,51 @@ fn resolve_sub_path(mount: &VolumeMount, environment: &[(String, String)]) -> Re
             Some(value)
         });
         if !missing.is_empty() {
-            let missing: Vec<_> = missing.into_iter().collect();
-            return Err(format!("missing value for {}", missing.join(", ")));
+            let missing = missing.into_iter().collect();
+            return Err(ResolveMountsError::MissingVariables(missing));
         }
         expanded
     };
     if path.starts_with('/') {
-        return Err(format!("error SubPath `{path}` must not be an absolute path"));
+        return Err(ResolveMountsError::AbsoluteSubPath(path));
     }
     if has_parent_component(&path) {
-        return Err(format!(
-            "unable to provision SubPath `{path}`: must not contain '..'"
-        ));
+        return Err(ResolveMountsError::ParentInSubPath(path));
     }
     Ok(path)
 }
 
 // upstream: pkg/kubelet/kubelet_pods.go translateMountPropagation
-fn translate_mount_propagation(mode: Option<&str>) -> Result<MountPropagation, String> {
+fn translate_mount_propagation(mode: Option<&str>) -> Result<MountPropagation, ResolveMountsError> {
     match mode {
         None | Some("None") => Ok(MountPropagation::Private),
         Some("HostToContainer") => Ok(MountPropagation::HostToContainer),
         Some("Bidirectional") => Ok(MountPropagation::Bidirectional),
-        Some(other) => Err(format!("invalid MountPropagation mode: {other:?}")),
+        Some(other) => Err(ResolveMountsError::Propagation(other.to_owned())),
     }
 }
 
 /// Whether the mount and all mounts below it must be read-only. Whether the runtime supports that is not known here, so
 /// `IfPossible` counts as `Disabled`; `Enabled` fails at the runtime if it does not.
 // upstream: pkg/kubelet/kubelet_pods.go resolveRecursiveReadOnly
-fn resolve_recursive_read_only(mount: &VolumeMount) -> Result<bool, String> {
-    let name = &mount.name;
+fn resolve_recursive_read_only(mount: &VolumeMount) -> Result<bool, RecursiveReadOnlyError> {
     let mode = match mount.recursive_read_only.as_deref() {
         None | Some("Disabled") => return Ok(false),
         Some(mode) => mode,
     };
     if mount.read_only != Some(true) {
-        let reason = format!("volume {name:?} requested recursive read-only mode, but it is not read-only");
-        return Err(format!("failed to resolve recursive read-only mode: {reason}"));
+        return Err(RecursiveReadOnlyError::Writable(mount.name.clone()));
     }
     if let Some(propagation) = mount.mount_propagation.as_deref().filter(|mode| *mode != "None") {
-        let reason = format!(
-            "volume {name:?} requested recursive read-only mode, but it is not compatible with propagation {propagation:?}"
-        );
-        return Err(format!("failed to resolve recursive read-only mode: {reason}"));
+        return Err(RecursiveReadOnlyError::Propagation {
+            volume: mount.name.clone(),
+            propagation: propagation.to_owned(),
+        });
     }
     match mode {
         "Enabled" => Ok(true),
         "IfPossible" => Ok(false),
-        other => Err(format!(
-            "failed to resolve recursive read-only mode: unknown recursive read-only mode {other:?}"
-        )),
+        other => Err(RecursiveReadOnlyError::UnknownMode(other.to_owned())),
     }
 }
 
@@ -159,7 +237,7 @@ pub(super) fn make_mount(
     uid: &str,
     container: &str,
     mount: ContainerMount,
-) -> Result<Mount, String> {
+) -> Result<Mount, MakeMountError> {
     let source = match &mount.mounted.location {
         VolumeLocation::Image(reference) => MountSource::Image {
             image: reference.clone(),
@@ -184,18 +262,21 @@ fn prepare_host_path(
     container: &str,
     mount: &ContainerMount,
     volume_path: &Path,
-) -> Result<PathBuf, String> {
+) -> Result<PathBuf, MakeMountError> {
     if mount.mounted.create_when_mounted && !volume_path.exists() {
         // Not every runtime creates the directory; upstream relies on runtimes that do.
         let created = create_host_directory(volume_path, 0o755);
-        created.map_err(|error| format!("mkdir {}: {error}", volume_path.display()))?;
+        created.map_err(|source| MakeMountError::CreateDirectory {
+            path: volume_path.to_owned(),
+            source,
+        })?;
     }
     if mount.sub_path.is_empty() {
         return Ok(volume_path.to_owned());
     }
     let target = directories.volume_subpath(uid, &mount.volume, container, mount.index);
     // Log the error and hide it from the pod: it could disclose which files exist on the host.
-    let hide_error = |action: &str, error: &io::Error| {
+    let hide_error = |action: &'static str, error: &io::Error| {
         tracing::warn!(
             %error,
             pod = uid,
@@ -205,10 +286,11 @@ fn prepare_host_path(
             action,
             "failed to set up a subPath mount"
         );
-        format!(
-            "failed to {action} for volumeMount {:?} of container {container:?}",
-            mount.volume
-        )
+        MakeMountError::SubPath {
+            action,
+            volume: mount.volume.clone(),
+            container: container.to_owned(),
+        }
     };
     let metadata = fs::metadata(volume_path).map_err(|error| hide_error("prepare subPath", &error))?;
     // Directories of the sub path get the mode of the volume, as upstream: then fsGroup and emptyDir modes apply to them too.

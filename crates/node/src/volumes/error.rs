@@ -1,6 +1,8 @@
 //! Errors of volumes.
 
-use std::{io, path::Path};
+use std::{fmt, io, path::Path};
+
+use super::container_mounts::{MakeMountError, ResolveMountsError};
 
 /// An error of the volume manager. Its messages are shown to users, in events and container statuses.
 #[derive(Debug, thiserror::Error)]
@@ -9,9 +11,15 @@ pub enum VolumeManagerError {
     /// Some volumes of the pod cannot be mounted yet; the others are mounted. The pod waits, and the agent retries.
     #[error("{}", event_messages(.0).join("; "))]
     SetUp(Vec<VolumeFailure>),
-    /// A mount of a container is invalid or impossible: the container waits with reason `CreateContainerConfigError`.
-    #[error("{0}")]
-    Mount(String),
+    /// A mount of a container is invalid: the container waits with reason `CreateContainerConfigError`.
+    #[error(transparent)]
+    ResolveMounts(#[from] ResolveMountsError),
+    /// The source of a mount cannot be created: the container waits with reason `CreateContainerConfigError`.
+    #[error(transparent)]
+    MakeMount(#[from] MakeMountError),
+    /// The volume of a `fileKeyRef` is not mounted, or has no files on the host.
+    #[error("cannot find the volume {0:?} referenced by FileKeyRef")]
+    FileKeyVolume(String),
     /// File I/O in the data directory of the node failed.
     #[error("{operation}: {source}")]
     Io {
@@ -110,7 +118,7 @@ fn unmounted_volumes_message(failures: &[VolumeFailure], reason: &str) -> String
 impl MountFailure {
     /// A failed step of mounting, with upstream's event message.
     // upstream: pkg/volume/util/operationexecutor/operation_executor.go GenerateError
-    pub(super) fn step_failed(step: &str, volume: &str, reason: &str) -> Self {
+    pub(super) fn step_failed(step: &str, volume: &str, reason: impl fmt::Display) -> Self {
         MountFailure::StepFailed(format!(
             "MountVolume.{step} failed for volume {volume:?} : {reason}"
         ))

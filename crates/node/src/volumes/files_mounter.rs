@@ -14,7 +14,7 @@ use super::{
     mount_table, nested_mounts,
     ownership::GroupAccess,
     payload::VolumePayload,
-    plugin::{MountedVolume, Mounter, MounterArgs, VolumeContext, path_error},
+    plugin::{MountedVolume, Mounter, MounterArgs, MounterError, PathError, VolumeContext},
 };
 
 /// A volume of files that are replaced atomically.
@@ -110,8 +110,9 @@ impl FilesMounter {
 
 impl Mounter for FilesMounter {
     // upstream: pkg/volume/configmap/configmap.go SetUpAt
-    fn set_up(&self, args: &MounterArgs<'_>) -> Result<MountedVolume, String> {
-        self.write(args).map_err(|error| path_error(&self.path, &error))?;
+    fn set_up(&self, args: &MounterArgs<'_>) -> Result<MountedVolume, MounterError> {
+        self.write(args)
+            .map_err(|error| PathError::new(&self.path, error))?;
         Ok(MountedVolume {
             read_only: true,
             is_ephemeral: true,

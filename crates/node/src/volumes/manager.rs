@@ -125,7 +125,7 @@ impl VolumeManager {
                         volumes.mounted.insert(volume.name, mounted);
                     }
                     Err(reason) => failures.push(VolumeFailure {
-                        cause: MountFailure::step_failed("SetUp", &volume.spec_name, &reason),
+                        cause: MountFailure::step_failed("SetUp", &volume.spec_name, reason),
                         volume: volume.name,
                     }),
                 }
@@ -152,8 +152,7 @@ impl VolumeManager {
     ) -> Result<Vec<Mount>, VolumeManagerError> {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let volumes = self.lock(&uid).await;
-        let requests = container_mounts::resolve_mounts(container, environment, &volumes.mounted)
-            .map_err(VolumeManagerError::Mount)?;
+        let requests = container_mounts::resolve_mounts(container, environment, &volumes.mounted)?;
         let shared = Arc::clone(&self.shared);
         let name = container.name.clone();
         let make_all = move || {
@@ -162,9 +161,7 @@ impl VolumeManager {
             let mounts = requests
                 .into_iter()
                 .map(|request| container_mounts::make_mount(&shared.directories, &uid, &name, request));
-            mounts
-                .collect::<Result<Vec<_>, _>>()
-                .map_err(VolumeManagerError::Mount)
+            Ok(mounts.collect::<Result<Vec<_>, _>>()?)
         };
         run_blocking(make_all).await
     }
@@ -189,7 +186,7 @@ impl VolumeManager {
         run_blocking(move || tear_down::list_pods_from_disk(&shared.directories)).await
     }
 
-    /// Disk usage of a pod's ephemeral volumes. Omits a volume that is removed concurrently.
+    /// Disk usage of a pod's ephemeral volumes, which counts as ephemeral storage of the pod. Omits a volume that is removed concurrently.
     pub async fn volume_usage(&self, pod: &PodIdentity) -> Result<Vec<VolumeUsage>, VolumeManagerError> {
         let volumes = match self.shared.pods().get(&pod.uid) {
             Some(volumes) => Arc::clone(volumes),
@@ -206,7 +203,7 @@ impl VolumeManager {
                 if !mounted.is_ephemeral {
                     continue;
                 }
-                match usage::measure(&volume, mounted.is_ephemeral, path) {
+                match usage::measure(&volume, path) {
                     Ok(usage) => usages.push(usage),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => {
@@ -238,8 +235,7 @@ impl VolumeManager {
             .get(volume)
             .map(|mounted| mounted.location.clone());
         let Some(VolumeLocation::Host(directory)) = location else {
-            let reason = format!("cannot find the volume {volume:?} referenced by FileKeyRef");
-            return Err(VolumeManagerError::Mount(reason));
+            return Err(VolumeManagerError::FileKeyVolume(volume.to_owned()));
         };
         let path = path.to_owned();
         let read = move || {
@@ -308,7 +304,7 @@ impl VolumeManager {
         let mounter = plugin
             .new_mounter(&spec, context)
             .await
-            .map_err(|reason| MountFailure::step_failed("SetUp", spec.name(), &reason))?;
+            .map_err(|reason| MountFailure::step_failed("SetUp", spec.name(), reason))?;
         if spec.is_read_write_once_pod() {
             self.claim_exclusive_volume(context.uid, spec.name())?;
         }
@@ -352,7 +348,7 @@ impl VolumeManager {
             // Remove the entry before releasing the lock: a waiting task then sees that its entry is stale (see `lock`).
             shared.pods().remove(&uid);
             drop(volumes);
-            Ok(())
+            Ok::<_, VolumeManagerError>(())
         };
         run_blocking(run_step).await?;
         self.shared.sources.unregister_pod(pod);

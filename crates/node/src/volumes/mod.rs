@@ -47,6 +47,7 @@ mod tests;
 mod usage;
 
 pub use self::{
+    container_mounts::{MakeMountError, RecursiveReadOnlyError, ResolveMountsError},
     error::{MountFailure, VolumeFailure, VolumeManagerError},
     manager::VolumeManager,
     pod_directories::PodDirectories,

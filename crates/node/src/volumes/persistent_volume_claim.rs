@@ -5,10 +5,44 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::{error::MountFailure, plugin::VolumeContext, spec::VolumeSpec};
-use crate::NodeFacts;
+use crate::{NodeFacts, sources::ObjectSourceError};
 
 /// Finalizer of claims that are kept while a pod uses them.
 const PROTECTION_FINALIZER: &str = "kubernetes.io/pvc-protection";
+
+/// Why a claim has no volume that the pod can use.
+#[derive(Debug, thiserror::Error)]
+enum ClaimError {
+    #[error("failed to fetch PVC from API server: persistentvolumeclaims {0:?} not found")]
+    ClaimNotFound(String),
+    #[error("failed to fetch PVC from API server: {0}")]
+    FetchClaim(#[source] ObjectSourceError),
+    #[error("PVC is being deleted")]
+    Deleting,
+    #[error("PVC is not bound")]
+    NotBound,
+    #[error("PVC has empty pvc.Spec.VolumeName")]
+    NoVolumeName,
+    #[error("failed to fetch PV {0} from API server: persistentvolumes {0:?} not found")]
+    VolumeNotFound(String),
+    #[error("failed to fetch PV {volume} from API server: {source}")]
+    FetchVolume {
+        volume: String,
+        source: ObjectSourceError,
+    },
+    #[error(
+        "found PV object {0} but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
+    )]
+    NoClaimRef(String),
+    #[error(
+        "found PV object {volume} but its pv.Spec.ClaimRef.UID {actual} does not point to claim.UID {expected}"
+    )]
+    OtherClaim {
+        volume: String,
+        actual: String,
+        expected: String,
+    },
+}
 
 /// The spec of a volume with a claim: fetches the claim and the PersistentVolume that it is bound to.
 // upstream: pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go createVolumeSpec
@@ -21,9 +55,9 @@ pub(super) async fn create_volume_spec(
         Some(source) => (source.claim_name.clone(), source.read_only == Some(true), false),
         None => (format!("{pod_name}-{}", volume.name), false, true),
     };
-    let processing_error = |reason: String| {
+    let processing_error = |error: ClaimError| {
         MountFailure::Unprocessed(format!(
-            "error processing PVC {}/{name}: {reason}",
+            "error processing PVC {}/{name}: {error}",
             context.namespace
         ))
     };
@@ -34,19 +68,10 @@ pub(super) async fn create_volume_spec(
         .await;
     let claim = match claim {
         Ok(Some(claim)) => claim,
-        Ok(None) => {
-            let reason = format!("persistentvolumeclaims {name:?} not found");
-            return Err(processing_error(format!(
-                "failed to fetch PVC from API server: {reason}"
-            )));
-        }
-        Err(error) => {
-            return Err(processing_error(format!(
-                "failed to fetch PVC from API server: {error}"
-            )));
-        }
+        Ok(None) => return Err(processing_error(ClaimError::ClaimNotFound(name.clone()))),
+        Err(error) => return Err(processing_error(ClaimError::FetchClaim(error))),
     };
-    let bound = bound_volume_name(&claim).map_err(|reason| processing_error(reason.to_owned()))?;
+    let bound = bound_volume_name(&claim).map_err(processing_error)?;
     if is_ephemeral && !is_claim_of_pod(&claim, context.pod) {
         return Err(MountFailure::Unprocessed(format!(
             "PVC {0}/{name} was not created for pod {0}/{pod_name} (pod is not owner)",
@@ -57,27 +82,23 @@ pub(super) async fn create_volume_spec(
     let fetched = context.sources.persistent_volume(bound).await;
     let persistent = match fetched {
         Ok(Some(persistent)) => persistent,
-        Ok(None) => {
-            let reason = format!("persistentvolumes {bound:?} not found");
-            return Err(processing_error(format!(
-                "failed to fetch PV {bound} from API server: {reason}"
-            )));
-        }
-        Err(error) => {
-            return Err(processing_error(format!(
-                "failed to fetch PV {bound} from API server: {error}"
-            )));
+        Ok(None) => return Err(processing_error(ClaimError::VolumeNotFound(bound.to_owned()))),
+        Err(source) => {
+            return Err(processing_error(ClaimError::FetchVolume {
+                volume: bound.to_owned(),
+                source,
+            }));
         }
     };
     check_claim_ref(&persistent, &claim).map_err(processing_error)?;
     check_volume_mode(volume, &persistent)?;
     check_node_affinity(&persistent, context.facts)?;
-    Ok(VolumeSpec::from_persistent_volume(persistent, read_only))
+    Ok(VolumeSpec::from_persistent_volume(persistent).with_read_only(read_only))
 }
 
 /// Name of the PersistentVolume that a claim is bound to.
 // upstream: pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go getPVCExtractPV
-fn bound_volume_name(claim: &PersistentVolumeClaim) -> Result<&str, &'static str> {
+fn bound_volume_name(claim: &PersistentVolumeClaim) -> Result<&str, ClaimError> {
     let meta = &claim.metadata;
     // Without the finalizer, the claim may be deleted and its volume reused while the pod runs.
     let is_protected = meta
@@ -86,16 +107,16 @@ fn bound_volume_name(claim: &PersistentVolumeClaim) -> Result<&str, &'static str
         .flatten()
         .any(|finalizer| finalizer == PROTECTION_FINALIZER);
     if meta.deletion_timestamp.is_some() && !is_protected {
-        return Err("PVC is being deleted");
+        return Err(ClaimError::Deleting);
     }
     let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
     if phase != Some("Bound") {
-        return Err("PVC is not bound");
+        return Err(ClaimError::NotBound);
     }
     let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
     volume
         .filter(|volume| !volume.is_empty())
-        .ok_or("PVC has empty pvc.Spec.VolumeName")
+        .ok_or(ClaimError::NoVolumeName)
 }
 
 /// Whether the claim of a generic ephemeral volume was created for this pod, and not by a user with the same name.
@@ -108,22 +129,21 @@ fn is_claim_of_pod(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
 
 /// Checks that a PersistentVolume refers back to the claim that is bound to it.
 // upstream: pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go getPVSpec
-fn check_claim_ref(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Result<(), String> {
-    let name = volume.metadata.name.as_deref().unwrap_or_default();
+fn check_claim_ref(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Result<(), ClaimError> {
+    let name = || volume.metadata.name.clone().unwrap_or_default();
     let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
     let Some(reference) = reference else {
-        return Err(format!(
-            "found PV object {name} but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
-        ));
+        return Err(ClaimError::NoClaimRef(name()));
     };
     if reference.uid == claim.metadata.uid {
         return Ok(());
     }
-    let [actual, expected] =
-        [&reference.uid, &claim.metadata.uid].map(|uid| uid.as_deref().unwrap_or_default());
-    Err(format!(
-        "found PV object {name} but its pv.Spec.ClaimRef.UID {actual} does not point to claim.UID {expected}"
-    ))
+    let [actual, expected] = [&reference.uid, &claim.metadata.uid].map(|uid| uid.clone().unwrap_or_default());
+    Err(ClaimError::OtherClaim {
+        volume: name(),
+        actual,
+        expected,
+    })
 }
 
 fn check_volume_mode(volume: &Volume, persistent: &PersistentVolume) -> Result<(), MountFailure> {

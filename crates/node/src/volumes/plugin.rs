@@ -7,6 +7,7 @@
 // upstream: pkg/volume/plugins.go VolumePlugin
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::atomic::AtomicBool,
 };
@@ -31,20 +32,30 @@ pub(super) trait VolumePlugin: Send + Sync {
         false
     }
 
-    /// Prepares to set up a volume. Reads the API objects that the volume refers to. Called for supported volumes only. The error is
-    /// the reason of the event message.
+    /// Prepares to set up a volume. Reads the API objects that the volume refers to. Called for supported volumes only.
     async fn new_mounter(
         &self,
         spec: &VolumeSpec<'_>,
         context: &VolumeContext<'_>,
-    ) -> Result<Box<dyn Mounter>, String>;
+    ) -> Result<Box<dyn Mounter>, MounterError>;
 }
+
+/// Why a plugin cannot prepare or set up a volume: each plugin has its own error types. The message is the reason of the event.
+pub(super) type MounterError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Sets up one volume on disk.
 // upstream: pkg/volume/volume.go Mounter
 pub(super) trait Mounter: Send {
-    /// Sets up or updates the volume. Idempotent. Blocks on file I/O. The error is the reason of the event message.
-    fn set_up(&self, args: &MounterArgs<'_>) -> Result<MountedVolume, String>;
+    /// Sets up or updates the volume. Idempotent. Blocks on file I/O.
+    fn set_up(&self, args: &MounterArgs<'_>) -> Result<MountedVolume, MounterError>;
+}
+
+/// File I/O at a path failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", path.display())]
+pub(super) struct PathError {
+    path: PathBuf,
+    source: io::Error,
 }
 
 /// What volumes of one pod are set up with.
@@ -142,9 +153,15 @@ impl VolumePluginManager {
     }
 }
 
-/// An I/O error as the reason of an event message.
-pub(super) fn path_error(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
+// --- PathError ---
+
+impl PathError {
+    pub(super) fn new(path: &Path, source: io::Error) -> Self {
+        PathError {
+            path: path.to_owned(),
+            source,
+        }
+    }
 }
 
 #[cfg(test)]

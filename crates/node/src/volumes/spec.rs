@@ -46,11 +46,16 @@ impl<'a> VolumeSpec<'a> {
 
     /// The PersistentVolume of a claim.
     // upstream: pkg/volume/plugins.go NewSpecFromPersistentVolume
-    pub(super) fn from_persistent_volume(volume: Arc<PersistentVolume>, read_only: bool) -> Self {
+    pub(super) fn from_persistent_volume(volume: Arc<PersistentVolume>) -> Self {
         VolumeSpec {
             source: VolumeSource::Persistent(volume),
-            read_only,
+            read_only: false,
         }
+    }
+
+    /// Mounts the volume read-only, or not.
+    pub(super) fn with_read_only(self, read_only: bool) -> Self {
+        VolumeSpec { read_only, ..self }
     }
 
     /// Upstream's `volumeSpecName`: the name of the PersistentVolume, or of the volume in the pod if it has no claim.

@@ -11,8 +11,6 @@ use super::directory_walk;
 pub struct VolumeUsage {
     /// Name of the volume in the pod.
     pub volume: String,
-    /// Whether the usage counts as ephemeral storage of the pod. False for host paths and PersistentVolumes.
-    pub is_ephemeral: bool,
     /// Bytes on disk, or in memory.
     pub used_bytes: u64,
     /// Number of files and directories.
@@ -25,7 +23,7 @@ pub struct VolumeUsage {
 
 /// Measures a directory tree. Mounts in it are not counted.
 // upstream: pkg/volume/util/fs/fs.go DiskUsage
-pub(super) fn measure(volume: &str, is_ephemeral: bool, path: &Path) -> io::Result<VolumeUsage> {
+pub(super) fn measure(volume: &str, path: &Path) -> io::Result<VolumeUsage> {
     let root = stat(path)?;
     let mut used_bytes = block_bytes(root.st_blocks);
     let mut inodes = 1;
@@ -52,7 +50,6 @@ pub(super) fn measure(volume: &str, is_ephemeral: bool, path: &Path) -> io::Resu
     let filesystem = statvfs(path)?;
     Ok(VolumeUsage {
         volume: volume.to_owned(),
-        is_ephemeral,
         used_bytes,
         inodes,
         capacity_bytes: filesystem.f_blocks.saturating_mul(filesystem.f_frsize),
@@ -78,7 +75,7 @@ mod tests {
         fs::write(temp.path().join("sub/one"), vec![1; 1 << 20]).unwrap();
         fs::hard_link(temp.path().join("sub/one"), temp.path().join("two")).unwrap();
         std::os::unix::fs::symlink("/", temp.path().join("all")).unwrap();
-        let usage = measure("data", true, temp.path()).unwrap();
+        let usage = measure("data", temp.path()).unwrap();
         assert!((1 << 20..1 << 21).contains(&usage.used_bytes), "{usage:?}");
         // The volume, its subdirectory, the file and the symlink.
         assert_eq!(usage.inodes, 4);

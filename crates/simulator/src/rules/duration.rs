@@ -2,14 +2,26 @@
 
 use std::{fmt, time::Duration};
 
+use k3_duration::NegativeDurationError;
 use serde::{
     Deserializer,
     de::{Error, Visitor},
 };
 
+/// A text is not a duration.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a duration such as 500ms, 2s or 1m30s")]
+pub(super) struct InvalidDurationError {
+    text: String,
+    source: NegativeDurationError,
+}
+
 /// Parses a duration. Zero needs no unit.
-pub(super) fn parse(text: &str) -> Result<Duration, String> {
-    k3_duration::parse(text).map_err(|_| format!("{text:?} is not a duration such as 500ms, 2s or 1m30s"))
+pub(super) fn parse(text: &str) -> Result<Duration, InvalidDurationError> {
+    k3_duration::parse(text).map_err(|source| InvalidDurationError {
+        text: text.to_owned(),
+        source,
+    })
 }
 
 /// Deserializes a duration field.

@@ -9,7 +9,7 @@ use serde::{
     de::{Error, MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
-use super::duration;
+use super::{ParseRulesError, duration};
 
 /// The content of a rules file.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -120,32 +120,37 @@ pub(crate) struct ExitRule {
     pub(crate) times: Option<u32>,
 }
 
-/// Parses a rules file. The error contains line and reason.
-pub(super) fn read(text: &str) -> Result<RulesFile, String> {
-    let file: Option<RulesFile> = serde_saphyr::from_str(text).map_err(|error| {
-        // The other lines of the message quote the document.
-        let why = error.to_string();
-        let why = why.lines().next().unwrap_or_default();
-        match error.location() {
-            Some(location) if !why.contains("line ") => {
-                format!("line {}, column {}: {why}", location.line(), location.column())
-            }
-            _ => why.to_owned(),
-        }
-    })?;
+/// Parses a rules file.
+pub(super) fn read(text: &str) -> Result<RulesFile, ParseRulesError> {
+    let file: Option<RulesFile> = serde_saphyr::from_str(text).map_err(yaml_error)?;
+    // An empty document is a file without rules.
     let file = file.unwrap_or_default();
     for (at, rule) in file.nodes.iter().enumerate() {
         let NodeMatch { first, last } = rule.matches;
         if last.is_some_and(|last| last < first) {
-            return Err(format!(
-                "nodes[{at}].match: last must not be less than first ({first})"
-            ));
+            return Err(ParseRulesError::InvertedRange { at, first });
         }
     }
     if file.pods.len() > usize::from(u16::MAX) / 2 {
-        return Err(format!("pods: {} rules are too many", file.pods.len()));
+        return Err(ParseRulesError::TooManyPodRules(file.pods.len()));
     }
     Ok(file)
+}
+
+/// An error with its location, and without the other lines of the message, which quote the document.
+fn yaml_error(error: serde_saphyr::Error) -> ParseRulesError {
+    let message = error.to_string();
+    let why = message.lines().next().unwrap_or(&message);
+    let message = match error.location() {
+        Some(location) if !why.contains("line ") => {
+            format!("line {}, column {}: {why}", location.line(), location.column())
+        }
+        _ => why.to_owned(),
+    };
+    ParseRulesError::Yaml {
+        message,
+        source: Box::new(error),
+    }
 }
 
 // --- fields ---

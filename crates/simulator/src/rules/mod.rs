@@ -27,7 +27,11 @@ mod jitter;
 #[cfg(test)]
 mod tests;
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use kubecontroller::object::Object;
 
@@ -45,10 +49,52 @@ pub struct Rules {
     pods: Vec<PodRule>,
 }
 
-/// An invalid rules file: location and reason.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct RulesError(String);
+/// Why rules cannot be parsed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseRulesError {
+    /// The text is not YAML, or a field is unknown or invalid.
+    #[error("{message}")]
+    Yaml {
+        /// Location and reason, without the lines that quote the document.
+        message: String,
+        /// The error of the parser.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A rule matches nodes up to a number that is less than the first one.
+    #[error("nodes[{at}].match: last must not be less than first ({first})")]
+    InvertedRange {
+        /// Index of the rule.
+        at: usize,
+        /// Number of the first node.
+        first: u32,
+    },
+    /// A rule is referred to by a number of 16 bits.
+    #[error("pods: {0} rules are too many")]
+    TooManyPodRules(usize),
+}
+
+/// Why a rules file cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadRulesError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The content of the file is invalid.
+    #[error("{}: {source}", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Location and reason.
+        source: ParseRulesError,
+    },
+}
 
 /// How long a pod of a Job runs by default.
 const JOB_DURATION: Duration = Duration::from_secs(1);
@@ -63,15 +109,20 @@ impl Default for Rules {
 
 impl Rules {
     /// Parses rules from YAML.
-    pub fn parse(text: &str) -> Result<Self, RulesError> {
-        file::read(text).map(Rules::new).map_err(RulesError)
+    pub fn parse(text: &str) -> Result<Self, ParseRulesError> {
+        file::read(text).map(Rules::new)
     }
 
     /// Reads a rules file.
-    pub fn load(path: &Path) -> Result<Self, RulesError> {
-        let name = path.display();
-        let text = fs::read_to_string(path).map_err(|error| RulesError(format!("{name}: {error}")))?;
-        Rules::parse(&text).map_err(|RulesError(why)| RulesError(format!("{name}: {why}")))
+    pub fn load(path: &Path) -> Result<Self, LoadRulesError> {
+        let text = fs::read_to_string(path).map_err(|source| LoadRulesError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Rules::parse(&text).map_err(|source| LoadRulesError::Parse {
+            path: path.to_owned(),
+            source,
+        })
     }
 
     fn new(file: file::RulesFile) -> Self {

@@ -96,6 +96,7 @@ async fn remove_containers(directory: &ClusterDirectory) -> Result<RemovedObject
     let wanted = directory.runtime();
     for (number, node) in directory.nodes() {
         let owner = owner_of_directory(&directory.data(number).join("node"), &node.name);
+        let owner = owner.map_err(cannot_remove)?;
         match detect(&wanted, &owner).await {
             Ok(runtime) => {
                 has_answered = true;

@@ -25,6 +25,6 @@ pub(super) use self::{
     pod_usage::{DirectoryUsage, MeasureVolumes},
 };
 pub use self::{
-    signal::EvictionSignal,
-    threshold::{EvictionThreshold, ThresholdValue},
+    signal::{EvictionSignal, UnknownSignalError},
+    threshold::{EvictionThreshold, ParseThresholdError, ThresholdValue},
 };

@@ -20,6 +20,11 @@ pub enum EvictionSignal {
     PidAvailable,
 }
 
+/// No signal has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown eviction signal {0}")]
+pub struct UnknownSignalError(String);
+
 /// The resource that a signal observes.
 // upstream: pkg/kubelet/eviction/helpers.go init; signalToResource
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,9 +92,9 @@ impl EvictionResource {
 }
 
 impl std::str::FromStr for EvictionSignal {
-    type Err = String;
+    type Err = UnknownSignalError;
 
-    fn from_str(name: &str) -> Result<Self, String> {
+    fn from_str(name: &str) -> Result<Self, UnknownSignalError> {
         Ok(match name {
             "memory.available" => EvictionSignal::MemoryAvailable,
             "nodefs.available" => EvictionSignal::NodeFsAvailable,
@@ -97,7 +102,7 @@ impl std::str::FromStr for EvictionSignal {
             "imagefs.available" => EvictionSignal::ImageFsAvailable,
             "imagefs.inodesFree" => EvictionSignal::ImageFsInodesFree,
             "pid.available" => EvictionSignal::PidAvailable,
-            _ => return Err(format!("unknown eviction signal {name}")),
+            _ => return Err(UnknownSignalError(name.to_owned())),
         })
     }
 }

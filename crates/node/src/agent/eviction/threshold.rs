@@ -7,7 +7,7 @@ use k3_quantity::Quantity;
 
 use super::{
     EvictionSignal,
-    signal::{SignalObservation, SignalObservations},
+    signal::{SignalObservation, SignalObservations, UnknownSignalError},
 };
 
 /// A threshold: pods are evicted while less than `value` is available.
@@ -26,6 +26,26 @@ pub enum ThresholdValue {
     Quantity(u64),
     /// Thousandths of the capacity.
     PerMille(u16),
+}
+
+/// Why a threshold cannot be parsed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseThresholdError {
+    /// The text has no value.
+    #[error("invalid eviction threshold {0:?}: missing `<`")]
+    NoValue(String),
+    /// The value is invalid.
+    #[error("invalid eviction threshold {threshold:?}: {value:?} is neither a quantity nor a percentage")]
+    InvalidValue {
+        /// The threshold.
+        threshold: String,
+        /// Its value.
+        value: String,
+    },
+    /// The signal is unknown.
+    #[error(transparent)]
+    Signal(#[from] UnknownSignalError),
 }
 
 // --- ThresholdValue ---
@@ -87,15 +107,16 @@ pub(super) fn thresholds_met(
 }
 
 impl FromStr for EvictionThreshold {
-    type Err = String;
+    type Err = ParseThresholdError;
 
     /// Parses `memory.available<100Mi` or `nodefs.available<10%`.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ParseThresholdError> {
         let (signal, value) = text
             .split_once('<')
-            .ok_or_else(|| format!("invalid eviction threshold {text:?}: missing `<`"))?;
-        let invalid = || {
-            format!("invalid eviction threshold {text:?}: {value:?} is neither a quantity nor a percentage")
+            .ok_or_else(|| ParseThresholdError::NoValue(text.to_owned()))?;
+        let invalid = || ParseThresholdError::InvalidValue {
+            threshold: text.to_owned(),
+            value: value.to_owned(),
         };
         let value = if let Some(percent) = value.trim().strip_suffix('%') {
             let (whole, part) = percent.split_once('.').unwrap_or((percent, "0"));

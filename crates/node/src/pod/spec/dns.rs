@@ -5,8 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig};
 
-use super::format_pod;
-use crate::{NodeFacts, runtime::DnsSpec};
+use crate::{NodeFacts, identity::format_pod, runtime::DnsSpec};
 
 /// Maximum number of name servers.
 const MAX_NAMESERVERS: usize = 3;

@@ -28,7 +28,7 @@ mod security;
 #[cfg(test)]
 mod tests;
 
-use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod};
+use k8s_openapi::api::core::v1::{Container, EphemeralContainer};
 
 pub use self::{
     annotations::{ContainerAnnotations, hash_container},
@@ -38,6 +38,7 @@ pub use self::{
     hosts::hosts_file,
     resources::generate_container_resources,
     sandbox::generate_pod_sandbox_config,
+    security::RunAsNonRootError,
 };
 
 /// The list of the pod spec that a container is in.
@@ -75,8 +76,15 @@ pub enum SpecError {
     )]
     LongHostName(String),
     /// `runAsNonRoot` is violated.
-    #[error("{0}")]
-    Root(String),
+    #[error("{source} (pod: \"{pod}\", container: {container})")]
+    Root {
+        /// The pod.
+        pod: String,
+        /// Container name.
+        container: String,
+        /// How it is violated.
+        source: RunAsNonRootError,
+    },
     /// An invalid seccomp or `AppArmor` profile.
     #[error("{0}")]
     Profile(String),
@@ -150,17 +158,4 @@ pub fn ephemeral_as_container(container: &EphemeralContainer) -> Container {
         volume_mounts,
         working_dir,
     }
-}
-
-/// Formats a pod for messages: `name_namespace(uid)`.
-// upstream: pkg/kubelet/util/format/pod.go Pod
-fn format_pod(pod: &Pod) -> String {
-    let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    let meta = &pod.metadata;
-    format!(
-        "{}_{}({})",
-        text(&meta.name),
-        text(&meta.namespace),
-        text(&meta.uid)
-    )
 }

@@ -6,9 +6,10 @@ use k8s_openapi::api::core::v1::{
     SELinuxOptions, SeccompProfile, SecurityContext,
 };
 
-use super::{SpecError, format_pod};
+use super::SpecError;
 use crate::{
     NodeFacts,
+    identity::format_pod,
     runtime::{
         Capabilities, ContainerSecurity, Image, MASKED_PATHS, ProcessUser, READ_ONLY_PATHS, SecurityProfile,
     },
@@ -16,6 +17,29 @@ use crate::{
 
 /// Annotation prefix of `AppArmor` profiles in older pods, followed by the container name.
 const APPARMOR_ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// Why a container with `runAsNonRoot` would, or might, run as root.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunAsNonRootError {
+    /// `runAsUser` is 0.
+    #[error("container's runAsUser breaks non-root policy")]
+    RunAsUser,
+    /// The image names a user, which may be root.
+    #[error(
+        "container has runAsNonRoot and image has non-numeric user ({0}), cannot verify user is non-root"
+    )]
+    NonNumericUser(String),
+    /// The user of the image is root.
+    #[error("container has runAsNonRoot and image will run as root")]
+    ImageUser,
+    /// The user of the image is outside the range of user IDs.
+    #[error(
+        "container has runAsNonRoot and image has an invalid user id ({0}). (Must be 1-({most})): must be between 0 and {most}, inclusive",
+        most = i32::MAX
+    )]
+    InvalidUserId(i64),
+}
 
 /// Effective security context of a container.
 pub(super) fn effective_security_context(
@@ -32,12 +56,10 @@ pub(super) fn effective_security_context(
 
     let user = own.run_as_user.or(of_pod.run_as_user);
     if own.run_as_non_root.or(of_pod.run_as_non_root) == Some(true) {
-        verify_run_as_non_root(user, image).map_err(|reason| {
-            let name = format_pod(pod);
-            SpecError::Root(format!(
-                "{reason} (pod: \"{name}\", container: {})",
-                container.name
-            ))
+        verify_run_as_non_root(user, image).map_err(|source| SpecError::Root {
+            pod: format_pod(pod),
+            container: container.name.clone(),
+            source,
         })?;
     }
     let mut identity = groups(of_pod)?;
@@ -81,22 +103,16 @@ fn image_user(image: &Image) -> Option<i64> {
 
 /// Returns an error if the container would, or might, run as root.
 // upstream: pkg/kubelet/kuberuntime/security_context_others.go verifyRunAsNonRoot
-fn verify_run_as_non_root(user: Option<i64>, image: &Image) -> Result<(), String> {
+fn verify_run_as_non_root(user: Option<i64>, image: &Image) -> Result<(), RunAsNonRootError> {
     match (user, image_user(image)) {
-        (Some(0), _) => Err("container's runAsUser breaks non-root policy".to_owned()),
+        (Some(0), _) => Err(RunAsNonRootError::RunAsUser),
         (None, None) => {
-            let name = image.user_name.as_deref().unwrap_or_default();
-            Err(format!(
-                "container has runAsNonRoot and image has non-numeric user ({name}), cannot verify user is non-root"
-            ))
+            let name = image.user_name.clone().unwrap_or_default();
+            Err(RunAsNonRootError::NonNumericUser(name))
         }
-        (None, Some(0)) => Err("container has runAsNonRoot and image will run as root".to_owned()),
+        (None, Some(0)) => Err(RunAsNonRootError::ImageUser),
         (None, Some(user)) if !(0..=i64::from(i32::MAX)).contains(&user) => {
-            let most = i32::MAX;
-            Err(format!(
-                "container has runAsNonRoot and image has an invalid user id ({user}). (Must be 1-({most})): \
-                 must be between 0 and {most}, inclusive"
-            ))
+            Err(RunAsNonRootError::InvalidUserId(user))
         }
         (Some(_), _) | (None, Some(_)) => Ok(()),
     }

@@ -45,7 +45,7 @@ pub(super) enum RequestError {
     /// No response was received.
     NoResponse(String),
     /// The connection broke while the body was read.
-    IncompleteBody(String),
+    IncompleteBody(hyper::Error),
 }
 
 /// Accepts any server certificate: see the module documentation of `http`.
@@ -63,7 +63,9 @@ pub(super) async fn send(url: &Uri, request: Request<Empty<Bytes>>) -> Result<Pr
     if !is_https {
         return send_over(TokioIo::new(stream), request).await;
     }
-    let config = TLS_CONFIG.clone().map_err(no_response)?;
+    let config = TLS_CONFIG
+        .clone()
+        .map_err(|error| no_response(error.to_string()))?;
     let name = ServerName::try_from(host.to_owned()).map_err(|error| no_response(error.to_string()))?;
     let stream = TlsConnector::from(config).connect(name, stream).await;
     let stream = stream.map_err(|error| no_response(tls_error_message(&error)))?;
@@ -95,7 +97,7 @@ async fn read_response(response: http::Response<Incoming>) -> Result<ProbeRespon
         let Some(frame) = incoming.frame().await else {
             break;
         };
-        let frame = frame.map_err(|error| RequestError::IncompleteBody(http_error_message(&error)))?;
+        let frame = frame.map_err(RequestError::IncompleteBody)?;
         if let Ok(data) = frame.into_data() {
             body.extend_from_slice(&data);
         }
@@ -109,7 +111,7 @@ async fn read_response(response: http::Response<Incoming>) -> Result<ProbeRespon
 }
 
 /// The message of Go's HTTP client for an error.
-fn http_error_message(error: &hyper::Error) -> String {
+pub(super) fn http_error_message(error: &hyper::Error) -> String {
     if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
         return "EOF".to_owned();
     }
@@ -138,12 +140,10 @@ fn tls_error_message(error: &io::Error) -> String {
     }
 }
 
-static TLS_CONFIG: LazyLock<Result<Arc<ClientConfig>, String>> = LazyLock::new(|| {
+static TLS_CONFIG: LazyLock<Result<Arc<ClientConfig>, rustls::Error>> = LazyLock::new(|| {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone());
-    let config = config
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
+    let config = config.with_safe_default_protocol_versions()?;
     let config = config
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyCertificateVerifier(provider)));

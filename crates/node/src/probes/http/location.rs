@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use http::Uri;
+use http::{Uri, uri::InvalidUri};
 use k8s_openapi::api::core::v1::HTTPGetAction;
 
 use crate::probes::dial::join_host_port;
@@ -14,16 +14,28 @@ pub(super) struct RedirectTarget {
     pub(super) is_absolute: bool,
 }
 
+/// An action, and the address of its pod, make no URL.
+#[derive(Debug, thiserror::Error)]
+#[error("{url}: {source}")]
+pub struct InvalidUrlError {
+    url: String,
+    source: InvalidUri,
+}
+
 /// The URL of an HTTP action.
 // upstream: pkg/probe/http/request.go formatURL, NewRequestForHTTPGetAction
-pub(super) fn format_url(action: &HTTPGetAction, pod_address: &str, port: u16) -> Result<Uri, String> {
+pub(super) fn format_url(
+    action: &HTTPGetAction,
+    pod_address: &str,
+    port: u16,
+) -> Result<Uri, InvalidUrlError> {
     let host = action.host.as_deref().filter(|host| !host.is_empty());
     let scheme = action.scheme.as_deref().filter(|scheme| !scheme.is_empty());
     let scheme = scheme.unwrap_or("http").to_lowercase();
     let authority = join_host_port(host.unwrap_or(pod_address), port);
     let path = percent_encode(action.path.as_deref().unwrap_or_default());
     let url = format!("{scheme}://{authority}{}", with_leading_slash(&path));
-    url.parse().map_err(|error| format!("{url}: {error}"))
+    url.parse().map_err(|source| InvalidUrlError { url, source })
 }
 
 /// Resolves a `Location` header relative to the URL of the request.

@@ -10,6 +10,7 @@ use crate::{
     probes::{
         ProbeAttempt,
         probe_kind::{ProbeContext, ProbeFuture, ProbeKind},
+        prober::ProbeError,
     },
     runtime::RuntimeError,
 };
@@ -30,8 +31,8 @@ impl ProbeKind for ExecProbe {
 }
 
 /// Runs the command. An error means that it could not be run, which is neither success nor failure.
-async fn probe(context: ProbeContext<'_>, action: &ExecAction) -> Result<ProbeAttempt, String> {
-    let runtime = context.runtime.ok_or("no container runtime is reachable")?;
+async fn probe(context: ProbeContext<'_>, action: &ExecAction) -> Result<ProbeAttempt, ProbeError> {
+    let runtime = context.runtime.ok_or(ProbeError::NoRuntime)?;
     let limit = context.limit;
     let id = &context.target.id;
     let container = &context.target.container;
@@ -59,7 +60,7 @@ async fn probe(context: ProbeContext<'_>, action: &ExecAction) -> Result<ProbeAt
                 k3_duration::format(limit)
             )))
         }
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(ProbeError::Exec(error)),
     }
 }
 

@@ -8,12 +8,12 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tonic::{
     Code, Request, Status,
     client::Grpc,
-    transport::{Channel, Endpoint},
+    transport::{self, Channel, Endpoint},
 };
 use tonic_prost::ProstCodec;
 
 use crate::probes::{
-    ProbeAttempt,
+    ProbeAttempt, ResolvePortError,
     dial::join_host_port,
     http::PROBE_USER_AGENT,
     probe_kind::{ProbeContext, ProbeFuture, ProbeKind},
@@ -30,7 +30,7 @@ impl ProbeKind for GrpcProbe {
         let action = target.probe.grpc.as_ref()?;
         Some(Box::pin(async move {
             let port =
-                u16::try_from(action.port).map_err(|_| format!("invalid port number: {}", action.port))?;
+                u16::try_from(action.port).map_err(|_| ResolvePortError::InvalidNumber(action.port))?;
             let service = action.service.as_deref().unwrap_or_default();
             Ok(probe(&target.address, port, service, context.limit).await)
         }))
@@ -83,11 +83,8 @@ pub(in crate::probes) async fn probe(host: &str, port: u16, service: &str, limit
 }
 
 /// Retries until it succeeds: a blocking dial of gRPC does the same. The caller limits the time.
-async fn connect(address: &str) -> Result<Channel, String> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
-    let endpoint = endpoint
-        .user_agent(PROBE_USER_AGENT)
-        .map_err(|error| error.to_string())?;
+async fn connect(address: &str) -> Result<Channel, transport::Error> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))?.user_agent(PROBE_USER_AGENT)?;
     loop {
         match endpoint.connect().await {
             Ok(channel) => return Ok(channel),
@@ -98,7 +95,7 @@ async fn connect(address: &str) -> Result<Channel, String> {
 
 async fn check_health(channel: Channel, service: &str) -> Result<HealthCheckResponse, Status> {
     let mut client = Grpc::new(channel);
-    let unavailable = |error: tonic::transport::Error| Status::unavailable(error.to_string());
+    let unavailable = |error: transport::Error| Status::unavailable(error.to_string());
     client.ready().await.map_err(unavailable)?;
     let request = HealthCheckRequest {
         service: service.to_owned(),

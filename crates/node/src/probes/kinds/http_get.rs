@@ -11,12 +11,16 @@ impl ProbeKind for HttpGetProbe {
     fn probe<'a>(&self, context: ProbeContext<'a>) -> Option<ProbeFuture<'a>> {
         let target = context.target;
         let action = target.probe.http_get.as_ref()?;
-        Some(Box::pin(http::get(
-            action,
-            &target.container,
-            &target.address,
-            RequestPurpose::Probe,
-            context.limit,
-        )))
+        Some(Box::pin(async move {
+            let container = &target.container;
+            let attempt = http::get(
+                action,
+                container,
+                &target.address,
+                RequestPurpose::Probe,
+                context.limit,
+            );
+            Ok(attempt.await?)
+        }))
     }
 }

@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 use super::LIMIT;
 use crate::probes::{
     ProbeAttempt,
-    http::{RequestPurpose, get},
+    http::{HttpGetError, RequestPurpose, get},
 };
 
 /// An HTTP server that runs until it is dropped.
@@ -126,7 +126,7 @@ fn action(server: &HttpServer, path: &str, mut more: Value) -> HTTPGetAction {
     serde_json::from_value(more).unwrap()
 }
 
-async fn probe(server: &HttpServer, path: &str, more: Value) -> Result<ProbeAttempt, String> {
+async fn probe(server: &HttpServer, path: &str, more: Value) -> Result<ProbeAttempt, HttpGetError> {
     let container = json!({"name": "a", "ports": [{"name": "web", "containerPort": server.address.port()}]});
     let container: Container = serde_json::from_value(container).unwrap();
     let action = action(server, path, more);
@@ -154,7 +154,7 @@ async fn status_decides_outcome() {
     let named = probe(&server, "/", json!({"port": "web"})).await;
     assert_eq!(named.unwrap(), ProbeAttempt::Success("hello".to_owned()));
     let unknown_port = probe(&server, "/", json!({"port": "none"})).await;
-    assert_eq!(unknown_port.unwrap_err(), "port \"none\" not found");
+    assert_eq!(unknown_port.unwrap_err().to_string(), "port \"none\" not found");
     let Ok(ProbeAttempt::Success(long)) = probe(&server, "/long", json!({})).await else {
         panic!("a truncated body must not fail the probe");
     };
@@ -172,7 +172,7 @@ async fn status_decides_outcome() {
 async fn sends_headers_of_action_and_defaults() {
     let server = serve(None).await;
     let port = server.address.port();
-    let lines = |found: Result<ProbeAttempt, String>| match found.unwrap() {
+    let lines = |found: Result<ProbeAttempt, HttpGetError>| match found.unwrap() {
         ProbeAttempt::Success(text) => text,
         other => panic!("{other:?}"),
     };

@@ -106,11 +106,10 @@ impl CriRuntime {
     /// Creates a client of the runtime at `socket`, which must exist. The first call connects; later calls reconnect. Must be called inside a
     /// Tokio runtime.
     pub fn connect(socket: &Path, owner: ContainerOwner) -> Result<Self, RuntimeError> {
-        let unreachable = |reason: String| RuntimeError::Unreachable {
+        socket::check(socket).map_err(|error| RuntimeError::Unreachable {
             runtime: format!("the container runtime at {}", socket.display()),
-            reason,
-        };
-        socket::check(socket).map_err(unreachable)?;
+            reason: error.to_string(),
+        })?;
         Ok(CriRuntime {
             connection: CriConnection::new(socket),
             owner,

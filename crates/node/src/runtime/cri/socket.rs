@@ -1,13 +1,22 @@
 //! The socket of a runtime. Blocks on file I/O.
 
-use std::{fs, os::unix::fs::FileTypeExt, path::Path};
+use std::{fs, io, os::unix::fs::FileTypeExt, path::Path};
 
-/// Checks that the socket exists. The error is the reason.
-pub(super) fn check(socket: &Path) -> Result<(), String> {
-    let file = fs::metadata(socket).map_err(|error| error.to_string())?;
+/// Why a path is not a socket.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CheckSocketError {
+    #[error(transparent)]
+    Metadata(#[from] io::Error),
+    #[error("not a socket")]
+    NotASocket,
+}
+
+/// Checks that the socket exists.
+pub(super) fn check(socket: &Path) -> Result<(), CheckSocketError> {
+    let file = fs::metadata(socket)?;
     if file.file_type().is_socket() {
         Ok(())
     } else {
-        Err("not a socket".to_owned())
+        Err(CheckSocketError::NotASocket)
     }
 }

@@ -4,14 +4,27 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use k3_pki::{certificate_to_pem, pem_blocks};
 use k8s_openapi::api::{certificates::v1::ClusterTrustBundle, core::v1::ClusterTrustBundleProjection};
-use kubecontroller::selector::Selector;
+use kubecontroller::selector::{ParseSelectorError, Selector};
+
+/// Why a projection selects no certificates.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TrustAnchorsError {
+    #[error("while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io {0:?} not found")]
+    NotFound(String),
+    #[error("while parsing label selector: {0}")]
+    Selector(#[from] ParseSelectorError),
+    #[error("combination of signerName and labelSelector matched zero ClusterTrustBundles")]
+    NoMatch,
+    #[error("ClusterTrustBundle projection requires either name or signerName to be set")]
+    NoSource,
+}
 
 /// The certificates that a projection selects, without duplicates.
 // upstream: pkg/kubelet/clustertrustbundle/clustertrustbundle_manager.go GetTrustAnchorsByName, GetTrustAnchorsBySigner
 pub(super) fn trust_anchors(
     bundles: &[Arc<ClusterTrustBundle>],
     source: &ClusterTrustBundleProjection,
-) -> Result<String, String> {
+) -> Result<String, TrustAnchorsError> {
     let is_optional = source.optional == Some(true);
     let selected: Vec<_> = if let Some(name) = &source.name {
         let named = bundles
@@ -20,17 +33,15 @@ pub(super) fn trust_anchors(
         match named {
             Some(bundle) => vec![bundle],
             None if is_optional => Vec::new(),
-            None => {
-                let resource = "clustertrustbundle.certificates.k8s.io";
-                return Err(format!(
-                    "while getting ClusterTrustBundle: {resource} {name:?} not found"
-                ));
-            }
+            None => return Err(TrustAnchorsError::NotFound(name.clone())),
         }
     } else if let Some(signer) = &source.signer_name {
         // An absent selector selects no bundle, an empty one selects all.
-        let selector = source.label_selector.as_ref().map(Selector::try_from).transpose();
-        let selector = selector.map_err(|error| format!("while parsing label selector: {error}"))?;
+        let selector = source
+            .label_selector
+            .as_ref()
+            .map(Selector::try_from)
+            .transpose()?;
         let is_selected = |bundle: &&Arc<ClusterTrustBundle>| {
             let labels = bundle.metadata.labels.as_ref();
             let label = |name: &str| labels.and_then(|labels| labels.get(name)).map(String::as_str);
@@ -39,13 +50,11 @@ pub(super) fn trust_anchors(
         };
         let selected: Vec<_> = bundles.iter().filter(is_selected).collect();
         if selected.is_empty() && !is_optional {
-            return Err(
-                "combination of signerName and labelSelector matched zero ClusterTrustBundles".to_owned(),
-            );
+            return Err(TrustAnchorsError::NoMatch);
         }
         selected
     } else {
-        return Err("ClusterTrustBundle projection requires either name or signerName to be set".to_owned());
+        return Err(TrustAnchorsError::NoSource);
     };
     let bundle_pems = selected.iter().map(|bundle| bundle.spec.trust_bundle.as_str());
     // Sorted, so that the file changes only if the certificates do.
@@ -79,7 +88,7 @@ mod tests {
         Arc::new(serde_json::from_value(bundle).unwrap())
     }
 
-    fn anchors(source: Value) -> Result<String, String> {
+    fn anchors(source: Value) -> Result<String, TrustAnchorsError> {
         let long = [7; 100];
         let bundles = [
             bundle("one", "a", &[b"x", &long]),
@@ -120,17 +129,24 @@ mod tests {
     fn rejects_projections_without_certificates() {
         let none = "combination of signerName and labelSelector matched zero ClusterTrustBundles";
         assert_eq!(
-            anchors(json!({"signerName": "acme.example/ca"})).unwrap_err(),
+            anchors(json!({"signerName": "acme.example/ca"}))
+                .unwrap_err()
+                .to_string(),
             none
         );
         assert_eq!(
-            anchors(json!({"signerName": "other", "labelSelector": {}})).unwrap_err(),
+            anchors(json!({"signerName": "other", "labelSelector": {}}))
+                .unwrap_err()
+                .to_string(),
             none
         );
         let missing =
             "while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io \"three\" not found";
-        assert_eq!(anchors(json!({"name": "three"})).unwrap_err(), missing);
+        assert_eq!(
+            anchors(json!({"name": "three"})).unwrap_err().to_string(),
+            missing
+        );
         let neither = "ClusterTrustBundle projection requires either name or signerName to be set";
-        assert_eq!(anchors(json!({})).unwrap_err(), neither);
+        assert_eq!(anchors(json!({})).unwrap_err().to_string(), neither);
     }
 }

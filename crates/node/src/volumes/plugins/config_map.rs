@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, KeyToPath};
 use crate::volumes::{
     files_mounter::{FileMedium, FilesMounter},
     payload::VolumePayload,
-    plugin::{Mounter, VolumeContext, VolumePlugin},
+    plugin::{Mounter, MounterError, VolumeContext, VolumePlugin},
     spec::VolumeSpec,
 };
 
@@ -35,7 +35,7 @@ impl VolumePlugin for ConfigMapPlugin {
         &self,
         spec: &VolumeSpec<'_>,
         context: &VolumeContext<'_>,
-    ) -> Result<Box<dyn Mounter>, String> {
+    ) -> Result<Box<dyn Mounter>, MounterError> {
         let source = spec.volume().and_then(|volume| volume.config_map.clone());
         let source = source.unwrap_or_default();
         let items = source.items.as_deref().unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::{
     volumes::{
         files_mounter::{FileMedium, FilesMounter},
         payload::{DEFAULT_FILE_MODE, FileProjection, VolumePayload, aggregate_errors},
-        plugin::{Mounter, VolumeContext, VolumePlugin},
+        plugin::{Mounter, MounterError, VolumeContext, VolumePlugin},
         spec::VolumeSpec,
     },
 };
@@ -36,7 +36,7 @@ impl VolumePlugin for DownwardApiPlugin {
         &self,
         spec: &VolumeSpec<'_>,
         context: &VolumeContext<'_>,
-    ) -> Result<Box<dyn Mounter>, String> {
+    ) -> Result<Box<dyn Mounter>, MounterError> {
         let source = spec.volume().and_then(|volume| volume.downward_api.clone());
         let source = source.unwrap_or_default();
         let items = source.items.as_deref().unwrap_or_default();
@@ -60,8 +60,10 @@ pub(super) fn collect_data(
     for item in items {
         let value = if let Some(field) = &item.field_ref {
             environment::extract_field_path_as_string(&field.field_path, pod)
+                .map_err(|error| error.to_string())
         } else if let Some(resource) = &item.resource_field_ref {
             environment::extract_resource_value_by_container_name(resource, pod, facts)
+                .map_err(|error| error.to_string())
         } else {
             Ok(String::new())
         };

@@ -13,7 +13,7 @@ use crate::volumes::{
     memory_size::calculate_memory_size,
     mount_table,
     ownership::GroupAccess,
-    plugin::{MountedVolume, Mounter, MounterArgs, VolumeContext, VolumePlugin, path_error},
+    plugin::{MountedVolume, Mounter, MounterArgs, MounterError, PathError, VolumeContext, VolumePlugin},
     spec::VolumeSpec,
 };
 
@@ -38,6 +38,15 @@ enum EmptyDirMedium {
     Memory(Option<u64>),
 }
 
+/// Why a volume cannot be set up.
+#[derive(Debug, thiserror::Error)]
+enum EmptyDirError {
+    #[error("medium {0}: this node does not support emptyDir volumes with huge pages")]
+    HugePages(String),
+    #[error("unknown storage medium {0:?}")]
+    UnknownMedium(String),
+}
+
 // --- EmptyDirPlugin ---
 
 #[async_trait]
@@ -54,7 +63,7 @@ impl VolumePlugin for EmptyDirPlugin {
         &self,
         spec: &VolumeSpec<'_>,
         context: &VolumeContext<'_>,
-    ) -> Result<Box<dyn Mounter>, String> {
+    ) -> Result<Box<dyn Mounter>, MounterError> {
         let source = spec.volume().and_then(|volume| volume.empty_dir.clone());
         let source = source.unwrap_or_default();
         let medium = match source.medium.as_deref().unwrap_or_default() {
@@ -64,11 +73,9 @@ impl VolumePlugin for EmptyDirPlugin {
                 EmptyDirMedium::Memory(calculate_memory_size(context.pod, context.facts, limit.as_ref()))
             }
             huge if huge == "HugePages" || huge.starts_with("HugePages-") => {
-                return Err(format!(
-                    "medium {huge}: this node does not support emptyDir volumes with huge pages"
-                ));
+                return Err(EmptyDirError::HugePages(huge.to_owned()).into());
             }
-            other => return Err(format!("unknown storage medium {other:?}")),
+            other => return Err(EmptyDirError::UnknownMedium(other.to_owned()).into()),
         };
         let mode = source.mode.and_then(|mode| u32::try_from(mode).ok());
         Ok(Box::new(EmptyDirMounter {
@@ -87,12 +94,12 @@ impl VolumePlugin for EmptyDirPlugin {
 
 impl Mounter for EmptyDirMounter {
     // upstream: pkg/volume/emptydir/empty_dir.go SetUpAt
-    fn set_up(&self, args: &MounterArgs<'_>) -> Result<MountedVolume, String> {
+    fn set_up(&self, args: &MounterArgs<'_>) -> Result<MountedVolume, MounterError> {
         let set_up = match self.medium {
             EmptyDirMedium::Disk => self.set_up_directory(args),
             EmptyDirMedium::Memory(size) => self.set_up_tmpfs(args, size),
         };
-        set_up.map_err(|error| path_error(&self.path, &error))?;
+        set_up.map_err(|error| PathError::new(&self.path, error))?;
         Ok(MountedVolume {
             is_ephemeral: true,
             ..MountedVolume::at(&self.path)

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::HostPathVolumeSource;
 
 use crate::volumes::{
     create_directory::create_host_directory,
-    plugin::{MountedVolume, Mounter, MounterArgs, VolumeContext, VolumePlugin},
+    plugin::{MountedVolume, Mounter, MounterArgs, MounterError, VolumeContext, VolumePlugin},
     pod_directories::has_parent_component,
     spec::VolumeSpec,
 };
@@ -45,6 +45,43 @@ enum HostPathType {
     WorldWritableDirectoryOrCreate,
 }
 
+/// Why a path is not what the volume asks for.
+#[derive(Debug, thiserror::Error)]
+enum HostPathError {
+    #[error("{0} is an invalid volume type")]
+    UnknownType(String),
+    #[error("invalid HostPath `{}`: must not contain '..'", .0.display())]
+    ParentComponent(PathBuf),
+    #[error("mkdir {}: {source}", path.display())]
+    Create { path: PathBuf, source: io::Error },
+    #[error(
+        "hostPath type check failed, {path} is not a {}, unable to determine its type: path \"{path}\" does not exist",
+        expected.description(),
+        path = path.display()
+    )]
+    NotFound { path: PathBuf, expected: HostPathType },
+    #[error(
+        "hostPath type check failed, {} is not a {}, unable to determine its type: {source}",
+        path.display(),
+        expected.description()
+    )]
+    Metadata {
+        path: PathBuf,
+        expected: HostPathType,
+        source: io::Error,
+    },
+    #[error(
+        "hostPath type check failed: {} is not a {}, it's a {actual}",
+        path.display(),
+        expected.description()
+    )]
+    OtherType {
+        path: PathBuf,
+        expected: HostPathType,
+        actual: &'static str,
+    },
+}
+
 // --- HostPathPlugin ---
 
 #[async_trait]
@@ -61,7 +98,7 @@ impl VolumePlugin for HostPathPlugin {
         &self,
         spec: &VolumeSpec<'_>,
         _context: &VolumeContext<'_>,
-    ) -> Result<Box<dyn Mounter>, String> {
+    ) -> Result<Box<dyn Mounter>, MounterError> {
         let source = source(spec).cloned().unwrap_or_default();
         let path_type = match HostPathType::parse(source.type_.as_deref())? {
             // The provisioner creates no directories, so the node does: for containers that run as any user.
@@ -97,7 +134,7 @@ fn is_local_path(spec: &VolumeSpec<'_>) -> bool {
 
 impl Mounter for HostPathMounter {
     // upstream: pkg/volume/hostpath/host_path.go SetUp
-    fn set_up(&self, _args: &MounterArgs<'_>) -> Result<MountedVolume, String> {
+    fn set_up(&self, _args: &MounterArgs<'_>) -> Result<MountedVolume, MounterError> {
         check_type(&self.path, self.path_type)?;
         Ok(MountedVolume {
             read_only: self.read_only,
@@ -111,7 +148,7 @@ impl Mounter for HostPathMounter {
 
 impl HostPathType {
     /// Parses `hostPath.type`.
-    fn parse(text: Option<&str>) -> Result<Self, String> {
+    fn parse(text: Option<&str>) -> Result<Self, HostPathError> {
         Ok(match text.unwrap_or_default() {
             "" => HostPathType::Unset,
             "Directory" => HostPathType::Directory,
@@ -121,7 +158,7 @@ impl HostPathType {
             "BlockDevice" => HostPathType::BlockDevice,
             "DirectoryOrCreate" => HostPathType::DirectoryOrCreate,
             "FileOrCreate" => HostPathType::FileOrCreate,
-            other => return Err(format!("{other} is an invalid volume type")),
+            other => return Err(HostPathError::UnknownType(other.to_owned())),
         })
     }
 
@@ -155,49 +192,46 @@ impl HostPathType {
 
 /// Checks the type of a path, and creates the path if the type ends in `OrCreate`.
 // upstream: pkg/volume/hostpath/host_path.go checkType, checkTypeInternal
-fn check_type(path: &Path, path_type: HostPathType) -> Result<(), String> {
+fn check_type(path: &Path, expected: HostPathType) -> Result<(), HostPathError> {
     if path.to_str().is_none_or(has_parent_component) {
-        return Err(format!(
-            "invalid HostPath `{}`: must not contain '..'",
-            path.display()
-        ));
+        return Err(HostPathError::ParentComponent(path.to_owned()));
     }
-    if path_type == HostPathType::Unset {
+    if expected == HostPathType::Unset {
         return Ok(());
     }
     let file_type = match fs::metadata(path) {
         Ok(metadata) => metadata.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let created = match path_type {
+            let created = match expected {
                 HostPathType::DirectoryOrCreate => create_host_directory(path, 0o755),
                 HostPathType::WorldWritableDirectoryOrCreate => create_host_directory(path, 0o777),
                 HostPathType::FileOrCreate => create_file(path),
                 _ => {
-                    let reason = format!("path \"{}\" does not exist", path.display());
-                    return Err(undetermined_type_error(path, path_type, &reason));
+                    let path = path.to_owned();
+                    return Err(HostPathError::NotFound { path, expected });
                 }
             };
-            return created.map_err(|error| format!("mkdir {}: {error}", path.display()));
+            return created.map_err(|source| HostPathError::Create {
+                path: path.to_owned(),
+                source,
+            });
         }
-        Err(error) => {
-            return Err(undetermined_type_error(path, path_type, &error.to_string()));
+        Err(source) => {
+            return Err(HostPathError::Metadata {
+                path: path.to_owned(),
+                expected,
+                source,
+            });
         }
     };
-    if path_type.matches(file_type) {
+    if expected.matches(file_type) {
         return Ok(());
     }
-    Err(format!(
-        "hostPath type check failed: {} is not a {}, it's a {}",
-        path.display(),
-        path_type.description(),
-        file_type_name(file_type)
-    ))
-}
-
-fn undetermined_type_error(path: &Path, path_type: HostPathType, reason: &str) -> String {
-    let path = path.display();
-    let expected = path_type.description();
-    format!("hostPath type check failed, {path} is not a {expected}, unable to determine its type: {reason}")
+    Err(HostPathError::OtherType {
+        path: path.to_owned(),
+        expected,
+        actual: file_type_name(file_type),
+    })
 }
 
 /// The `hostPath.type` of an existing path.
@@ -254,15 +288,13 @@ mod tests {
             ("/dev/null".into(), "CharDevice"),
             (at("missing"), ""),
         ] {
-            assert_eq!(
-                check_type(&path, HostPathType::parse(Some(kind)).unwrap()),
-                Ok(()),
-                "{} {kind}",
-                path.display()
-            );
+            let checked = check_type(&path, HostPathType::parse(Some(kind)).unwrap());
+            assert!(checked.is_ok(), "{} {kind}: {checked:?}", path.display());
         }
-        let error =
-            |path: &Path, kind: &str| check_type(path, HostPathType::parse(Some(kind)).unwrap()).unwrap_err();
+        let error = |path: &Path, kind: &str| {
+            let checked = check_type(path, HostPathType::parse(Some(kind)).unwrap());
+            checked.unwrap_err().to_string()
+        };
         let path = at("dir");
         let expected = format!(
             "hostPath type check failed: {} is not a file, it's a Directory",
@@ -282,7 +314,7 @@ mod tests {
             "invalid HostPath `/a/../b`: must not contain '..'"
         );
         assert_eq!(
-            HostPathType::parse(Some("Disk")).unwrap_err(),
+            HostPathType::parse(Some("Disk")).unwrap_err().to_string(),
             "Disk is an invalid volume type"
         );
     }

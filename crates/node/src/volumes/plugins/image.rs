@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 
 use crate::volumes::{
-    plugin::{MountedVolume, Mounter, MounterArgs, VolumeContext, VolumeLocation, VolumePlugin},
+    plugin::{
+        MountedVolume, Mounter, MounterArgs, MounterError, VolumeContext, VolumeLocation, VolumePlugin,
+    },
     spec::VolumeSpec,
 };
 
@@ -29,7 +31,7 @@ impl VolumePlugin for ImagePlugin {
         &self,
         spec: &VolumeSpec<'_>,
         _context: &VolumeContext<'_>,
-    ) -> Result<Box<dyn Mounter>, String> {
+    ) -> Result<Box<dyn Mounter>, MounterError> {
         let source = spec.volume().and_then(|volume| volume.image.as_ref());
         let reference = source.and_then(|source| source.reference.clone());
         Ok(Box::new(ImageMounter {
@@ -41,7 +43,7 @@ impl VolumePlugin for ImagePlugin {
 // --- ImageMounter ---
 
 impl Mounter for ImageMounter {
-    fn set_up(&self, _args: &MounterArgs<'_>) -> Result<MountedVolume, String> {
+    fn set_up(&self, _args: &MounterArgs<'_>) -> Result<MountedVolume, MounterError> {
         Ok(MountedVolume {
             location: VolumeLocation::Image(self.reference.clone()),
             read_only: true,

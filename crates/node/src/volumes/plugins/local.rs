@@ -12,7 +12,7 @@ use crate::volumes::{
     create_directory::create_private_directory,
     mount_table,
     ownership::GroupAccess,
-    plugin::{MountedVolume, Mounter, MounterArgs, VolumeContext, VolumePlugin, path_error},
+    plugin::{MountedVolume, Mounter, MounterArgs, MounterError, PathError, VolumeContext, VolumePlugin},
     pod_directories::has_parent_component,
     safe_open::{self, MissingDirectories},
     spec::VolumeSpec,
@@ -24,6 +24,15 @@ struct LocalVolumeMounter {
     source: PathBuf,
     path: PathBuf,
     read_only: bool,
+}
+
+/// Why a PersistentVolume cannot be mounted.
+#[derive(Debug, thiserror::Error)]
+enum LocalVolumeError {
+    #[error("LocalVolume volume {0:?} path is empty")]
+    EmptyPath(String),
+    #[error("invalid path: {0} must not contain '..'")]
+    ParentComponent(String),
 }
 
 // --- LocalVolumePlugin ---
@@ -43,15 +52,15 @@ impl VolumePlugin for LocalVolumePlugin {
         &self,
         spec: &VolumeSpec<'_>,
         context: &VolumeContext<'_>,
-    ) -> Result<Box<dyn Mounter>, String> {
+    ) -> Result<Box<dyn Mounter>, MounterError> {
         let name = spec.name();
         let source = spec.persistent_volume_spec().and_then(|spec| spec.local.as_ref());
         let source = source.map(|source| source.path.as_str()).unwrap_or_default();
         if source.is_empty() {
-            return Err(format!("LocalVolume volume {name:?} path is empty"));
+            return Err(LocalVolumeError::EmptyPath(name.to_owned()).into());
         }
         if has_parent_component(source) {
-            return Err(format!("invalid path: {source} must not contain '..'"));
+            return Err(LocalVolumeError::ParentComponent(source.to_owned()).into());
         }
         Ok(Box::new(LocalVolumeMounter {
             source: PathBuf::from(source),
@@ -87,9 +96,9 @@ impl LocalVolumeMounter {
 
 impl Mounter for LocalVolumeMounter {
     // upstream: pkg/volume/local/local.go SetUpAt
-    fn set_up(&self, args: &MounterArgs<'_>) -> Result<MountedVolume, String> {
+    fn set_up(&self, args: &MounterArgs<'_>) -> Result<MountedVolume, MounterError> {
         self.bind_mount(args)
-            .map_err(|error| path_error(&self.source, &error))?;
+            .map_err(|error| PathError::new(&self.source, error))?;
         Ok(MountedVolume {
             read_only: self.read_only,
             ..MountedVolume::at(&self.path)

@@ -12,7 +12,7 @@ use crate::{
     volumes::{
         files_mounter::{FileMedium, FilesMounter},
         payload::{DEFAULT_FILE_MODE, FileProjection, VolumePayload, aggregate_errors},
-        plugin::{Mounter, VolumeContext, VolumePlugin},
+        plugin::{Mounter, MounterError, VolumeContext, VolumePlugin},
         spec::VolumeSpec,
     },
 };
@@ -43,7 +43,7 @@ impl VolumePlugin for ProjectedPlugin {
         &self,
         spec: &VolumeSpec<'_>,
         context: &VolumeContext<'_>,
-    ) -> Result<Box<dyn Mounter>, String> {
+    ) -> Result<Box<dyn Mounter>, MounterError> {
         let source = spec.volume().and_then(|volume| volume.projected.clone());
         let source = source.unwrap_or_default();
         let payload = collect_data(context, &source).await?;
@@ -124,7 +124,8 @@ async fn trust_bundle_payload(
 ) -> Result<VolumePayload, String> {
     let bundles = context.sources.cluster_trust_bundles().await;
     let bundles = bundles.map_err(|error| error.to_string())?;
-    let certificates = cluster_trust_bundle::trust_anchors(&bundles, source)?;
+    let certificates = cluster_trust_bundle::trust_anchors(&bundles, source);
+    let certificates = certificates.map_err(|error| error.to_string())?;
     private_file(context.pod, &source.path, certificates.into_bytes(), mode)
 }
 

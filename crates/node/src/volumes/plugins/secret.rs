@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{KeyToPath, Secret};
 use crate::volumes::{
     files_mounter::{FileMedium, FilesMounter},
     payload::VolumePayload,
-    plugin::{Mounter, VolumeContext, VolumePlugin},
+    plugin::{Mounter, MounterError, VolumeContext, VolumePlugin},
     spec::VolumeSpec,
 };
 
@@ -33,7 +33,7 @@ impl VolumePlugin for SecretPlugin {
         &self,
         spec: &VolumeSpec<'_>,
         context: &VolumeContext<'_>,
-    ) -> Result<Box<dyn Mounter>, String> {
+    ) -> Result<Box<dyn Mounter>, MounterError> {
         let source = spec.volume().and_then(|volume| volume.secret.clone());
         let source = source.unwrap_or_default();
         let name = source.secret_name.as_deref().unwrap_or_default();
