@@ -16,6 +16,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::fs;
 
+use self::configuration_files::FoundPlugins;
 use crate::blocking::run_blocking;
 
 /// Default CNI configuration directory, if the runtime reports none.
@@ -126,7 +127,7 @@ impl CniBridge {
         if self.pod_cidrs.is_empty() {
             return Err(NetworkError::NoPodCidr);
         }
-        let text = format!("{:#}\n", self.configuration(plugins.has_firewall));
+        let text = format!("{:#}\n", self.configuration(&plugins));
         match configuration_files::read(&path) {
             Some(existing) if existing == text => return Ok(()),
             Some(existing) if !self.is_own_configuration(&existing) => {
@@ -147,7 +148,9 @@ impl CniBridge {
     }
 
     fn is_own_configuration(&self, text: &str) -> bool {
-        let configuration: Value = serde_json::from_str(text).unwrap_or_default();
+        let Ok(configuration) = serde_json::from_str::<Value>(text) else {
+            return false;
+        };
         let text = |name: &str| configuration.get(name).and_then(Value::as_str);
         // Older releases did not write the cluster.
         text("name") == Some(&self.name())
@@ -173,7 +176,7 @@ impl CniBridge {
         name
     }
 
-    fn configuration(&self, has_firewall: bool) -> Value {
+    fn configuration(&self, installed: &FoundPlugins) -> Value {
         let pod_cidrs: Vec<Value> = self
             .pod_cidrs
             .iter()
@@ -198,7 +201,7 @@ impl CniBridge {
             }),
             json!({ "type": "portmap", "capabilities": { "portMappings": true } }),
         ];
-        if has_firewall {
+        if installed.has_firewall {
             plugins.push(json!({ "type": FIREWALL_PLUGIN }));
         }
         // The oldest CNI version that all these plugins support in configuration lists.
@@ -341,6 +344,9 @@ mod tests {
 
     #[test]
     fn adds_firewall_plugin_if_present() {
-        assert_eq!(network().configuration(true)["plugins"][2]["type"], "firewall");
+        assert_eq!(
+            network().configuration(&FoundPlugins { has_firewall: true })["plugins"][2]["type"],
+            "firewall"
+        );
     }
 }

@@ -187,7 +187,11 @@ impl CriRuntime {
             let id = id.clone();
             async move {
                 let status: Result<messages::ContainerStatusResponse, _> = connection
-                    .call(method::CONTAINER_STATUS, status_request(&id.0, false), limit)
+                    .call(
+                        method::CONTAINER_STATUS,
+                        status_request(&id.0, StatusDetail::Basic),
+                        limit,
+                    )
                     .await;
                 match status {
                     Ok(answer) => answer.status.is_some_and(|status| may_write(&status)),
@@ -275,7 +279,7 @@ impl CriRuntime {
 
     /// Returns the status of a container, if it exists, and caches it.
     async fn container_status(&self, id: &str) -> Result<Option<messages::ContainerStatus>, RuntimeError> {
-        let answer = self.container_status_response(id, false).await?;
+        let answer = self.container_status_response(id, StatusDetail::Basic).await?;
         let Some(status) = answer.and_then(|answer| answer.status) else {
             return Ok(None);
         };
@@ -283,14 +287,14 @@ impl CriRuntime {
         Ok(Some(status))
     }
 
-    /// Returns the status response of a container, with runtime-specific info if `verbose`.
+    /// Returns the status response of a container.
     pub(super) async fn container_status_response(
         &self,
         id: &str,
-        verbose: bool,
+        detail: StatusDetail,
     ) -> Result<Option<messages::ContainerStatusResponse>, RuntimeError> {
         let limit = self.timeouts.query;
-        let request = status_request(id, verbose);
+        let request = status_request(id, detail);
         match self
             .connection
             .call(method::CONTAINER_STATUS, request, limit)
@@ -364,16 +368,24 @@ impl CriRuntime {
     }
 }
 
+/// How much a status contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StatusDetail {
+    Basic,
+    /// With info that is specific to the runtime.
+    Verbose,
+}
+
 fn named(id: &ContainerId) -> messages::ContainerIdMessage {
     messages::ContainerIdMessage {
         container_id: id.0.clone(),
     }
 }
 
-fn status_request(id: &str, verbose: bool) -> messages::ContainerStatusRequest {
+fn status_request(id: &str, detail: StatusDetail) -> messages::ContainerStatusRequest {
     messages::ContainerStatusRequest {
         container_id: id.to_owned(),
-        verbose,
+        verbose: detail == StatusDetail::Verbose,
     }
 }
 

@@ -16,15 +16,19 @@ use super::messages;
 
 /// Converts a listed sandbox. Only its status has the IPs.
 pub(super) fn sandbox(listed: messages::PodSandbox, addresses: Vec<IpAddr>) -> Sandbox {
-    let metadata = listed.metadata.unwrap_or_default();
-    Sandbox {
-        id: SandboxId(listed.id),
-        pod: PodIdentity {
+    let attempt = listed.metadata.as_ref().map_or(0, |metadata| metadata.attempt);
+    let identity = match listed.metadata {
+        Some(metadata) => PodIdentity {
             namespace: metadata.namespace,
             name: metadata.name,
             uid: metadata.uid,
         },
-        attempt: metadata.attempt,
+        None => pod(&listed.labels),
+    };
+    Sandbox {
+        id: SandboxId(listed.id),
+        pod: identity,
+        attempt,
         state: sandbox_state(listed.state),
         created: time(listed.created_at),
         addresses,

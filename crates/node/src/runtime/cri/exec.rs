@@ -11,7 +11,7 @@ use crate::runtime::{
 
 use super::{
     CriRuntime,
-    containers::seconds,
+    containers::{StatusDetail, seconds},
     convert,
     messages::{self, method},
     streaming::{self, StreamError, StreamProtocol, StreamPurpose},
@@ -136,7 +136,7 @@ impl CriRuntime {
 
     /// Returns a process in the namespaces of a sandbox: its own, or that of a container where sandboxes have no process (CRI-O).
     pub(super) async fn sandbox_process(&self, id: &SandboxId) -> Result<Option<u32>, RuntimeError> {
-        let Some(answer) = self.sandbox_status(&id.0, true).await? else {
+        let Some(answer) = self.sandbox_status(&id.0, StatusDetail::Verbose).await? else {
             return Ok(None);
         };
         // The PID of an exited process may have been reused.
@@ -166,7 +166,9 @@ impl CriRuntime {
         if let Some(process) = self.status_cache.process(&container.id) {
             return Ok(Some(process));
         }
-        let answer = self.container_status_response(&container.id, true).await?;
+        let answer = self
+            .container_status_response(&container.id, StatusDetail::Verbose)
+            .await?;
         let process = answer.and_then(|answer| pid(answer.info.get("info")));
         if let Some(process) = process {
             self.status_cache.insert_process(&container.id, process);

@@ -70,12 +70,23 @@ impl CriRuntime {
         let response: messages::ImageFsInfoResponse = self
             .query(method::IMAGE_FS_INFO, messages::Empty {}, "the image filesystem")
             .await?;
-        let first = response.image_filesystems.into_iter().next().unwrap_or_default();
-        Ok(FilesystemUsage {
-            path: PathBuf::from(first.fs_id.unwrap_or_default().mountpoint),
-            used: first.used_bytes.unwrap_or_default().value,
-        })
+        filesystem_usage(response)
     }
+}
+
+/// The first image file system. A runtime may report none before its first garbage collection.
+// upstream: pkg/kubelet/stats/cri_stats_provider.go ImageFsStats
+fn filesystem_usage(response: messages::ImageFsInfoResponse) -> Result<FilesystemUsage, RuntimeError> {
+    let first = response.image_filesystems.into_iter().next();
+    let Some((fs_id, used)) = first.and_then(|first| Some((first.fs_id?, first.used_bytes))) else {
+        return Err(RuntimeError::OperationFailed(
+            "the runtime reports no image filesystem".to_owned(),
+        ));
+    };
+    Ok(FilesystemUsage {
+        path: PathBuf::from(fs_id.mountpoint),
+        used: used.unwrap_or_default().value,
+    })
 }
 
 fn image_request(name: &str) -> messages::ImageRequest {
@@ -103,5 +114,30 @@ fn auth(secret: &PullSecret) -> messages::AuthConfig {
         server_address: secret.server.clone(),
         identity_token: secret.identity_token.clone(),
         registry_token: secret.registry_token.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_image_filesystem_is_an_error() {
+        let none = messages::ImageFsInfoResponse::default();
+        assert!(filesystem_usage(none).is_err());
+        let unnamed = messages::ImageFsInfoResponse {
+            image_filesystems: vec![messages::FilesystemUsage::default()],
+        };
+        assert!(filesystem_usage(unnamed).is_err());
+        let named = messages::ImageFsInfoResponse {
+            image_filesystems: vec![messages::FilesystemUsage {
+                fs_id: Some(messages::FilesystemIdentifier {
+                    mountpoint: "/images".to_owned(),
+                }),
+                ..messages::FilesystemUsage::default()
+            }],
+        };
+        let usage = filesystem_usage(named).unwrap();
+        assert_eq!((usage.path, usage.used), (PathBuf::from("/images"), 0));
     }
 }

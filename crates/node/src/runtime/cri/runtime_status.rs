@@ -162,20 +162,22 @@ mod tests {
 
     use super::*;
 
-    fn status(network: bool, config: &str) -> messages::StatusResponse {
-        let condition = |name: &str, status| messages::RuntimeCondition {
+    /// The status of a runtime that is ready except for these conditions.
+    fn status(unready: &[&str], config: &str) -> messages::StatusResponse {
+        let conditions = [
+            "RuntimeReady",
+            NETWORK_READY,
+            "ContainerdHasNoDeprecationWarnings",
+        ];
+        let condition = |name: &str| messages::RuntimeCondition {
             r#type: name.to_owned(),
-            status,
+            status: !unready.contains(&name),
             reason: "NetworkPluginNotReady".to_owned(),
             message: "cni plugin not initialized".to_owned(),
         };
         messages::StatusResponse {
             status: Some(messages::RuntimeStatus {
-                conditions: vec![
-                    condition("RuntimeReady", true),
-                    condition(NETWORK_READY, network),
-                    condition("ContainerdHasNoDeprecationWarnings", false),
-                ],
+                conditions: conditions.map(condition).into(),
             }),
             info: BTreeMap::from([("config".to_owned(), config.to_owned())]),
         }
@@ -183,9 +185,9 @@ mod tests {
 
     #[test]
     fn formats_problems_like_the_kubelet() {
-        assert!(problems(&status(true, "")).is_empty());
+        assert!(problems(&status(&["ContainerdHasNoDeprecationWarnings"], "")).is_empty());
         assert_eq!(
-            problems(&status(false, "")),
+            problems(&status(&[NETWORK_READY], "")),
             [
                 "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady \
                  message:cni plugin not initialized"
@@ -196,7 +198,7 @@ mod tests {
     #[test]
     fn reads_containerd_configuration() {
         let response = status(
-            true,
+            &[],
             r#"{"cni":{"binDir":"/a/bin","confDir":"/a/net.d"},
                 "containerd":{"defaultRuntimeName":"runc","runtimes":{"runc":{"options":{"SystemdCgroup":true}}}}}"#,
         );
@@ -209,7 +211,7 @@ mod tests {
     #[test]
     fn ignores_other_configuration_formats() {
         for config in ["", "[]", r#"{"sandboxImage":"pause","crio":{}}"#] {
-            let response = status(true, config);
+            let response = status(&[], config);
             assert_eq!(directories(&response).configuration, None);
             assert!(directories(&response).plugins.is_empty());
             assert!(!systemd_by_info(&response));

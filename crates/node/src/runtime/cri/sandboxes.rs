@@ -15,7 +15,9 @@ use crate::{
 };
 
 use super::{
-    CriRuntime, convert,
+    CriRuntime,
+    containers::StatusDetail,
+    convert,
     error::{CriError, MessageFormat},
     ignore_not_found, logs,
     messages::{self, method},
@@ -133,7 +135,7 @@ impl CriRuntime {
     /// Returns the status of an owned sandbox, if it exists.
     async fn own_sandbox(&self, id: &SandboxId) -> Result<Option<messages::PodSandboxStatus>, RuntimeError> {
         let status = self
-            .sandbox_status(&id.0, false)
+            .sandbox_status(&id.0, StatusDetail::Basic)
             .await?
             .and_then(|answer| answer.status);
         if let Some(status) = &status {
@@ -170,7 +172,7 @@ impl CriRuntime {
         if let Some(addresses) = self.status_cache.addresses(id) {
             return Ok(addresses);
         }
-        let addresses = match self.sandbox_status(id, false).await? {
+        let addresses = match self.sandbox_status(id, StatusDetail::Basic).await? {
             Some(answer) => answer.status.as_ref().map(convert::addresses).unwrap_or_default(),
             None => return Ok(Vec::new()),
         };
@@ -182,11 +184,11 @@ impl CriRuntime {
     pub(super) async fn sandbox_status(
         &self,
         id: &str,
-        verbose: bool,
+        detail: StatusDetail,
     ) -> Result<Option<messages::PodSandboxStatusResponse>, RuntimeError> {
         let request = messages::PodSandboxStatusRequest {
             pod_sandbox_id: id.to_owned(),
-            verbose,
+            verbose: detail == StatusDetail::Verbose,
         };
         let limit = self.timeouts.query;
         match self

@@ -92,13 +92,12 @@ impl CriRuntime {
             let Ok(stats) = run_blocking(move || cgroup::cgroup_stats(process, cgroups)).await else {
                 continue;
             };
+            let Some(name) = container.labels.get(labels::CONTAINER_NAME) else {
+                continue;
+            };
             usages.push(ContainerStats {
                 pod: convert::pod(&container.labels),
-                name: container
-                    .labels
-                    .get(labels::CONTAINER_NAME)
-                    .cloned()
-                    .unwrap_or_default(),
+                name: name.clone(),
                 cpu_nanoseconds: stats.cpu_nanoseconds,
                 memory: stats.memory,
                 memory_working_set: stats.working_set,

@@ -26,7 +26,7 @@ pub(super) fn sandbox(inspected: &ContainerInspect) -> Option<Sandbox> {
         } else {
             SandboxState::NotReady
         },
-        created: time(&inspected.created).unwrap_or_default(),
+        created: created(inspected),
         addresses: if is_running {
             addresses(inspected)
         } else {
@@ -40,7 +40,7 @@ pub(super) fn sandbox(inspected: &ContainerInspect) -> Option<Sandbox> {
 /// Converts a container, with its image ID for the pod status.
 pub(super) fn container(inspected: &ContainerInspect, image_id: String) -> Option<Container> {
     let labels = ContainerLabels::read(&inspected.config.labels)?;
-    let created = time(&inspected.created).unwrap_or_default();
+    let created = created(inspected);
     Some(Container {
         id: ContainerId(inspected.id.clone()),
         sandbox: SandboxId(labels.sandbox),
@@ -54,6 +54,11 @@ pub(super) fn container(inspected: &ContainerInspect, image_id: String) -> Optio
         annotations: labels.annotations,
         labels: labels.labels,
     })
+}
+
+/// Creation time. One that cannot be read is before all others: a newer instance of the container then takes precedence.
+fn created(inspected: &ContainerInspect) -> Timestamp {
+    time(&inspected.created).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 /// Container state. A container that could not start has a non-zero exit code but no finish time; it exited at its creation.
@@ -180,16 +185,18 @@ mod tests {
         super::state(state, CREATED.parse().unwrap())
     }
 
-    fn exit_with(code: i64, oom_killed: bool) -> ContainerExit {
-        let state = inspected(&ContainerStateResponse {
+    fn exited(code: i64) -> ContainerStateResponse {
+        ContainerStateResponse {
             status: "exited".into(),
             exit_code: code,
-            oom_killed,
             started_at: CREATED.into(),
             finished_at: LATER.into(),
             ..ContainerStateResponse::default()
-        });
-        match state {
+        }
+    }
+
+    fn exit(state: &ContainerStateResponse) -> ContainerExit {
+        match inspected(state) {
             ContainerState::Exited(exit) => exit,
             other => panic!("{other:?}"),
         }
@@ -197,11 +204,15 @@ mod tests {
 
     #[test]
     fn exit_reasons() {
-        assert_eq!(exit_with(0, false).reason, "Completed");
-        assert_eq!(exit_with(3, false).reason, "Error");
-        assert_eq!(exit_with(137, true).reason, "OOMKilled");
-        assert_eq!(exit_with(3, false).code, 3);
-        assert_eq!(exit_with(0, false).finished, LATER.parse().unwrap());
+        assert_eq!(exit(&exited(0)).reason, "Completed");
+        assert_eq!(exit(&exited(3)).reason, "Error");
+        let oom_killed = ContainerStateResponse {
+            oom_killed: true,
+            ..exited(137)
+        };
+        assert_eq!(exit(&oom_killed).reason, "OOMKilled");
+        assert_eq!(exit(&exited(3)).code, 3);
+        assert_eq!(exit(&exited(0)).finished, LATER.parse().unwrap());
     }
 
     #[test]

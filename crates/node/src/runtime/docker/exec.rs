@@ -128,7 +128,7 @@ impl DockerRuntime {
             Ok(if inspected.state.running {
                 0
             } else {
-                code(Some(inspected.state.exit_code))
+                code(inspected.state.exit_code)
             })
         };
         Ok(process_streams(upgraded, spec, resizing, end))
@@ -199,15 +199,26 @@ async fn exit_code(client: &DockerClient, endpoint: &str, exec: &str) -> Result<
             .get(&format!("/exec/{exec}/json"), CALL_TIMEOUT)
             .await
             .map_err(|error| error.into_runtime_error(endpoint, "inspect command"))?;
-        if !inspected.running {
-            return Ok(code(inspected.exit_code));
+        if let Some(code) = finished_code(&inspected)? {
+            return Ok(code);
         }
         sleep(intervals.next_delay()).await;
     }
 }
 
-fn code(code: Option<i64>) -> i32 {
-    i32::try_from(code.unwrap_or_default()).unwrap_or(-1)
+/// Returns the exit code of a command; `None` while it runs. A command that ended without a code did not succeed.
+fn finished_code(inspected: &ExecInspect) -> Result<Option<i32>, RuntimeError> {
+    match (inspected.running, inspected.exit_code) {
+        (true, _) => Ok(None),
+        (false, Some(exit_code)) => Ok(Some(code(exit_code))),
+        (false, None) => Err(RuntimeError::OperationFailed(
+            "the engine reports no exit code of the command".to_owned(),
+        )),
+    }
+}
+
+fn code(code: i64) -> i32 {
+    i32::try_from(code).unwrap_or(-1)
 }
 
 /// Reads an output to its end, and keeps at most [`MAX_OUTPUT`].
@@ -225,4 +236,22 @@ async fn read_output(stream: Option<std::pin::Pin<Box<dyn AsyncRead + Send>>>) -
         output.extend_from_slice(&buffer[..length.min(capacity)]);
     }
     output
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_ended_without_exit_code_did_not_succeed() {
+        let inspected = |running, exit_code| ExecInspect {
+            running,
+            exit_code,
+            ..ExecInspect::default()
+        };
+        assert_eq!(finished_code(&inspected(true, None)).unwrap(), None);
+        assert_eq!(finished_code(&inspected(true, Some(0))).unwrap(), None);
+        assert_eq!(finished_code(&inspected(false, Some(3))).unwrap(), Some(3));
+        assert!(finished_code(&inspected(false, None)).is_err());
+    }
 }

@@ -18,9 +18,18 @@ pub(super) struct FrameDecoder {
 // --- FrameDecoder ---
 
 impl FrameDecoder {
-    pub(super) fn new(has_terminal: bool) -> Self {
+    /// For the output of a process without a terminal.
+    pub(super) fn multiplexed() -> Self {
         Self {
-            is_framed: !has_terminal,
+            is_framed: true,
+            buffer: BytesMut::new(),
+        }
+    }
+
+    /// For the output of a terminal.
+    pub(super) fn raw() -> Self {
+        Self {
+            is_framed: false,
             buffer: BytesMut::new(),
         }
     }
@@ -51,18 +60,21 @@ impl FrameDecoder {
         Some((stream, self.buffer.split_to(length).freeze()))
     }
 
-    /// Returns the next line where there are no frames; at the end of the stream also an unterminated one.
-    pub(super) fn next_line(&mut self, is_at_end: bool) -> Option<(LogStream, Bytes)> {
+    /// Returns the next frame, or the next line where there are no frames.
+    pub(super) fn next_line(&mut self) -> Option<(LogStream, Bytes)> {
         if self.is_framed {
             return self.next();
         }
-        let end = self
-            .buffer
-            .iter()
-            .position(|byte| *byte == b'\n')
-            .map(|at| at + 1);
-        let end = end.or_else(|| (is_at_end && !self.buffer.is_empty()).then_some(self.buffer.len()))?;
-        Some((LogStream::Stdout, self.buffer.split_to(end).freeze()))
+        let newline = self.buffer.iter().position(|byte| *byte == b'\n')?;
+        Some((LogStream::Stdout, self.buffer.split_to(newline + 1).freeze()))
+    }
+
+    /// The same at the end of the stream, where the last line may be unterminated.
+    pub(super) fn next_line_at_end(&mut self) -> Option<(LogStream, Bytes)> {
+        self.next_line().or_else(|| {
+            let is_unterminated = !self.is_framed && !self.buffer.is_empty();
+            is_unterminated.then(|| (LogStream::Stdout, self.buffer.split().freeze()))
+        })
     }
 }
 
@@ -75,7 +87,7 @@ mod tests {
     #[test]
     fn decodes_frames_across_chunks() {
         for piece in [1, 3, 9, SENT.len()] {
-            let mut frames = FrameDecoder::new(false);
+            let mut frames = FrameDecoder::multiplexed();
             let mut found = Vec::new();
             for bytes in SENT.chunks(piece) {
                 frames.push(bytes);
@@ -94,7 +106,7 @@ mod tests {
 
     #[test]
     fn does_not_decode_terminal_output() {
-        let mut frames = FrameDecoder::new(true);
+        let mut frames = FrameDecoder::raw();
         frames.push(b"\x01\x02\x00raw");
         assert_eq!(
             frames.next(),
@@ -103,14 +115,14 @@ mod tests {
         assert_eq!(frames.next(), None);
         frames.push(b"one\ntw");
         assert_eq!(
-            frames.next_line(false),
+            frames.next_line(),
             Some((LogStream::Stdout, Bytes::from_static(b"one\n")))
         );
-        assert_eq!(frames.next_line(false), None);
+        assert_eq!(frames.next_line(), None);
         assert_eq!(
-            frames.next_line(true),
+            frames.next_line_at_end(),
             Some((LogStream::Stdout, Bytes::from_static(b"tw")))
         );
-        assert_eq!(frames.next_line(true), None);
+        assert_eq!(frames.next_line_at_end(), None);
     }
 }

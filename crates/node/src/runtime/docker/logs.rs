@@ -56,7 +56,11 @@ impl DockerRuntime {
             .map_err(|error| self.failed(error, "read the log"))?;
         let reader = DockerLogReader {
             stream,
-            frames: FrameDecoder::new(has_terminal),
+            frames: if has_terminal {
+                FrameDecoder::raw()
+            } else {
+                FrameDecoder::multiplexed()
+            },
             is_at_end: false,
             since: options.since,
             ready: VecDeque::new(),
@@ -76,6 +80,15 @@ impl DockerRuntime {
 // --- DockerLogReader ---
 
 impl DockerLogReader {
+    /// Returns the next line that was received completely.
+    fn next_line(&mut self) -> Option<(LogStream, Bytes)> {
+        if self.is_at_end {
+            self.frames.next_line_at_end()
+        } else {
+            self.frames.next_line()
+        }
+    }
+
     async fn next(&mut self) -> Option<Result<LogLine, RuntimeError>> {
         loop {
             if let Some(line) = self.ready.pop_front() {
@@ -95,7 +108,7 @@ impl DockerLogReader {
                 }
                 None => self.is_at_end = true,
             }
-            while let Some((stream, bytes)) = self.frames.next_line(self.is_at_end) {
+            while let Some((stream, bytes)) = self.next_line() {
                 let line = parse_line(stream, bytes);
                 // The engine filters by whole seconds.
                 if self.since.is_none_or(|since| line.time >= since) {

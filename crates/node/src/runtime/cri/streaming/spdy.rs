@@ -38,6 +38,9 @@ const SYN_STREAM: u16 = 1;
 const PING: u16 = 6;
 const GOAWAY: u16 = 7;
 
+/// Header of a zlib stream without compression and dictionary.
+const ZLIB_HEADER: u16 = 0x7801;
+
 /// Flag of the last frame of a stream.
 const FIN: u8 = 1;
 
@@ -97,7 +100,11 @@ pub(super) async fn run(socket: Socket, pipes: RuntimeEnds) -> Result<StreamEnd,
 fn open_streams(streams: &[(u32, &str)]) -> BytesMut {
     let mut frames = BytesMut::new();
     for (index, (id, name)) in streams.iter().enumerate() {
-        let headers = headers(name, index == 0);
+        let headers = if index == 0 {
+            first_header_block(name)
+        } else {
+            header_block(name)
+        };
         frames.put_u16(0x8003);
         frames.put_u16(SYN_STREAM);
         // No flags, and the length of the rest.
@@ -111,8 +118,16 @@ fn open_streams(streams: &[(u32, &str)]) -> BytesMut {
     frames
 }
 
-/// Returns the header block of a stream, with its type. All blocks of a connection form one zlib stream, whose header is sent first.
-fn headers(name: &str, first: bool) -> BytesMut {
+/// Returns the first header block of a connection. All blocks of a connection form one zlib stream, whose header is sent first.
+fn first_header_block(name: &str) -> BytesMut {
+    let mut block = BytesMut::new();
+    block.put_u16(ZLIB_HEADER);
+    block.extend_from_slice(&header_block(name));
+    block
+}
+
+/// Returns the header block of a stream, with its type.
+fn header_block(name: &str) -> BytesMut {
     let mut plain = BytesMut::new();
     plain.put_u32(1);
     for text in ["streamtype", name] {
@@ -120,9 +135,6 @@ fn headers(name: &str, first: bool) -> BytesMut {
         plain.put_slice(text.as_bytes());
     }
     let mut block = BytesMut::new();
-    if first {
-        block.put_u16(0x7801);
-    }
     store(&mut block, &plain);
     // An empty stored block flushes the reader's decompressor.
     store(&mut block, &[]);
@@ -131,7 +143,7 @@ fn headers(name: &str, first: bool) -> BytesMut {
 
 /// Appends a stored (uncompressed) deflate block.
 fn store(into: &mut BytesMut, bytes: &[u8]) {
-    let length = u16::try_from(bytes.len()).unwrap_or_default();
+    let length = u16::try_from(bytes.len()).expect("header blocks are short");
     into.put_u8(0);
     into.put_u16_le(length);
     into.put_u16_le(!length);
@@ -149,7 +161,7 @@ fn data(id: u32, flags: u8, bytes: &[u8]) -> BytesMut {
 
 /// Lengths are far below 2^24.
 fn length(bytes: usize) -> u32 {
-    u32::try_from(bytes).unwrap_or_default()
+    u32::try_from(bytes).expect("header blocks are short")
 }
 
 async fn send(

@@ -253,7 +253,14 @@ impl CrioServer {
                 runtime_name: "cri-o".to_owned(),
                 runtime_version: "1.34.0".to_owned(),
             })),
-            method::STATUS => Ok(framed(&status(state.network))),
+            method::STATUS => {
+                let network = if state.network {
+                    ready_condition("NetworkReady")
+                } else {
+                    unready_network()
+                };
+                Ok(framed(&status(network)))
+            }
             method::RUNTIME_CONFIG => Ok(framed(&messages::RuntimeConfigResponse {
                 linux: Some(messages::LinuxRuntimeConfiguration {
                     cgroup_driver: messages::CgroupDriver::Systemd.into(),
@@ -405,27 +412,28 @@ fn has(labels: &BTreeMap<String, String>, selector: &BTreeMap<String, String>) -
         .all(|(name, value)| labels.get(name) == Some(value))
 }
 
-fn status(network: bool) -> messages::StatusResponse {
-    let condition = |name: &str, status: bool, reason: &str, message: &str| messages::RuntimeCondition {
+fn ready_condition(name: &str) -> messages::RuntimeCondition {
+    messages::RuntimeCondition {
         r#type: name.to_owned(),
-        status,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-    };
-    let network = if network {
-        condition("NetworkReady", true, "", "")
-    } else {
-        condition(
-            "NetworkReady",
-            false,
-            "NetworkPluginNotReady",
-            "Network plugin returns error: no CNI configuration file in /etc/cni/net.d/. Has your network provider started?",
-        )
-    };
+        status: true,
+        ..messages::RuntimeCondition::default()
+    }
+}
+
+fn unready_network() -> messages::RuntimeCondition {
+    messages::RuntimeCondition {
+        r#type: "NetworkReady".to_owned(),
+        status: false,
+        reason: "NetworkPluginNotReady".to_owned(),
+        message: "Network plugin returns error: no CNI configuration file in /etc/cni/net.d/. Has your network provider started?".to_owned(),
+    }
+}
+
+fn status(network: messages::RuntimeCondition) -> messages::StatusResponse {
     let info = r#"{"sandboxImage":"registry.k8s.io/pause:3.10.1","crio":{"DefaultRuntime":"crun"}}"#;
     messages::StatusResponse {
         status: Some(messages::RuntimeStatus {
-            conditions: vec![condition("RuntimeReady", true, "", ""), network],
+            conditions: vec![ready_condition("RuntimeReady"), network],
         }),
         info: BTreeMap::from([("config".to_owned(), info.to_owned())]),
     }

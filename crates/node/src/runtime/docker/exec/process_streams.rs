@@ -49,7 +49,11 @@ pub(super) fn process_streams(
         stdout: stdout_writer,
         stderr: stderr_writer,
     };
-    let frames = FrameDecoder::new(spec.tty);
+    let frames = if spec.tty {
+        FrameDecoder::raw()
+    } else {
+        FrameDecoder::multiplexed()
+    };
     let done = async move {
         tokio::select! {
             moved = move_output(reader, frames, outputs) => moved.map_err(|error| {
