@@ -37,6 +37,9 @@ pub enum SigningError {
     /// A request to the API server failed.
     #[error("API request failed: {0}")]
     Api(#[from] kube::Error),
+    /// The API server did not name the request, so that its certificate cannot be read.
+    #[error("the API server created a CertificateSigningRequest without name")]
+    Unnamed,
     /// The `CertificateSigningRequest` was denied.
     #[error("CertificateSigningRequest {0} was denied: {1}")]
     Denied(String, String),
@@ -86,7 +89,7 @@ pub(crate) async fn request_certificate(
     });
     let request = serde_json::from_value(request).map_err(kube::Error::SerdeError)?;
     let created = requests.create(&PostParams::default(), &request).await?;
-    let name = created.metadata.name.unwrap_or_default();
+    let name = created.metadata.name.ok_or(SigningError::Unnamed)?;
     let signed = timeout(SIGNING_TIMEOUT, wait_for_certificate(&requests, &name)).await;
     signed.map_err(|_| SigningError::Timeout(name))?
 }

@@ -148,14 +148,20 @@ mod tests {
 
     use super::*;
 
-    fn pod(host_network: bool) -> Pod {
+    fn pod() -> Pod {
         serde_json::from_value(json!({
             "metadata": {"name": "web", "namespace": "shop", "uid": "u",
                 "labels": {"app": "web", "tier": "a"},
                 "annotations": {"note": "one\ntwo \"x\"", "k8s.io/a[b]": "odd", "odd": "\u{1}\u{a0}\u{e9}"}},
-            "spec": {"nodeName": "n", "serviceAccountName": "robot", "hostNetwork": host_network, "containers": []}
+            "spec": {"nodeName": "n", "serviceAccountName": "robot", "containers": []}
         }))
         .unwrap()
+    }
+
+    fn host_network_pod() -> Pod {
+        let mut pod = pod();
+        pod.spec.get_or_insert_default().host_network = Some(true);
+        pod
     }
 
     fn facts() -> NodeFacts {
@@ -192,7 +198,7 @@ mod tests {
                 ..Default::default()
             };
             assert_eq!(
-                pod_field_selector_runtime_value(&selector, &pod(false), &facts(), &ips).as_deref(),
+                pod_field_selector_runtime_value(&selector, &pod(), &facts(), &ips).as_deref(),
                 Ok(expected),
                 "{path}"
             );
@@ -206,11 +212,11 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(
-            pod_field_selector_runtime_value(&selector, &pod(true), &facts(), &[]).as_deref(),
+            pod_field_selector_runtime_value(&selector, &host_network_pod(), &facts(), &[]).as_deref(),
             Ok("10.0.0.1")
         );
         assert_eq!(
-            pod_field_selector_runtime_value(&selector, &pod(false), &facts(), &[]).as_deref(),
+            pod_field_selector_runtime_value(&selector, &pod(), &facts(), &[]).as_deref(),
             Ok("")
         );
     }
@@ -222,7 +228,7 @@ mod tests {
                 api_version: version.map(str::to_owned),
                 field_path: path.to_owned(),
             };
-            let value = pod_field_selector_runtime_value(&selector, &pod(false), &facts(), &[]);
+            let value = pod_field_selector_runtime_value(&selector, &pod(), &facts(), &[]);
             value.unwrap_err().to_string()
         };
         assert_eq!(error(None, "status.phase"), "unsupported fieldPath: status.phase");

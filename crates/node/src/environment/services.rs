@@ -128,12 +128,19 @@ mod tests {
         Arc::new(serde_json::from_value(service).unwrap())
     }
 
-    fn pod(enable_service_links: bool) -> Pod {
+    #[derive(Clone, Copy, PartialEq)]
+    enum ServiceLinks {
+        Enabled,
+        Disabled,
+    }
+
+    fn pod(links: ServiceLinks) -> Pod {
+        let enable_service_links = links == ServiceLinks::Enabled;
         serde_json::from_value(json!({"metadata": {"namespace": "shop"}, "spec": {"containers": [], "enableServiceLinks": enable_service_links}})).unwrap()
     }
 
-    fn variables(enable_service_links: bool, services: &[Arc<Service>], facts: &NodeFacts) -> Vec<String> {
-        let variables = service_env_vars(&pod(enable_service_links), services, facts);
+    fn variables(links: ServiceLinks, services: &[Arc<Service>], facts: &NodeFacts) -> Vec<String> {
+        let variables = service_env_vars(&pod(links), services, facts);
         variables
             .into_iter()
             .map(|(name, value)| format!("{name}={value}"))
@@ -163,15 +170,18 @@ mod tests {
             "MY_DB_SERVICE_PORT_DNS=53",
             "MY_DB_SERVICE_PORT_WEB_UI=80",
         ];
-        assert_eq!(variables(true, &services, &NodeFacts::default()), expected);
-        assert!(variables(false, &services, &NodeFacts::default()).is_empty());
+        assert_eq!(
+            variables(ServiceLinks::Enabled, &services, &NodeFacts::default()),
+            expected
+        );
+        assert!(variables(ServiceLinks::Disabled, &services, &NodeFacts::default()).is_empty());
     }
 
     #[test]
     fn kubernetes_service_is_always_included_with_reachable_address() {
         let ports = json!([{"name": "https", "port": 443}]);
         let services = [service("default", "kubernetes", "10.0.0.1", &ports)];
-        let with_cluster_ip = variables(false, &services, &NodeFacts::default());
+        let with_cluster_ip = variables(ServiceLinks::Disabled, &services, &NodeFacts::default());
         assert!(with_cluster_ip.contains(&"KUBERNETES_SERVICE_HOST=10.0.0.1".to_owned()));
         assert!(with_cluster_ip.contains(&"KUBERNETES_SERVICE_PORT=443".to_owned()));
         let facts = NodeFacts {
@@ -179,7 +189,7 @@ mod tests {
             ..NodeFacts::default()
         };
         for services in [&services[..], &[]] {
-            let with_api_address = variables(false, services, &facts);
+            let with_api_address = variables(ServiceLinks::Disabled, services, &facts);
             assert!(with_api_address.contains(&"KUBERNETES_SERVICE_HOST=fd00::2".to_owned()));
             assert!(with_api_address.contains(&"KUBERNETES_SERVICE_PORT_HTTPS=6443".to_owned()));
             assert!(with_api_address.contains(&"KUBERNETES_PORT=tcp://[fd00::2]:6443".to_owned()));

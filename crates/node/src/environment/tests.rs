@@ -11,7 +11,7 @@ use crate::sources::fake::FakeObjectSources;
 
 /// Environment variables of a container in a namespace with a ConfigMap, a Secret and a service `x`. Omits the variables of the
 /// service.
-async fn environment(container: Value) -> Result<Vec<String>, String> {
+async fn environment(container: Value) -> Result<Vec<String>, EnvironmentError> {
     let sources = Arc::new(FakeObjectSources::default());
     let meta = json!({"namespace": "shop", "name": "x"});
     let map = json!({"metadata": meta, "data": {"b": "2", "a": "1", "odd.name": "3"}});
@@ -36,8 +36,7 @@ async fn environment(container: Value) -> Result<Vec<String>, String> {
     let container = &pod.spec.as_ref().unwrap().containers[0];
     let environment =
         make_environment_variables(&pod, container, &*sources, &NodeFacts::default(), &[], &volumes).await;
-    let environment = environment.map_err(|error| error.to_string())?;
-    let declared = environment
+    let declared = environment?
         .into_iter()
         .filter(|(name, _)| !name.starts_with("X_"));
     Ok(declared.map(|(name, value)| format!("{name}={value}")).collect())
@@ -105,7 +104,7 @@ async fn reports_missing_references_with_messages_of_upstream() {
         ),
     ] {
         assert_eq!(
-            environment(container.clone()).await.unwrap_err(),
+            environment(container.clone()).await.unwrap_err().to_string(),
             message,
             "{container}"
         );

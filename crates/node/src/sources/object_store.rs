@@ -42,7 +42,7 @@ struct ObjectStoreItem<K> {
     pods: BTreeSet<String>,
     /// When a pod last started to refer to the object. Data that was requested earlier is stale.
     referenced_at: Instant,
-    /// Locked during a request, so that concurrent readers share one request.
+    /// Locked during a request (single flight): concurrent readers share one request.
     data: SharedObjectData<K>,
 }
 

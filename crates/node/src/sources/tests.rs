@@ -15,10 +15,16 @@ use tokio::time::advance;
 
 use super::*;
 
-fn config_map(value: &str, immutable: bool) -> ConfigMap {
-    let map =
-        json!({"metadata": {"namespace": "shop", "name": "x"}, "data": {"k": value}, "immutable": immutable});
+fn config_map(value: &str) -> ConfigMap {
+    let map = json!({"metadata": {"namespace": "shop", "name": "x"}, "data": {"k": value}});
     serde_json::from_value(map).unwrap()
+}
+
+fn immutable_config_map(value: &str) -> ConfigMap {
+    ConfigMap {
+        immutable: Some(true),
+        ..config_map(value)
+    }
 }
 
 fn pod(uid: &str) -> Pod {
@@ -46,13 +52,13 @@ async fn read_value(sources: &ApiObjectSources) -> Option<String> {
 async fn reads_object_again_after_a_minute_or_for_a_new_pod() {
     let api = FakeApi::new();
     let sources = ApiObjectSources::new(api.client(), Clock::system());
-    api.put(&config_map("1", false));
+    api.put(&config_map("1"));
     sources.register_pod(&pod("one"));
     assert_eq!(read_value(&sources).await.as_deref(), Some("1"));
     assert_eq!(read_value(&sources).await.as_deref(), Some("1"));
     assert_eq!(take_request_count(&api), 1);
 
-    api.put(&config_map("2", false));
+    api.put(&config_map("2"));
     advance(Duration::from_secs(30)).await;
     sources.register_pod(&pod("one"));
     assert_eq!(
@@ -69,7 +75,7 @@ async fn reads_object_again_after_a_minute_or_for_a_new_pod() {
     );
     assert_eq!(take_request_count(&api), 1);
 
-    api.put(&config_map("3", false));
+    api.put(&config_map("3"));
     advance(Duration::from_mins(1)).await;
     assert_eq!(read_value(&sources).await.as_deref(), Some("3"));
     assert_eq!(take_request_count(&api), 1);
@@ -79,7 +85,7 @@ async fn reads_object_again_after_a_minute_or_for_a_new_pod() {
 async fn concurrent_reads_send_one_request() {
     let api = FakeApi::new();
     let sources = ApiObjectSources::new(api.client(), Clock::system());
-    api.put(&config_map("1", false));
+    api.put(&config_map("1"));
     for uid in 0..50 {
         sources.register_pod(&pod(&uid.to_string()));
     }
@@ -92,7 +98,7 @@ async fn concurrent_reads_send_one_request() {
 async fn immutable_objects_are_read_once_while_referenced() {
     let api = FakeApi::new();
     let sources = ApiObjectSources::new(api.client(), Clock::system());
-    api.put(&config_map("1", true));
+    api.put(&immutable_config_map("1"));
     sources.register_pod(&pod("one"));
     assert!(read_value(&sources).await.is_some());
     advance(Duration::from_hours(24)).await;
@@ -115,7 +121,7 @@ async fn does_not_cache_missing_objects_and_errors() {
     let api = FakeApi::new();
     let sources = ApiObjectSources::new(api.client(), Clock::system());
     assert_eq!(read_value(&sources).await, None);
-    api.put(&config_map("1", false));
+    api.put(&config_map("1"));
     assert_eq!(read_value(&sources).await.as_deref(), Some("1"));
     advance(Duration::from_mins(2)).await;
     api.faults().fail_next(1, 403);

@@ -42,7 +42,7 @@ pub(super) struct TokenKey {
     pub(super) seconds: i64,
 }
 
-/// Locked during a request, so that concurrent readers share one request.
+/// Locked during a request (single flight): concurrent readers share one request.
 type TokenSlot = Arc<tokio::sync::Mutex<Option<CachedToken>>>;
 
 struct CachedToken {

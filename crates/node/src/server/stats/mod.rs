@@ -44,6 +44,7 @@ pub(super) struct StatsProvider {
     node: String,
     data_dir: PathBuf,
     clock: Clock,
+    /// The last sample. Locked while samples are taken (single flight): requests that wait use the new one as their previous sample.
     last: Mutex<Option<Arc<StatsSample>>>,
 }
 

@@ -68,6 +68,13 @@ struct FrameSink {
     encoder: Encoder,
 }
 
+/// Whether the client will send data on a new stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClientHalf {
+    Open,
+    Closed,
+}
+
 // --- SpdyConnection ---
 
 impl<R: AsyncRead + Unpin + Send> SpdyConnection<R> {
@@ -107,7 +114,10 @@ impl<R: AsyncRead + Unpin + Send> SpdyConnection<R> {
 
     async fn handle(&mut self, frame: Frame) -> io::Result<()> {
         match frame {
-            Frame::SynStream { stream, fin, headers } => self.create_stream(stream, fin, headers).await?,
+            Frame::SynStream { stream, fin, headers } => {
+                let client_half = if fin { ClientHalf::Closed } else { ClientHalf::Open };
+                self.create_stream(stream, client_half, headers).await?;
+            }
             Frame::Data { stream, fin, data } => {
                 if let Some(to) = self.streams.get(&stream) {
                     // The receiver may have been dropped: then the data is, too.
@@ -135,7 +145,7 @@ impl<R: AsyncRead + Unpin + Send> SpdyConnection<R> {
         Ok(())
     }
 
-    async fn create_stream(&mut self, id: u32, fin: bool, headers: Headers) -> io::Result<()> {
+    async fn create_stream(&mut self, id: u32, client_half: ClientHalf, headers: Headers) -> io::Result<()> {
         // Streams with a dropped receiver do not count.
         if self.streams.len() >= MAX_STREAMS {
             self.streams.retain(|_, to| !to.is_closed());
@@ -152,7 +162,7 @@ impl<R: AsyncRead + Unpin + Send> SpdyConnection<R> {
             return send_frame(&self.writer, &Frame::RstStream { stream: id, status }).await;
         }
         let (to, reader) = mpsc::channel(STREAM_CAPACITY);
-        if !fin {
+        if client_half == ClientHalf::Open {
             self.streams.insert(id, to);
         }
         let stream = SpdyStream {
@@ -246,10 +256,18 @@ mod tests {
         }
     }
 
-    fn data(id: u32, fin: bool, text: &'static str) -> Frame {
+    fn data(id: u32, text: &'static str) -> Frame {
         Frame::Data {
             stream: id,
-            fin,
+            fin: false,
+            data: Bytes::from_static(text.as_bytes()),
+        }
+    }
+
+    fn last_data(id: u32, text: &'static str) -> Frame {
+        Frame::Data {
+            stream: id,
+            fin: true,
             data: Bytes::from_static(text.as_bytes()),
         }
     }
@@ -261,8 +279,8 @@ mod tests {
         for frame in [
             syn_stream(1),
             syn_stream(3),
-            data(1, true, "one"),
-            data(3, false, "three"),
+            last_data(1, "one"),
+            data(3, "three"),
         ] {
             client.write_all(&encoder.encode(&frame)).await.unwrap();
         }
@@ -289,7 +307,7 @@ mod tests {
                 }
             }
             assert!(matches!(frames[0], Frame::SynReply { stream: 1, .. }));
-            assert_eq!(frames[1..], [data(1, false, "answer"), data(1, true, "")]);
+            assert_eq!(frames[1..], [data(1, "answer"), last_data(1, "")]);
         };
         let (run, ()) = tokio::join!(connection.run(), session);
         run.unwrap();

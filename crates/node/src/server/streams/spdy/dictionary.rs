@@ -40,8 +40,8 @@ static DICTIONARY: LazyLock<Vec<u8>> = LazyLock::new(|| {
         .filter(|string| !string.is_empty())
         .chain(MORE_STRINGS)
     {
-        // All strings are shorter than 256 bytes.
-        bytes.extend([0, 0, 0, u8::try_from(string.len()).unwrap_or_default()]);
+        let length = u8::try_from(string.len()).expect("all strings are shorter than 256 bytes");
+        bytes.extend([0, 0, 0, length]);
         bytes.extend(string.as_bytes());
     }
     bytes.extend(SUFFIX.as_bytes());

@@ -125,8 +125,8 @@ impl Decoder {
         }
         buffer.advance(HEADER_SIZE);
         let body = buffer.split_to(length);
-        let kind = u16::try_from(first & 0xffff).unwrap_or_default();
-        self.control(kind, flags & FIN != 0, &body).map(Some)
+        let kind = u16::try_from(first & 0xffff).expect("16 bits are left");
+        self.control(kind, flags, &body).map(Some)
     }
 
     /// The received part of a data frame.
@@ -150,7 +150,8 @@ impl Decoder {
         Some(frame)
     }
 
-    fn control(&mut self, kind: u16, fin: bool, mut body: &[u8]) -> Result<Frame, FrameError> {
+    fn control(&mut self, kind: u16, flags: u8, mut body: &[u8]) -> Result<Frame, FrameError> {
+        let fin = flags & FIN != 0;
         let mut number = || {
             body.try_get_u32()
                 .map_err(|_| FrameError::new("control frame is too short"))

@@ -72,7 +72,7 @@ impl Headers {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let length = |length: usize| u32::try_from(length).unwrap_or_default().to_be_bytes();
+        let length = |length: usize| u32::try_from(length).expect("headers are short").to_be_bytes();
         let mut block = length(self.0.len()).to_vec();
         for (name, value) in &self.0 {
             for text in [name, value] {
@@ -196,7 +196,7 @@ impl Deflater {
 fn stored_blocks(bytes: &[u8]) -> Vec<u8> {
     let mut blocks = Vec::with_capacity(bytes.len() + 5);
     let mut push_block = |bytes: &[u8]| {
-        let length = u16::try_from(bytes.len()).unwrap_or_default();
+        let length = u16::try_from(bytes.len()).expect("chunks have at most 65535 bytes");
         blocks.push(0);
         blocks.extend(length.to_le_bytes());
         blocks.extend((!length).to_le_bytes());
@@ -215,20 +215,22 @@ fn stored_blocks(bytes: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// A block compressed with zlib at the best level; the first one with the zlib header.
-    fn compressed(block: &[u8], first: bool) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        if first {
-            bytes.extend(ZLIB_HEADER);
-            bytes.extend(DICTIONARY_ID.to_be_bytes());
-        }
+    /// The first block of a connection, with the zlib header.
+    fn first_compressed(block: &[u8]) -> Vec<u8> {
+        let mut bytes = ZLIB_HEADER.to_vec();
+        bytes.extend(DICTIONARY_ID.to_be_bytes());
+        bytes.extend(compressed(block));
+        bytes
+    }
+
+    /// A block compressed with zlib at the best level.
+    fn compressed(block: &[u8]) -> Vec<u8> {
         let mut deflate = flate2::Compress::new(flate2::Compression::best(), false);
         let mut output = Vec::with_capacity(block.len() + 1024);
         deflate
             .compress_vec(block, &mut output, flate2::FlushCompress::Sync)
             .unwrap();
-        bytes.extend(output);
-        bytes
+        output
     }
 
     #[test]
@@ -254,13 +256,10 @@ mod tests {
         ]);
         let mut inflater = Inflater::new();
         assert_eq!(
-            inflater.read(&compressed(&headers.encode(), true)).unwrap(),
+            inflater.read(&first_compressed(&headers.encode())).unwrap(),
             headers
         );
-        assert_eq!(
-            inflater.read(&compressed(&headers.encode(), false)).unwrap(),
-            headers
-        );
+        assert_eq!(inflater.read(&compressed(&headers.encode())).unwrap(), headers);
     }
 
     #[test]
@@ -275,7 +274,7 @@ mod tests {
 
     #[test]
     fn rejects_decompression_bombs() {
-        let bomb = compressed(&vec![0; 40 << 20], true);
+        let bomb = first_compressed(&vec![0; 40 << 20]);
         assert!(bomb.len() < 128 << 10);
         let error = Inflater::new().read(&bomb).unwrap_err();
         assert_eq!(error.to_string(), "header block is too large");
@@ -283,7 +282,7 @@ mod tests {
 
     #[test]
     fn rejects_invalid_blocks() {
-        let count = |count: u32| compressed(&count.to_be_bytes(), true);
+        let count = |count: u32| first_compressed(&count.to_be_bytes());
         for bytes in [
             vec![],
             vec![0x78],
@@ -294,9 +293,9 @@ mod tests {
             vec![0; 64],
             count(u32::MAX),
             count(3),
-            compressed(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff], true),
-            compressed(&[0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0, 0, 0, 0], true),
-            compressed(&[0, 0, 0, 0, 7], true),
+            first_compressed(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff]),
+            first_compressed(&[0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0, 0, 0, 0]),
+            first_compressed(&[0, 0, 0, 0, 7]),
         ] {
             assert!(Inflater::new().read(&bytes).is_err(), "{bytes:?}");
         }
