@@ -2,7 +2,7 @@
 // upstream: pkg/kubelet/prober/prober_manager.go manager
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     fmt,
     sync::Arc,
     time::Duration,
@@ -10,9 +10,9 @@ use std::{
 
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kubecontroller::{Clock, events::EventRecorder};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{Notify, watch},
     task::JoinSet,
     time::Instant,
 };
@@ -35,8 +35,6 @@ pub struct ProbeManager {
     results: Arc<ResultsManager>,
     prober: Prober,
     facts: watch::Receiver<Arc<NodeFacts>>,
-    /// UIDs of pods whose results changed.
-    changed_pods: tokio::sync::Mutex<mpsc::UnboundedReceiver<String>>,
     /// Workers by pod UID. Pods without active probes have no entry.
     workers: Mutex<HashMap<String, PodProbeWorkers>>,
 }
@@ -55,7 +53,10 @@ pub(super) struct ResultsManager {
     started_instant: Instant,
     /// By pod UID.
     results: Mutex<HashMap<String, ProbeResults>>,
-    changed_pods: mpsc::UnboundedSender<String>,
+    /// UIDs of pods whose results changed, until they are returned.
+    changed_pods: Mutex<VecDeque<String>>,
+    /// Notified after each addition to `changed_pods`.
+    has_changed: Notify,
 }
 
 // --- ProbeManager ---
@@ -68,19 +69,18 @@ impl ProbeManager {
         clock: Clock,
         recorder: EventRecorder,
     ) -> Self {
-        let (sender, receiver) = mpsc::unbounded_channel();
         let results = ResultsManager {
             started: clock.now(),
             started_instant: Instant::now(),
             clock,
             results: Mutex::default(),
-            changed_pods: sender,
+            changed_pods: Mutex::default(),
+            has_changed: Notify::new(),
         };
         ProbeManager {
             results: Arc::new(results),
             prober: Prober { runtime, recorder },
             facts,
-            changed_pods: tokio::sync::Mutex::new(receiver),
             workers: Mutex::default(),
         }
     }
@@ -93,7 +93,7 @@ impl ProbeManager {
         self.results.retain_running(&uid, snapshot);
         let results = self.results(&uid);
         let active = active_probes(pod, snapshot, &results);
-        let mut workers_by_pod = lock(&self.workers);
+        let mut workers_by_pod = self.workers.lock();
         if active.is_empty() {
             workers_by_pod.remove(&uid);
             return;
@@ -157,34 +157,36 @@ impl ProbeManager {
     /// Stops all probes of a pod and drops their results.
     // upstream: pkg/kubelet/prober/prober_manager.go RemovePod
     pub fn remove_pod(&self, uid: &str) {
-        lock(&self.workers).remove(uid);
-        lock(&self.results.results).remove(uid);
+        self.workers.lock().remove(uid);
+        self.results.results.lock().remove(uid);
     }
 
     /// The current results of the probes of a pod.
     pub fn results(&self, uid: &str) -> ProbeResults {
-        let results = lock(&self.results.results).get(uid).cloned();
+        let results = self.results.results.lock().get(uid).cloned();
         results.unwrap_or_else(|| ProbeResults::new(self.results.started))
     }
 
     /// Waits until a result changes, and returns the UID of the pod. Changes between calls are queued, and each is returned once.
     // upstream: pkg/kubelet/prober/results/results_manager.go Updates
     pub async fn next_changed_pod(&self) -> String {
-        match self.changed_pods.lock().await.recv().await {
-            Some(uid) => uid,
-            // Unreachable: `results` holds a sender.
-            None => std::future::pending().await,
+        loop {
+            let next = self.results.changed_pods.lock().pop_front();
+            if let Some(uid) = next {
+                return uid;
+            }
+            self.results.has_changed.notified().await;
         }
     }
 
     #[cfg(test)]
     pub(super) fn worker_count(&self) -> usize {
-        lock(&self.workers).values().map(BTreeMap::len).sum()
+        self.workers.lock().values().map(BTreeMap::len).sum()
     }
 
     #[cfg(test)]
     pub(super) fn worker_kinds(&self) -> Vec<ProbeType> {
-        let workers = lock(&self.workers);
+        let workers = self.workers.lock();
         workers
             .values()
             .flat_map(BTreeMap::keys)
@@ -195,7 +197,7 @@ impl ProbeManager {
 
 impl fmt::Debug for ProbeManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pods = lock(&self.workers).len();
+        let pods = self.workers.lock().len();
         f.debug_struct("ProbeManager")
             .field("pods", &pods)
             .finish_non_exhaustive()
@@ -207,7 +209,7 @@ impl fmt::Debug for ProbeManager {
 impl ResultsManager {
     /// Drops the results of containers that are not running.
     fn retain_running(&self, uid: &str, snapshot: &PodSnapshot) {
-        let mut results_by_pod = lock(&self.results);
+        let mut results_by_pod = self.results.lock();
         if let Some(results) = results_by_pod.get_mut(uid) {
             results.retain(|id| {
                 snapshot
@@ -222,7 +224,7 @@ impl ResultsManager {
     // upstream: pkg/kubelet/prober/results/results_manager.go Set
     pub(super) fn set(&self, uid: &str, target: &ProbeTarget, outcome: ProbeOutcome) {
         let changed = {
-            let mut results_by_pod = lock(&self.results);
+            let mut results_by_pod = self.results.lock();
             let results = results_by_pod
                 .entry(uid.to_owned())
                 .or_insert_with(|| ProbeResults::new(self.started));
@@ -230,16 +232,12 @@ impl ResultsManager {
         };
         if changed {
             // Fails only while the agent shuts down.
-            let _ = self.changed_pods.send(uid.to_owned());
+            self.changed_pods.lock().push_back(uid.to_owned());
+            self.has_changed.notify_one();
         }
     }
 }
 
 fn duration_since(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(then)).unwrap_or_default()
-}
-
-/// Locks a mutex, even after a panic: no critical section here leaves inconsistent data.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

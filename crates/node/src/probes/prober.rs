@@ -28,6 +28,13 @@ pub enum ProbeAttempt {
     Failure(String),
 }
 
+/// What a probe found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProbeResult {
+    Success,
+    Failure,
+}
+
 /// Why a probe could not run, which is neither success nor failure. The message is recorded as an event.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProbeError {
@@ -70,19 +77,20 @@ pub(super) struct Prober {
 // --- Prober ---
 
 impl Prober {
-    /// Probes a container and records an event unless it succeeds. Returns whether the probe succeeded; `None` if it could not run.
+    /// Probes a container and records an event unless it succeeds. `None` if the probe could not run.
     // upstream: pkg/kubelet/prober/prober.go probe
-    pub(super) async fn probe(&self, target: &ProbeTarget) -> Option<bool> {
+    pub(super) async fn probe(&self, target: &ProbeTarget) -> Option<ProbeResult> {
         let kind = target.kind;
-        let (is_success, reason, message) = match self.run_probe_with_retries(target).await {
-            Ok(ProbeAttempt::Success(_)) => return Some(true),
+        let (result, reason, message) = match self.run_probe_with_retries(target).await {
+            Ok(ProbeAttempt::Success(_)) => return Some(ProbeResult::Success),
             Ok(ProbeAttempt::Warning(output)) => (
-                Some(true),
+                Some(ProbeResult::Success),
                 "ProbeWarning",
                 format!("{kind} probe warning: {output}"),
             ),
             Ok(ProbeAttempt::Failure(output)) => {
-                (Some(false), "Unhealthy", format!("{kind} probe failed: {output}"))
+                let message = format!("{kind} probe failed: {output}");
+                (Some(ProbeResult::Failure), "Unhealthy", message)
             }
             Err(error) => (
                 None,
@@ -92,7 +100,7 @@ impl Prober {
         };
         self.recorder
             .event(&target.reference(), EventType::Warning, reason, "", message);
-        is_success
+        result
     }
 
     /// Retries errors only: a failure is a result.

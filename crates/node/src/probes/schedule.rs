@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Probe;
 
-use super::{ProbeOutcome, ProbeType, prober::positive_seconds};
+use super::{
+    ProbeOutcome, ProbeType,
+    prober::{ProbeResult, positive_seconds},
+};
 
 /// Delay and period of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +23,7 @@ pub(super) struct ThresholdCounter {
     kind: ProbeType,
     success_threshold: u32,
     failure_threshold: u32,
-    last_result: Option<bool>,
+    last_result: Option<ProbeResult>,
     /// Number of consecutive results that equal the last one.
     result_run: u32,
 }
@@ -94,16 +97,15 @@ impl ThresholdCounter {
     }
 
     // upstream: pkg/kubelet/prober/worker.go doProbe
-    pub(super) fn count(&mut self, is_success: bool) -> ProbeDecision {
-        if self.last_result != Some(is_success) {
-            self.last_result = Some(is_success);
+    pub(super) fn count(&mut self, result: ProbeResult) -> ProbeDecision {
+        if self.last_result != Some(result) {
+            self.last_result = Some(result);
             self.result_run = 0;
         }
         self.result_run = self.result_run.saturating_add(1);
-        let (threshold, outcome) = if is_success {
-            (self.success_threshold, ProbeOutcome::Success)
-        } else {
-            (self.failure_threshold, ProbeOutcome::Failure)
+        let (threshold, outcome) = match result {
+            ProbeResult::Success => (self.success_threshold, ProbeOutcome::Success),
+            ProbeResult::Failure => (self.failure_threshold, ProbeOutcome::Failure),
         };
         if self.result_run < threshold {
             return ProbeDecision {
@@ -115,7 +117,7 @@ impl ThresholdCounter {
         // started.
         let is_last = match self.kind {
             ProbeType::Startup => true,
-            ProbeType::Liveness => !is_success,
+            ProbeType::Liveness => result == ProbeResult::Failure,
             ProbeType::Readiness => false,
         };
         ProbeDecision {

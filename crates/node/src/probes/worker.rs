@@ -27,10 +27,10 @@ pub(super) async fn run_worker(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         ticks.tick().await;
-        let Some(is_success) = prober.probe(&target).await else {
+        let Some(result) = prober.probe(&target).await else {
             continue;
         };
-        let decision = counter.count(is_success);
+        let decision = counter.count(result);
         if let Some(outcome) = decision.outcome {
             results.set(&uid, &target, outcome);
         }

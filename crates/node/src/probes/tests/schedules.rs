@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::probes::{
     ProbeOutcome, ProbeType,
+    prober::ProbeResult,
     schedule::{ProbeSchedule, ThresholdCounter, period_fraction},
 };
 
@@ -75,7 +76,11 @@ fn consecutive_results_reach_thresholds() {
     let mut counter = ThresholdCounter::new(ProbeType::Readiness, &spec);
     let outcomes: Vec<_> = "++-+--+---+++"
         .chars()
-        .map(|result| match counter.count(result == '+').outcome {
+        .map(|sign| match sign {
+            '+' => ProbeResult::Success,
+            _ => ProbeResult::Failure,
+        })
+        .map(|result| match counter.count(result).outcome {
             Some(ProbeOutcome::Success) => 'S',
             Some(ProbeOutcome::Failure) => 'F',
             _ => '.',
@@ -89,18 +94,18 @@ fn stops_after_failed_liveness_and_after_startup() {
     let threshold_one = probe(json!({"failureThreshold": 1}));
     // Kind, result, whether it is the last probe.
     let cases = [
-        (ProbeType::Startup, true, true),
-        (ProbeType::Startup, false, true),
-        (ProbeType::Liveness, true, false),
-        (ProbeType::Liveness, false, true),
-        (ProbeType::Readiness, false, false),
+        (ProbeType::Startup, ProbeResult::Success, true),
+        (ProbeType::Startup, ProbeResult::Failure, true),
+        (ProbeType::Liveness, ProbeResult::Success, false),
+        (ProbeType::Liveness, ProbeResult::Failure, true),
+        (ProbeType::Readiness, ProbeResult::Failure, false),
     ];
-    for (kind, is_success, is_last) in cases {
-        let decision = ThresholdCounter::new(kind, &threshold_one).count(is_success);
-        assert_eq!(decision.is_last, is_last, "{kind} {is_success}");
+    for (kind, result, is_last) in cases {
+        let decision = ThresholdCounter::new(kind, &threshold_one).count(result);
+        assert_eq!(decision.is_last, is_last, "{kind} {result:?}");
     }
     // By default three failures, and one success.
     let mut counter = ThresholdCounter::new(ProbeType::Liveness, &probe(json!({})));
-    let failures = [false, false, false].map(|is_success| counter.count(is_success).outcome);
+    let failures = [ProbeResult::Failure; 3].map(|result| counter.count(result).outcome);
     assert_eq!(failures, [None, None, Some(ProbeOutcome::Failure)]);
 }
