@@ -299,7 +299,11 @@ fn volume_meter(volumes: Arc<VolumeManager>) -> MeasureVolumes {
     Arc::new(move |pod| {
         let volumes = Arc::clone(&volumes);
         Box::pin(async move {
-            let used = volumes.volume_usage(&pod).await.unwrap_or_default();
+            let used = volumes.volume_usage(&pod).await.unwrap_or_else(|error| {
+                // Eviction then counts only the containers of the pod.
+                tracing::warn!(%pod, %error, "failed to measure the volumes of a pod");
+                Vec::new()
+            });
             let own = used.into_iter();
             let own = own.map(|used| {
                 (

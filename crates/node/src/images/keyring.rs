@@ -35,14 +35,29 @@ struct DockerConfigEntry {
 // --- DockerKeyring ---
 
 impl DockerKeyring {
-    /// Reads secrets of the types `kubernetes.io/dockerconfigjson` and `kubernetes.io/dockercfg`. Other secrets and unreadable
-    /// entries are skipped: the pull of an image that needs one fails and reports it.
+    /// Reads secrets of the types `kubernetes.io/dockerconfigjson` and `kubernetes.io/dockercfg`. Other secrets are skipped. So are
+    /// undecodable secrets and entries, which are logged: the pull of an image that needs one fails and reports it.
     pub fn from_secrets<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
         let mut credentials = Vec::new();
         for secret in secrets {
-            for (server, entry) in read_entries(secret) {
-                if let Some(credential) = entry.decode(&server) {
-                    credentials.push((normalize_server(&server), credential));
+            let name = secret.metadata.name.as_deref();
+            let namespace = secret.metadata.namespace.as_deref();
+            // Without the error: it may quote the credentials.
+            let Some(entries) = read_entries(secret) else {
+                tracing::warn!(secret = name, namespace, "an image pull secret cannot be decoded");
+                continue;
+            };
+            for (server, entry) in entries {
+                match entry.decode(&server) {
+                    Some(credential) => credentials.push((normalize_server(&server), credential)),
+                    None => {
+                        tracing::warn!(
+                            secret = name,
+                            namespace,
+                            server,
+                            "the credentials of a registry cannot be decoded"
+                        );
+                    }
                 }
             }
         }
@@ -95,18 +110,18 @@ impl DockerConfigEntry {
     }
 }
 
-fn read_entries(secret: &Secret) -> BTreeMap<String, DockerConfigEntry> {
+/// The entries of a secret; `None` if it cannot be decoded. A secret of another type has none.
+fn read_entries(secret: &Secret) -> Option<BTreeMap<String, DockerConfigEntry>> {
     let data = |name: &str| secret.data.as_ref().and_then(|data| data.get(name));
-    let entries = match secret.type_.as_deref() {
-        Some("kubernetes.io/dockerconfigjson") => data(".dockerconfigjson")
-            .and_then(|bytes| kubecontroller::decode::from_slice::<DockerConfigJson>(&bytes.0).ok())
-            .map(|config| config.auths),
-        Some("kubernetes.io/dockercfg") => {
-            data(".dockercfg").and_then(|bytes| kubecontroller::decode::from_slice(&bytes.0).ok())
+    match secret.type_.as_deref() {
+        Some("kubernetes.io/dockerconfigjson") => {
+            let config = data(".dockerconfigjson")?;
+            let config: DockerConfigJson = kubecontroller::decode::from_slice(&config.0).ok()?;
+            Some(config.auths)
         }
-        _ => None,
-    };
-    entries.unwrap_or_default()
+        Some("kubernetes.io/dockercfg") => kubecontroller::decode::from_slice(&data(".dockercfg")?.0).ok(),
+        _ => Some(BTreeMap::new()),
+    }
 }
 
 /// A registry without its scheme, and without the path `v1` or `v2` of its API.

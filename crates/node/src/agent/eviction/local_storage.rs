@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::{
     pod_usage::PodUsage,
-    rank::{amount, bytes, is_restartable_init_container, limits_of, total},
+    rank::{ImageFs, amount, bytes, is_restartable_init_container, limits_of, total},
 };
 
 const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
@@ -20,7 +20,7 @@ pub(super) fn has_limits(pod: &Pod) -> bool {
 /// The message for an exceeded limit, if any. With a dedicated image file system, writable layers are not local storage of the node.
 // upstream: pkg/kubelet/eviction/eviction_manager.go emptyDirLimitEviction, podEphemeralStorageLimitEviction
 // upstream: pkg/kubelet/eviction/eviction_manager.go containerEphemeralStorageLimitEviction
-pub(super) fn exceeded_limit(pod: &Pod, usage: &PodUsage, dedicated_image_fs: bool) -> Option<String> {
+pub(super) fn exceeded_limit(pod: &Pod, usage: &PodUsage, image_fs: ImageFs) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     for volume in spec.volumes.iter().flatten() {
         let Some(empty_dir) = volume
@@ -59,7 +59,7 @@ pub(super) fn exceeded_limit(pod: &Pod, usage: &PodUsage, dedicated_image_fs: bo
         .containers
         .iter()
         .chain(sidecars)
-        .filter(|_| !dedicated_image_fs)
+        .filter(|_| image_fs == ImageFs::Shared)
     {
         let limit = amount(container, limits_of, EPHEMERAL_STORAGE).filter(|limit| !limit.is_zero());
         let used = usage.container(&container.name);
@@ -134,12 +134,12 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                exceeded_limit(&pod, &usage(volume, &layers), false).as_deref(),
+                exceeded_limit(&pod, &usage(volume, &layers), ImageFs::Shared).as_deref(),
                 want
             );
         }
         assert_eq!(
-            exceeded_limit(&pod, &usage(0, &[("a", mib + 1), ("b", 0)]), true),
+            exceeded_limit(&pod, &usage(0, &[("a", mib + 1), ("b", 0)]), ImageFs::Dedicated),
             None
         );
     }

@@ -17,7 +17,7 @@ use super::{
     EvictionSignal, EvictionThreshold, local_storage, message,
     node_conditions::ObservedConditions,
     pod_usage::{MeasureVolumes, PodUsageProvider},
-    rank::{self, EvictionCandidate},
+    rank::{self, EvictionCandidate, ImageFs},
     signal::{SignalObservation, SignalObservations},
     threshold,
 };
@@ -44,6 +44,13 @@ const LOCAL_STORAGE_PERIOD: Duration = Duration::from_secs(30);
 /// Period of asking the runtime for the path of the image file system.
 const IMAGE_FS_PERIOD: Duration = Duration::from_mins(5);
 const RUNTIME_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What of a pod's usage is measured. Measuring volumes walks their files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UsageScope {
+    Containers,
+    ContainersAndVolumes,
+}
 
 /// Dependencies of [`EvictionManager`].
 pub(in crate::agent) struct EvictionDependencies {
@@ -202,8 +209,8 @@ impl EvictionManager {
         Some(image_fs.path)
     }
 
-    /// Whether the writable layers of containers are on another file system than the data directory.
-    async fn has_dedicated_image_fs(&self) -> bool {
+    /// Where the writable layers of containers are.
+    async fn image_fs_kind(&self) -> ImageFs {
         let reader = self.deps.machine_reader.clone();
         let config = Arc::clone(&self.deps.config);
         let image_fs = self.image_fs.as_ref().map(|(directory, _)| directory.clone());
@@ -212,7 +219,11 @@ impl EvictionManager {
             let images = image_fs.and_then(|directory| reader.fs_info(&directory));
             matches!((node, images), (Some(node), Some(images)) if node.device != images.device)
         };
-        run_blocking(compare).await
+        if run_blocking(compare).await {
+            ImageFs::Dedicated
+        } else {
+            ImageFs::Shared
+        }
     }
 
     /// Removes unused images. Returns whether no threshold is met any more.
@@ -245,13 +256,13 @@ impl EvictionManager {
         if limited.is_empty() {
             return false;
         }
-        let dedicated_image_fs = self.has_dedicated_image_fs().await;
+        let image_fs = self.image_fs_kind().await;
         let mut evicted = Vec::new();
-        for candidate in self.candidates(limited, true).await {
+        for candidate in self.candidates(limited, UsageScope::ContainersAndVolumes).await {
             let exceeded = candidate
                 .usage
                 .as_ref()
-                .and_then(|usage| local_storage::exceeded_limit(&candidate.pod, usage, dedicated_image_fs));
+                .and_then(|usage| local_storage::exceeded_limit(&candidate.pod, usage, image_fs));
             if let Some(message) = exceeded
                 && self.evict_pod(&candidate.pod, message)
             {
@@ -269,8 +280,13 @@ impl EvictionManager {
         thresholds: &[EvictionThreshold],
         observations: &SignalObservations,
     ) -> bool {
-        let mut candidates = self.candidates(self.deps.pods.pods(), signal.is_disk()).await;
-        rank::rank(&mut candidates, signal, self.has_dedicated_image_fs().await);
+        let scope = if signal.is_disk() {
+            UsageScope::ContainersAndVolumes
+        } else {
+            UsageScope::Containers
+        };
+        let mut candidates = self.candidates(self.deps.pods.pods(), scope).await;
+        rank::rank(&mut candidates, signal, self.image_fs_kind().await);
         for candidate in candidates {
             let message = message::eviction_message(signal.resource(), &candidate, thresholds, observations);
             if self.evict_pod(&candidate.pod, message) {
@@ -285,7 +301,7 @@ impl EvictionManager {
         false
     }
 
-    async fn candidates(&self, pods: Vec<Arc<Pod>>, with_volumes: bool) -> Vec<EvictionCandidate> {
+    async fn candidates(&self, pods: Vec<Arc<Pod>>, scope: UsageScope) -> Vec<EvictionCandidate> {
         let mut usages = self
             .usage_provider
             .container_usage()
@@ -299,7 +315,7 @@ impl EvictionManager {
             let identity = PodIdentity::of(&pod);
             let mut usage = usages.remove(&identity.uid);
             if let Some(usage) = &mut usage
-                && with_volumes
+                && scope == UsageScope::ContainersAndVolumes
             {
                 usage.volumes = (self.usage_provider.volumes)(identity).await;
             }

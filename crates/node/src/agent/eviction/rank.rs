@@ -17,6 +17,15 @@ pub(super) struct EvictionCandidate {
     pub(super) usage: Option<PodUsage>,
 }
 
+/// Where the writable layers of containers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ImageFs {
+    /// On the file system of the data directory.
+    Shared,
+    /// On a file system of their own.
+    Dedicated,
+}
+
 /// Selects the requests or the limits of a container.
 pub(super) type ResourceListOf = fn(&Container) -> Option<&std::collections::BTreeMap<String, WireQuantity>>;
 
@@ -80,14 +89,14 @@ fn request(pod: &Pod, name: &str) -> i64 {
 /// Sorts the pods for eviction: first pods whose usage exceeds their requests, then lower priority, then the largest usage above
 /// the requests.
 // upstream: pkg/kubelet/eviction/helpers.go rankMemoryPressure, rankDiskPressureFunc, rankPIDPressure
-pub(super) fn rank(candidates: &mut [EvictionCandidate], signal: EvictionSignal, dedicated_image_fs: bool) {
+pub(super) fn rank(candidates: &mut [EvictionCandidate], signal: EvictionSignal, image_fs: ImageFs) {
     candidates.sort_by_key(|candidate| {
         let pod = &*candidate.pod;
         // Pods without stats come first.
         let Some(usage) = &candidate.usage else {
             return (false, 0, Reverse(i64::MAX));
         };
-        let used = i64::try_from(used(usage, signal, dedicated_image_fs)).unwrap_or(i64::MAX);
+        let used = i64::try_from(used(usage, signal, image_fs)).unwrap_or(i64::MAX);
         let requested = match signal.resource() {
             EvictionResource::Memory => request(pod, "memory"),
             EvictionResource::EphemeralStorage => request(pod, "ephemeral-storage"),
@@ -103,15 +112,15 @@ pub(super) fn rank(candidates: &mut [EvictionCandidate], signal: EvictionSignal,
 }
 
 /// Usage of the resource that a signal observes.
-fn used(usage: &PodUsage, signal: EvictionSignal, dedicated_image_fs: bool) -> u64 {
+fn used(usage: &PodUsage, signal: EvictionSignal, image_fs: ImageFs) -> u64 {
     match signal {
         EvictionSignal::MemoryAvailable => usage.memory_working_set(),
         EvictionSignal::PidAvailable => usage.processes(),
         EvictionSignal::NodeFsInodesFree | EvictionSignal::ImageFsInodesFree => usage.inodes(),
-        EvictionSignal::NodeFsAvailable if dedicated_image_fs => {
+        EvictionSignal::NodeFsAvailable if image_fs == ImageFs::Dedicated => {
             usage.disk().saturating_sub(usage.writable_layers())
         }
-        EvictionSignal::ImageFsAvailable if dedicated_image_fs => usage.writable_layers(),
+        EvictionSignal::ImageFsAvailable if image_fs == ImageFs::Dedicated => usage.writable_layers(),
         EvictionSignal::NodeFsAvailable | EvictionSignal::ImageFsAvailable => usage.disk(),
     }
 }
@@ -157,7 +166,7 @@ pub(super) mod tests {
     }
 
     fn order(mut candidates: Vec<EvictionCandidate>, signal: EvictionSignal) -> Vec<String> {
-        rank(&mut candidates, signal, false);
+        rank(&mut candidates, signal, ImageFs::Shared);
         candidates
             .iter()
             .map(|candidate| candidate.pod.metadata.name.clone().unwrap())

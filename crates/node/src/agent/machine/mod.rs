@@ -57,9 +57,14 @@ impl MachineReader {
         self.root.join(path)
     }
 
-    /// Content of a file; empty if it cannot be read.
+    /// Content of a file; empty if it cannot be read. Hosts lack some of the files.
     fn read(&self, path: &str) -> String {
-        std::fs::read_to_string(self.path(path)).unwrap_or_default()
+        std::fs::read_to_string(self.path(path)).unwrap_or_else(|error| {
+            if error.kind() != std::io::ErrorKind::NotFound {
+                tracing::debug!(path, %error, "failed to read a file of the host");
+            }
+            String::new()
+        })
     }
 
     /// Identity and capacity of the host.

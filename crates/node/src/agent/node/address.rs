@@ -17,6 +17,7 @@ pub(in crate::agent) fn default_address() -> IpAddr {
         (!address.is_unspecified() && !address.is_loopback()).then_some(address)
     });
     found.unwrap_or_else(|| {
+        // Only Linux hosts with IPv4 have the file; without it the node has its loopback address.
         let trie = std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
         first_local_address(&trie).unwrap_or(IpAddr::from([127, 0, 0, 1]))
     })

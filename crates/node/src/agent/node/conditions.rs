@@ -74,11 +74,11 @@ pub(super) fn update_conditions(
 ) -> Vec<&'static str> {
     let mut events = Vec::new();
     let statuses = [pressures.memory, pressures.disk, pressures.pid];
-    for (pressure, status) in PRESSURE_CONDITIONS.iter().zip(statuses) {
-        let [reason, message, event] = if status {
-            pressure.when_true
+    for (pressure, exists) in PRESSURE_CONDITIONS.iter().zip(statuses) {
+        let (status, [reason, message, event]) = if exists {
+            ("True", pressure.when_true)
         } else {
-            pressure.when_false
+            ("False", pressure.when_false)
         };
         let condition = find_or_insert(conditions, pressure.kind);
         if set_status(condition, status, reason, message, now) {
@@ -87,13 +87,17 @@ pub(super) fn update_conditions(
     }
     let existed = conditions.iter().any(|condition| condition.type_ == READY);
     let is_ready = problems.is_empty();
-    let (reason, message) = if is_ready {
-        ("KubeletReady", "kubelet is posting ready status".to_owned())
+    let (status, reason, message) = if is_ready {
+        (
+            "True",
+            "KubeletReady",
+            "kubelet is posting ready status".to_owned(),
+        )
     } else {
-        ("KubeletNotReady", join_problems(problems))
+        ("False", "KubeletNotReady", join_problems(problems))
     };
     let ready = find_or_insert(conditions, READY);
-    let has_changed = set_status(ready, is_ready, reason, &message, now);
+    let has_changed = set_status(ready, status, reason, &message, now);
     // Unlike for the other conditions, reason and message may change while the status stays.
     ready.reason = Some(reason.to_owned());
     ready.message = Some(message);
@@ -121,12 +125,11 @@ fn find_or_insert<'c>(conditions: &'c mut Vec<NodeCondition>, kind: &str) -> &'c
 /// Sets the status, and reason and message if it changed. Returns whether it changed.
 fn set_status(
     condition: &mut NodeCondition,
-    is_true: bool,
+    status: &str,
     reason: &str,
     message: &str,
     now: Timestamp,
 ) -> bool {
-    let status = if is_true { "True" } else { "False" };
     condition.last_heartbeat_time = Some(Time(now));
     if condition.status == status {
         return false;

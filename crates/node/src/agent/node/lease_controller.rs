@@ -55,10 +55,10 @@ impl NodeLeaseController {
         let renew_periodically = async {
             let mut delays = Backoff::exponential(INITIAL_BACKOFF, self.period).delays();
             loop {
-                let Ok(uid) = self.uid.wait_for(Option::is_some).await.map(|uid| uid.clone()) else {
+                let Ok(Some(uid)) = self.uid.wait_for(Option::is_some).await.map(|uid| uid.clone()) else {
                     return;
                 };
-                let renewed = timeout(REQUEST_TIMEOUT, self.renew(uid.as_deref().unwrap_or_default())).await;
+                let renewed = timeout(REQUEST_TIMEOUT, self.renew(&uid)).await;
                 match renewed {
                     Ok(Ok(())) => {
                         delays.reset();
