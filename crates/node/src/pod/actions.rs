@@ -98,18 +98,10 @@ pub(super) enum KillReason {
 
 /// The actions for a pod that is not terminating.
 // upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions
-pub(super) fn compute_pod_actions(
-    input: &PodActionsInput<'_>,
-    should_all_containers_restart: bool,
-) -> PodActions {
+pub(super) fn compute_pod_actions(input: &PodActionsInput<'_>) -> PodActions {
     let no_spec = PodSpec::default();
     let spec = input.pod.spec.as_ref().unwrap_or(&no_spec);
     let mut actions = PodActions::default();
-    if should_all_containers_restart {
-        actions.in_sandbox = input.snapshot.sandboxes.first().map(|sandbox| sandbox.id.clone());
-        actions.reset = containers_to_reset(spec, input.snapshot);
-        return actions;
-    }
     match usable_sandbox(spec, input.snapshot) {
         Ok(id) => actions.in_sandbox = Some(id),
         Err(new) => {
@@ -127,6 +119,18 @@ pub(super) fn compute_pod_actions(
         regular_container_actions(spec, input, &mut actions);
     }
     actions
+}
+
+/// The actions for a pod whose containers all restart (KEP-5532).
+// upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions
+pub(super) fn compute_restart_actions(input: &PodActionsInput<'_>) -> PodActions {
+    let no_spec = PodSpec::default();
+    let spec = input.pod.spec.as_ref().unwrap_or(&no_spec);
+    PodActions {
+        in_sandbox: input.snapshot.sandboxes.first().map(|sandbox| sandbox.id.clone()),
+        reset: containers_to_reset(spec, input.snapshot),
+        ..PodActions::default()
+    }
 }
 
 /// The usable sandbox, or the one to create.
@@ -226,12 +230,11 @@ fn compute_init_container_actions(
             ContainerState::Created => actions.init.push(index),
             ContainerState::Running { .. } if sidecar => {
                 running_sidecar_actions(
-                    container,
+                    init,
                     index,
                     instance,
                     input,
                     &mut later_container_exists,
-                    is_last,
                     &mut initialized,
                     actions,
                 );
@@ -280,20 +283,17 @@ fn fail_pod(actions: &mut PodActions) -> bool {
     false
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one step of the loop over the init containers, with the variables of the loop"
-)]
+/// One step of the loop over the init containers, with the variables of the loop.
 fn running_sidecar_actions(
-    container: &Container,
+    init: &[Container],
     index: usize,
     instance: &runtime::Container,
     input: &PodActionsInput<'_>,
     later_container_exists: &mut bool,
-    is_last: bool,
     initialized: &mut bool,
     actions: &mut PodActions,
 ) {
+    let container = &init[index];
     let name = &container.name;
     let started = input.probes.startup(&instance.id);
     if container.startup_probe.is_some() && started != Some(ProbeOutcome::Success) {
@@ -306,7 +306,7 @@ fn running_sidecar_actions(
         }
         return;
     }
-    if is_last {
+    if index + 1 == init.len() {
         *initialized = true;
     } else if !*later_container_exists {
         actions.init.push(index + 1);

@@ -14,18 +14,19 @@ use crate::NodeFacts;
 /// Reason and message of a rejection.
 pub(super) type Rejection = (String, String);
 
+/// The rejection of each new pod while the node shuts down.
+// upstream: pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go Admit
+pub(super) fn shutdown_rejection() -> Rejection {
+    (
+        "NodeShutdown".to_owned(),
+        "Pod was rejected as the node is shutting down.".to_owned(),
+    )
+}
+
 /// Returns why this node rejects a pod, given the other pods of the node; `None` if the node admits it.
 // upstream: pkg/kubelet/lifecycle/predicate.go Admit, rejectPodAdmissionBasedOnOSSelector, rejectPodAdmissionBasedOnOSField
-pub(super) fn rejection(
-    pod: &Pod,
-    others: &[Pod],
-    facts: &NodeFacts,
-    is_shutting_down: bool,
-) -> Option<Rejection> {
+pub(super) fn rejection(pod: &Pod, others: &[Pod], facts: &NodeFacts) -> Option<Rejection> {
     let reject = |reason: &str, message: &str| Some((reason.to_owned(), message.to_owned()));
-    if is_shutting_down {
-        return reject("NodeShutdown", "Pod was rejected as the node is shutting down.");
-    }
     let no_spec = PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&no_spec);
     let label = pod
@@ -251,7 +252,7 @@ mod tests {
     }
 
     fn reject(pod: &Pod, others: &[Pod]) -> Option<String> {
-        rejection(pod, others, &node(), false).map(|(reason, message)| format!("{reason}: {message}"))
+        rejection(pod, others, &node()).map(|(reason, message)| format!("{reason}: {message}"))
     }
 
     #[test]
@@ -296,7 +297,6 @@ mod tests {
         let port =
             || pod(json!({"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]}));
         assert!(reject(&port(), &[port()]).unwrap().starts_with("NodePorts: "));
-        assert!(rejection(&port(), &[], &node(), true).unwrap().0 == "NodeShutdown");
         let windows = pod(json!({"containers": [], "os": {"name": "windows"}}));
         assert!(reject(&windows, &[]).unwrap().starts_with("PodOSNotSupported: "));
     }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kubecontroller::events::EventType;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 
 use super::{
     admission::{self, Rejection},
@@ -25,7 +26,8 @@ pub(super) struct AllocationManager {
     directories: PodDirectories,
     /// Whether new pods are rejected because the node shuts down.
     is_shutting_down: watch::Receiver<bool>,
-    /// Serializes decisions: two pods that fit alone may not fit together. Held while a decision is stored.
+    /// Serializes decisions: two pods that fit alone may not fit together. Held from reading the other pods until the decision is in
+    /// the store.
     lock: Mutex<()>,
 }
 
@@ -61,7 +63,7 @@ impl AllocationManager {
 
     /// Decides whether the node admits a pod. A pod that already has containers here was admitted before a restart.
     // upstream: pkg/kubelet/allocation/allocation_manager.go canAdmitPod, AddPod
-    pub(super) async fn add_pod(&self, uid: &str, snapshot: &PodSnapshot) -> PodAdmission {
+    pub(super) fn add_pod(&self, uid: &str, snapshot: &PodSnapshot) -> PodAdmission {
         let Some((pod, admission)) = self
             .store
             .read(uid, |entry| (Arc::clone(&entry.pod), entry.admission.clone()))
@@ -73,7 +75,7 @@ impl AllocationManager {
             AdmissionState::Rejected => return PodAdmission::Inactive,
             AdmissionState::Pending => {}
         }
-        let _guard = self.lock.lock().await;
+        let _guard = self.lock.lock();
         let has_containers =
             !snapshot.sandboxes.is_empty() || !snapshot.containers.is_empty() || had_containers(&pod);
         let rejection = if has_containers || pod.status.as_ref().is_some_and(status::is_terminal) {
@@ -81,7 +83,11 @@ impl AllocationManager {
         } else {
             let facts = self.facts.borrow().clone();
             let is_shutting_down = *self.is_shutting_down.borrow();
-            admission::rejection(&pod, &self.active_pods(uid), &facts, is_shutting_down)
+            if is_shutting_down {
+                Some(admission::shutdown_rejection())
+            } else {
+                admission::rejection(&pod, &self.active_pods(uid), &facts)
+            }
         };
         let state = match &rejection {
             Some(_) => AdmissionState::Rejected,
@@ -114,50 +120,63 @@ impl AllocationManager {
             self.report_resize_completion(uid, &pod, &resource_info);
             return;
         }
-        let guard = self.lock.lock().await;
+        match self.allocate(uid, &pod, resource_info) {
+            Ok(resource_info) => {
+                self.persist(uid, resource_info).await;
+                self.events.record_pod_event(
+                    &pod,
+                    EventType::Normal,
+                    "ResizeStarted",
+                    resize_event_message("Pod resize started", &pod, None),
+                );
+            }
+            Err(rejection) => self.report_resize_rejection(uid, &pod, rejection),
+        }
+    }
+
+    /// Allocates the resources of the spec, if the node has them.
+    fn allocate(
+        &self,
+        uid: &str,
+        pod: &Pod,
+        mut resource_info: PodResourceInfo,
+    ) -> Result<PodResourceInfo, ResizeRejection> {
+        let _guard = self.lock.lock();
         let facts = self.facts.borrow().clone();
-        let others = self.active_pods(uid);
-        let rejection = match admission::infeasible_request(&pod, &facts) {
-            Some(message) => Some(ResizeRejection::Infeasible(message)),
-            None => admission::insufficient_resource(&pod, &others, &facts)
-                .map(|(_, message)| ResizeRejection::Deferred(message)),
-        };
-        let generation = pod.metadata.generation;
-        let Some(rejection) = rejection else {
-            resource_info.allocate(&pod);
-            self.store.update(uid, |entry| {
-                entry.resource_info = Some(resource_info.clone());
-                entry.resize_rejection = None;
-                entry.resize_error.clear();
-                entry.is_resizing = true;
-            });
-            // A slow disk must not delay decisions about other pods.
-            drop(guard);
-            self.persist(uid, resource_info).await;
-            self.events.record_pod_event(
-                &pod,
-                EventType::Normal,
-                "ResizeStarted",
-                resize_event_message("Pod resize started", &pod, None),
-            );
-            return;
-        };
+        if let Some(message) = admission::infeasible_request(pod, &facts) {
+            return Err(ResizeRejection::Infeasible(message));
+        }
+        if let Some((_, message)) = admission::insufficient_resource(pod, &self.active_pods(uid), &facts) {
+            return Err(ResizeRejection::Deferred(message));
+        }
+        resource_info.allocate(pod);
+        self.store.update(uid, |entry| {
+            entry.resource_info = Some(resource_info.clone());
+            entry.resize_rejection = None;
+            entry.resize_error.clear();
+            entry.is_resizing = true;
+        });
+        Ok(resource_info)
+    }
+
+    /// Keeps the reason of a rejection, and records one event for it.
+    fn report_resize_rejection(&self, uid: &str, pod: &Pod, rejection: ResizeRejection) {
         let is_new = self.store.update(uid, |entry| {
-            let new = Some((rejection.clone(), generation));
+            let new = Some((rejection.clone(), pod.metadata.generation));
             let is_new = entry.resize_rejection != new;
             entry.resize_rejection = new;
             is_new
         });
-        if is_new == Some(true) {
-            let (reason, condition_reason, message) = match rejection {
-                ResizeRejection::Infeasible(message) => ("ResizeInfeasible", "Infeasible", message),
-                ResizeRejection::Deferred(message) => ("ResizeDeferred", "Deferred", message),
-            };
-            let message =
-                resize_event_message(&format!("Pod resize {condition_reason}"), &pod, Some(&message));
-            self.events
-                .record_pod_event(&pod, EventType::Warning, reason, message);
+        if is_new != Some(true) {
+            return;
         }
+        let (reason, condition_reason, message) = match rejection {
+            ResizeRejection::Infeasible(message) => ("ResizeInfeasible", "Infeasible", message),
+            ResizeRejection::Deferred(message) => ("ResizeDeferred", "Deferred", message),
+        };
+        let message = resize_event_message(&format!("Pod resize {condition_reason}"), pod, Some(&message));
+        self.events
+            .record_pod_event(pod, EventType::Warning, reason, message);
     }
 
     /// Records one event when all containers were updated to their allocation.
@@ -187,6 +206,10 @@ impl AllocationManager {
         }
         let directory = self.directories.pod(uid);
         let persisted = run_blocking(move || PodResourceInfo::read(&directory)).await;
+        let persisted = persisted.unwrap_or_else(|error| {
+            tracing::warn!(pod = uid, %error, "failed to read persisted resources of a pod: it is treated as new on this node");
+            PodResourceInfo::default()
+        });
         let resource_info = self
             .store
             .update(uid, |entry| entry.resource_info.get_or_insert(persisted).clone())?;
@@ -312,17 +335,22 @@ mod tests {
         fixture.put("a", "600m");
         fixture.put("b", "600m");
         let snapshot = PodSnapshot::default();
-        let (a, b) = tokio::join!(manager.add_pod("a", &snapshot), manager.add_pod("b", &snapshot));
-        assert_eq!(a, PodAdmission::Admitted);
-        assert!(
-            matches!(&b, PodAdmission::Rejected((reason, _)) if reason == "OutOfcpu"),
-            "{b:?}"
+        let admissions = std::thread::scope(|scope| {
+            let add = |uid: &'static str| {
+                let manager = &manager;
+                let snapshot = &snapshot;
+                scope.spawn(move || (uid, manager.add_pod(uid, snapshot)))
+            };
+            ["a", "b"].map(add).map(|thread| thread.join().unwrap())
+        });
+        let admitted = |(_, admission): &&(&str, PodAdmission)| *admission == PodAdmission::Admitted;
+        assert_eq!(admissions.iter().filter(admitted).count(), 1, "{admissions:?}");
+        let rejected = admissions.iter().find(
+            |(_, admission)| matches!(admission, PodAdmission::Rejected((reason, _)) if reason == "OutOfcpu"),
         );
-        assert_eq!(manager.add_pod("b", &snapshot).await, PodAdmission::Inactive);
-        assert_eq!(
-            manager.add_pod("unknown", &snapshot).await,
-            PodAdmission::Inactive
-        );
+        let (rejected, _) = rejected.unwrap();
+        assert_eq!(manager.add_pod(rejected, &snapshot), PodAdmission::Inactive);
+        assert_eq!(manager.add_pod("unknown", &snapshot), PodAdmission::Inactive);
     }
 
     #[tokio::test]
@@ -331,7 +359,7 @@ mod tests {
         let manager = fixture.manager();
         fixture.put("a", "1m");
         fixture.is_shutting_down.send_replace(true);
-        let admission = manager.add_pod("a", &PodSnapshot::default()).await;
+        let admission = manager.add_pod("a", &PodSnapshot::default());
         assert!(
             matches!(&admission, PodAdmission::Rejected((reason, _)) if reason == "NodeShutdown"),
             "{admission:?}"

@@ -99,10 +99,11 @@ fn value(quantity: &Quantity) -> i64 {
 
 impl PodResourceInfo {
     /// The persisted state; empty if the pod is new on this node.
-    pub(super) fn read(directory: &Path) -> Self {
-        let read = std::fs::read(directory.join(FILE)).ok();
-        read.and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default()
+    pub(super) fn read(directory: &Path) -> io::Result<Self> {
+        match std::fs::read(directory.join(FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            bytes => Ok(serde_json::from_slice(&bytes?)?),
+        }
     }
 
     /// Persists the state: written to a temporary file and renamed, so that readers never see a partial file.
@@ -170,4 +171,24 @@ fn containers_mut(pod: &mut Pod) -> impl Iterator<Item = &mut Container> {
             .flatten()
             .chain(&mut spec.containers)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_resources_are_those_of_a_new_pod_and_damaged_ones_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let read = || PodResourceInfo::read(directory.path());
+        assert_eq!(read().unwrap(), PodResourceInfo::default());
+        let mut resource_info = PodResourceInfo::default();
+        resource_info
+            .allocated
+            .insert("main".to_owned(), ResourceRequirements::default());
+        resource_info.write(directory.path()).unwrap();
+        assert_eq!(read().unwrap(), resource_info);
+        std::fs::write(directory.path().join(FILE), "{\"allocated\": ").unwrap();
+        assert!(read().is_err());
+    }
 }

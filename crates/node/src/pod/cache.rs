@@ -34,7 +34,8 @@ pub(super) struct PodCache {
     limit: Duration,
     /// Number of calls so far.
     calls: AtomicU64,
-    /// The last list, and the number of calls before it began.
+    /// The last list, and the number of calls before it began. Locked during a list (single flight): callers that wait share the next
+    /// list.
     last_relist: Mutex<Option<(u64, Arc<RuntimeSnapshot>)>>,
 }
 

@@ -17,7 +17,8 @@ use super::{
     node_shutdown::NodeShutdownManager,
     pod_config::PodConfig,
     queue::PodQueue,
-    runtime_manager::{RestartBackoff, RuntimeManager},
+    restart_backoff::RestartBackoff,
+    runtime_manager::RuntimeManager,
     start_limiter::StartLimiter,
     static_pods::StaticPodSource,
     status::{PodSnapshot, TerminationCause},
@@ -25,6 +26,7 @@ use super::{
     status_reporter::{RuntimeName, StatusReporter},
     store::{PodEntry, PodSource, PodStore},
     tasks::PodTasks,
+    volume_refresher::VolumeRefresher,
     workers::PodWorkers,
 };
 use crate::{
@@ -87,6 +89,7 @@ impl PodManager {
             store: Arc::clone(&store),
             allocation_manager: Arc::clone(&allocation_manager),
             images: image_manager(&settings, deps.pulled, deps.recorder, &deps.clock),
+            volume_refresher: VolumeRefresher::new(&store, &deps.volumes, &events, settings.refresh),
             volumes: deps.volumes,
             sources: deps.sources,
             events: events.clone(),

@@ -44,7 +44,8 @@ impl MirrorClient {
     pub(super) async fn create_mirror_pod(&self, pod: &Pod) -> Result<(), kube::Error> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         // Without its owner reference to the node, the mirror pod would never be garbage collected.
-        let Some(node) = nodes.get_opt(&self.node_name).await? else {
+        let node = nodes.get_opt(&self.node_name).await?;
+        let Some(uid) = node.and_then(|node| node.metadata.uid) else {
             return Ok(());
         };
         let mut mirror = pod.clone();
@@ -57,7 +58,7 @@ impl MirrorClient {
             api_version: "v1".to_owned(),
             kind: "Node".to_owned(),
             name: self.node_name.clone(),
-            uid: node.metadata.uid.unwrap_or_default(),
+            uid,
             controller: Some(true),
             block_owner_deletion: None,
         }]);

@@ -34,6 +34,7 @@ mod allocation_manager;
 mod allocation_state;
 mod cache;
 mod cleaner;
+mod container_gc;
 mod create_container_error;
 mod dependencies;
 mod events;
@@ -46,6 +47,7 @@ mod mirror_client;
 mod node_shutdown;
 mod pod_config;
 mod queue;
+mod restart_backoff;
 mod runtime_class;
 mod runtime_manager;
 mod server_host;
@@ -65,6 +67,7 @@ mod termination_message_file;
 #[cfg(test)]
 mod tests;
 mod time;
+mod volume_refresher;
 mod workers;
 
 pub use self::{

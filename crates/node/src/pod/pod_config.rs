@@ -44,11 +44,11 @@ impl PodConfig {
         let Some(uid) = pod.metadata.uid.clone() else {
             return;
         };
-        let is_removed = matches!(delta, Delta::Deleted { .. });
         if is_mirror_pod(pod) {
-            self.handle_mirror_pod_event(pod, is_removed);
+            self.handle_mirror_pod_event(delta);
             return;
         }
+        let is_removed = matches!(delta, Delta::Deleted { .. });
         let mut entries = self.store.lock();
         if is_removed && !entries.contains_key(&uid) {
             return;
@@ -66,7 +66,9 @@ impl PodConfig {
     }
 
     /// Handles an informer event of a mirror pod.
-    fn handle_mirror_pod_event(&self, mirror: &Arc<Pod>, is_removed: bool) {
+    fn handle_mirror_pod_event(&self, delta: &Delta<Pod>) {
+        let mirror = delta.object();
+        let is_removed = matches!(delta, Delta::Deleted { .. });
         let mut changed = None;
         let mut entries = self.store.lock();
         for (uid, entry) in entries.iter_mut() {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::PodStatus;
 use kubecontroller::Clock;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{OnceCell, watch};
 
 use super::{
     cache::RuntimeSnapshot,
@@ -18,7 +18,7 @@ use crate::{
     NodeFacts,
     images::with_timeout,
     probes::ProbeManager,
-    runtime::{ContainerState, Runtime},
+    runtime::{ContainerState, Runtime, RuntimeError},
     volumes::PodDirectories,
 };
 
@@ -37,8 +37,8 @@ pub(super) struct StatusReporter {
 pub(super) struct RuntimeName {
     /// Timeout of the runtime call.
     limit: Duration,
-    /// `None` until the first successful call. The lock is held during the call: concurrent callers share it.
-    name: Mutex<Option<String>>,
+    /// Set by the first successful call. Concurrent callers share a call.
+    name: OnceCell<String>,
 }
 
 // --- StatusReporter ---
@@ -78,14 +78,15 @@ impl StatusReporter {
         snapshot
     }
 
-    /// Computes and reports the status. `None` if the pod was removed meanwhile.
+    /// Computes and reports the status. `None` if the pod was removed meanwhile, or if the name of the runtime is unknown: a sync
+    /// reads the name before anything else.
     pub(super) async fn update_status(
         &self,
         uid: &str,
         runtime: &dyn Runtime,
         worker_state: PodWorkerState,
     ) -> Option<PodStatus> {
-        let name = self.runtime_name.get(runtime).await;
+        let name = self.runtime_name.get(runtime).await.ok()?;
         let facts = self.facts.borrow().clone();
         let probes = self.probe_manager.results(uid);
         let now = self.clock.now();
@@ -106,7 +107,7 @@ impl StatusReporter {
                 messages: &messages,
                 actuated: &resource_info.actuated,
                 resize: (pending.as_ref(), progress.as_ref()),
-                runtime: &name,
+                runtime: name,
                 recursive_read_only: false,
                 facts: &facts,
                 worker_state,
@@ -157,16 +158,16 @@ impl RuntimeName {
     pub(super) fn new(limit: Duration) -> Self {
         RuntimeName {
             limit,
-            name: Mutex::default(),
+            name: OnceCell::new(),
         }
     }
 
-    async fn get(&self, runtime: &dyn Runtime) -> String {
-        let mut name = self.name.lock().await;
-        if name.is_none() {
-            let version = with_timeout(self.limit, "Version", runtime.version()).await;
-            *name = version.ok().map(|version| version.name);
-        }
-        name.clone().unwrap_or_default()
+    /// The name. An error is not kept: a status with container IDs without the name would be wrong for ever.
+    pub(super) async fn get(&self, runtime: &dyn Runtime) -> Result<&str, RuntimeError> {
+        let read = || async {
+            let version = with_timeout(self.limit, "Version", runtime.version()).await?;
+            Ok(version.name)
+        };
+        self.name.get_or_try_init(read).await.map(String::as_str)
     }
 }

@@ -114,6 +114,31 @@ impl PodStore {
             PodSource::Runtime => None,
         })?
     }
+
+    /// Whether another pod with the same name has to be removed first: container names contain the pod name.
+    // upstream: pkg/kubelet/pod_workers.go allowPodStart, allowStaticPodStart; upstream waits for static pods only
+    pub(super) fn waits_for_pod_of_same_name(&self, uid: &str) -> bool {
+        let entries = self.lock();
+        let Some(own) = entries.get(uid) else {
+            return false;
+        };
+        let is_new = own.snapshot.sandboxes.is_empty() && !own.is_termination_requested();
+        is_new
+            && entries.iter().any(|(other, entry)| {
+                other != uid && has_same_name(&entry.pod, &own.pod) && entry.must_be_removed()
+            })
+    }
+
+    /// UIDs of the pods with the namespace and name of a pod.
+    pub(super) fn pods_with_name_of(&self, pod: &Pod) -> Vec<String> {
+        let entries = self.lock();
+        let same_name = entries.iter().filter(|(_, entry)| has_same_name(&entry.pod, pod));
+        same_name.map(|(uid, _)| uid.clone()).collect()
+    }
+}
+
+fn has_same_name(one: &Pod, other: &Pod) -> bool {
+    one.metadata.name == other.metadata.name && one.metadata.namespace == other.metadata.namespace
 }
 
 // --- PodEntry ---

@@ -8,24 +8,25 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kubecontroller::events::EventType;
-use tokio::time::Instant;
 
 use super::{
     actions::{KillReason, NewSandbox, PodActions},
+    container_gc::ContainerGc,
     runtime_class::lookup_runtime_handler,
     runtime_manager::RuntimeManager,
-    spec::{self, ContainerType, dns_warnings, hash_container},
+    spec::{self, ContainerType, dns_warnings},
     start::{ContainerStarter, StartError, waiting},
     status::PodSnapshot,
     stop::ContainerStopper,
     time,
+    volume_refresher::VolumeRefresh,
     workers::NextSync,
 };
 use crate::{
     NodeFacts,
     identity::format_pod,
     images::{keyring::DockerKeyring, with_timeout},
-    runtime::{ContainerId, ContainerState, Runtime, RuntimeError, SandboxId, SandboxSpec, SandboxState},
+    runtime::{ContainerId, ContainerState, Runtime, RuntimeError, SandboxId, SandboxSpec},
 };
 
 /// Retry delay after an error without a back-off of its own.
@@ -92,11 +93,22 @@ impl PodSync<'_> {
             return result;
         }
         let starts = !(actions.ephemeral.is_empty() && actions.init.is_empty() && actions.regular.is_empty());
-        if !self
-            .refresh_volumes(starts || actions.sandbox.is_some(), &mut result)
+        let refresh = if starts || actions.sandbox.is_some() {
+            VolumeRefresh::BeforeStart
+        } else {
+            VolumeRefresh::IfDue
+        };
+        let refresher = &self.manager.volume_refresher;
+        if let Err(error) = refresher
+            .refresh(self.uid(), &self.pod, &self.facts, refresh)
             .await
         {
-            return result;
+            tracing::debug!(pod = format_pod(&self.pod), %error, "failed to mount volumes");
+            result.schedule_retry(self.later_by(VOLUME_RETRY));
+            // Running containers keep their volumes.
+            if refresh == VolumeRefresh::BeforeStart {
+                return result;
+            }
         }
         let Some(sandbox) = self.ensure_sandbox(&actions, &mut result).await else {
             return result;
@@ -105,7 +117,14 @@ impl PodSync<'_> {
         if starts {
             Box::pin(self.start_containers(&actions, &sandbox, &mut result)).await;
         }
-        self.prune_dead_containers(&mut result).await;
+        // After a change the next sync prunes, with a newer snapshot.
+        if !result.changed {
+            let gc = ContainerGc {
+                runtime: &*self.runtime,
+                limit: self.manager.settings.stop_limit,
+            };
+            gc.prune(&self.snapshot).await;
+        }
         result
     }
 
@@ -180,39 +199,6 @@ impl PodSync<'_> {
         let init = spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
         let instances = init.flat_map(|init| self.snapshot.all(&init.name));
         instances.map(|instance| instance.id.clone()).collect()
-    }
-
-    /// Mounts volumes, or updates their content, if due or before a start. Returns whether the sync can continue.
-    async fn refresh_volumes(&self, starts: bool, result: &mut SyncResult) -> bool {
-        let uid = self.uid();
-        let every = self.manager.volume_refresh_period(uid);
-        let is_due = self.manager.store.read(uid, |entry| {
-            entry.volumes_refreshed.is_none_or(|at| at.elapsed() >= every)
-        });
-        if !starts && is_due != Some(true) {
-            return true;
-        }
-        let mounted = self
-            .manager
-            .volumes
-            .mount_pod_volumes(&self.pod, &self.facts)
-            .await;
-        if let Err(error) = mounted {
-            // One event per volume, so that repeated failures of a volume are aggregated whatever the other volumes do.
-            // upstream: pkg/volume/util/operationexecutor/operation_generator.go GenerateMountVolumeFunc
-            for message in error.event_messages() {
-                self.manager
-                    .events
-                    .record_pod_event(&self.pod, EventType::Warning, "FailedMount", message);
-            }
-            result.schedule_retry(self.later_by(VOLUME_RETRY));
-            // Running containers keep their volumes.
-            return !starts;
-        }
-        self.manager
-            .store
-            .update(uid, |entry| entry.volumes_refreshed = Some(Instant::now()));
-        true
     }
 
     /// The existing sandbox, or a new one.
@@ -467,16 +453,10 @@ impl PodSync<'_> {
             ContainerState::Exited(exit) => Some(exit.finished),
             _ => None,
         })?;
-        let key = (
-            self.uid().to_owned(),
-            container.name.clone(),
-            hash_container(container),
-        );
-        let until = self.manager.restart_backoff.lock().until(&key, finished, now);
-        let Some((until, time)) = until else {
-            self.manager.restart_backoff.lock().increase(key, finished, now);
-            return None;
-        };
+        let (until, time) = self
+            .manager
+            .restart_backoff
+            .next(self.uid(), container, finished, now)?;
         let name = &container.name;
         let pod = format_pod(&self.pod);
         let message = format!("Back-off restarting failed container {name} in pod {pod}");
@@ -519,29 +499,6 @@ impl PodSync<'_> {
             DockerKeyring::from_secrets(found.iter().map(|secret| &**secret)),
             missing,
         )
-    }
-
-    /// Removes dead containers except the newest of each name, and sandboxes without containers.
-    // upstream: pkg/kubelet/kuberuntime/kuberuntime_gc.go evictContainers, evictSandboxes
-    async fn prune_dead_containers(&self, result: &mut SyncResult) {
-        if result.changed {
-            // The next sync prunes, with a newer snapshot.
-            return;
-        }
-        let limit = self.manager.settings.stop_limit;
-        let prunable = find_prunable_containers(&self.snapshot);
-        for id in prunable.containers {
-            let removed = with_timeout(limit, "RemoveContainer", self.runtime.remove_container(&id)).await;
-            if let Err(error) = removed {
-                tracing::debug!(container = %id, %error, "failed to remove a dead container");
-            }
-        }
-        for id in prunable.sandboxes {
-            let removed = with_timeout(limit, "RemovePodSandbox", self.runtime.remove_pod_sandbox(&id)).await;
-            if let Err(error) = removed {
-                tracing::debug!(sandbox = %id, %error, "failed to remove a dead sandbox");
-            }
-        }
     }
 
     fn stopper(&self) -> ContainerStopper<'_> {
@@ -591,39 +548,4 @@ enum StartOutcome {
     Started,
     Waiting,
     ImageUnavailable,
-}
-
-/// Containers and sandboxes of a running pod that can be removed.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct PrunableContainers {
-    /// Dead containers that are not the newest of their name.
-    pub containers: Vec<ContainerId>,
-    /// Dead sandboxes that are not the newest, and have no containers.
-    pub sandboxes: Vec<SandboxId>,
-}
-
-pub(super) fn find_prunable_containers(snapshot: &PodSnapshot) -> PrunableContainers {
-    let mut prunable = PrunableContainers::default();
-    let mut newest_names = std::collections::BTreeSet::new();
-    for instance in &snapshot.containers {
-        let is_dead = matches!(instance.state, ContainerState::Exited(_));
-        if is_dead && !newest_names.insert(&instance.name) {
-            prunable.containers.push(instance.id.clone());
-        }
-    }
-    for sandbox in snapshot
-        .sandboxes
-        .iter()
-        .skip(1)
-        .filter(|sandbox| sandbox.state == SandboxState::NotReady)
-    {
-        let mut containers_in_sandbox = snapshot
-            .containers
-            .iter()
-            .filter(|instance| instance.sandbox == sandbox.id);
-        if containers_in_sandbox.all(|instance| prunable.containers.contains(&instance.id)) {
-            prunable.sandboxes.push(sandbox.id.clone());
-        }
-    }
-    prunable
 }

@@ -74,7 +74,7 @@ impl PodWorkers {
         let Some(runtime) = runtime else {
             return self.sync_without_runtime(uid).await;
         };
-        if self.waits_for_pod_of_same_name(uid) {
+        if self.store.waits_for_pod_of_same_name(uid) {
             return None;
         }
         let runtime_snapshot = match self.pod_cache.relist(&*runtime).await {
@@ -84,6 +84,10 @@ impl PodWorkers {
                 return Some(RUNTIME_RETRY);
             }
         };
+        if let Err(error) = self.status_reporter.runtime_name.get(&*runtime).await {
+            tracing::debug!(pod = uid, %error, "failed to read the name of the runtime");
+            return Some(RUNTIME_RETRY);
+        }
         let snapshot = self
             .status_reporter
             .store_snapshot(uid, &*runtime, &runtime_snapshot)
@@ -110,7 +114,7 @@ impl PodWorkers {
             self.advance_to(uid, PodWorkerState::Terminating);
             return Some(NOW);
         }
-        match self.allocation_manager.add_pod(uid, snapshot).await {
+        match self.allocation_manager.add_pod(uid, snapshot) {
             PodAdmission::Admitted => {}
             PodAdmission::Rejected((reason, message)) => {
                 self.advance_to(uid, PodWorkerState::Terminated);
@@ -147,7 +151,11 @@ impl PodWorkers {
                 probes: &probes,
                 actuated: &actuated,
             };
-            actions::compute_pod_actions(&input, should_all_containers_restart)
+            if should_all_containers_restart {
+                actions::compute_restart_actions(&input)
+            } else {
+                actions::compute_pod_actions(&input)
+            }
         };
         // An image pull or a hook must not delay termination.
         let acting: BoxFuture<'_, SyncResult> =
@@ -300,26 +308,6 @@ impl PodWorkers {
         self.store.update(uid, |entry| entry.worker_state = worker_state);
     }
 
-    /// Whether another pod with the same name has to be removed first: container names contain the pod name.
-    // upstream: pkg/kubelet/pod_workers.go allowPodStart, allowStaticPodStart; upstream waits for static pods only
-    fn waits_for_pod_of_same_name(&self, uid: &str) -> bool {
-        let entries = self.store.lock();
-        let Some(own) = entries.get(uid) else {
-            return false;
-        };
-        let name = |entry: &PodEntry| {
-            (
-                entry.pod.metadata.namespace.clone(),
-                entry.pod.metadata.name.clone(),
-            )
-        };
-        let is_new = own.snapshot.sandboxes.is_empty() && !own.is_termination_requested();
-        is_new
-            && entries
-                .iter()
-                .any(|(other, entry)| other != uid && name(entry) == name(own) && entry.must_be_removed())
-    }
-
     /// Removes a pod from the store, and enqueues pods with the same name, which waited for its removal.
     fn remove_pod(&self, uid: &str) {
         self.adopted.remove(uid);
@@ -329,15 +317,7 @@ impl PodWorkers {
         self.probe_manager.remove_pod(uid);
         self.runtime_manager.remove_pod(uid);
         self.status_reporter.remove_pod(uid);
-        let same_name = |entry: &PodEntry| {
-            entry.pod.metadata.name == removed.pod.metadata.name
-                && entry.pod.metadata.namespace == removed.pod.metadata.namespace
-        };
-        let waiting: Vec<_> = {
-            let entries = self.store.lock();
-            let others = entries.iter().filter(|(_, entry)| same_name(entry));
-            others.map(|(uid, _)| uid.clone()).collect()
-        };
+        let waiting = self.store.pods_with_name_of(&removed.pod);
         for uid in waiting {
             self.queue.enqueue(&uid);
         }

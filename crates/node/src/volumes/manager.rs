@@ -43,7 +43,8 @@ struct VolumeManagerState {
     plugins: VolumePluginManager,
     sources: Arc<dyn ObjectSources>,
     clock: Clock,
-    /// By pod UID. A pod's lock is held while its directories are changed.
+    /// By pod UID. A pod's lock is held while its objects are read and its directories are changed (single flight): one caller mounts
+    /// the volumes, the others wait and find them mounted.
     pods: Mutex<PodVolumesByUid>,
     /// `ReadWriteOncePod` PersistentVolumes in use, and the UID of the pod that uses each.
     exclusive_volumes: Mutex<BTreeMap<String, String>>,

@@ -39,10 +39,11 @@ pub fn generate_pod_sandbox_config(
             make_port_mappings(&spec)?
         },
         hosts: aliases(&spec),
-        network: node_or(host_network, NamespaceMode::Pod),
+        network: node_if_set(spec.host_network, NamespaceMode::Pod),
         process: pid_namespace_mode(&spec),
-        ipc: node_or(spec.host_ipc == Some(true), NamespaceMode::Pod),
-        users: node_or(spec.host_users != Some(false), NamespaceMode::Pod),
+        ipc: node_if_set(spec.host_ipc, NamespaceMode::Pod),
+        // Pods share the user namespace of the node unless they ask for one of their own.
+        users: node_if_set(spec.host_users.or(Some(true)), NamespaceMode::Pod),
         sysctls: sysctls(&spec),
         cgroup_parent: None,
         log_directory,
@@ -55,8 +56,12 @@ pub fn generate_pod_sandbox_config(
     })
 }
 
-fn node_or(node: bool, other: NamespaceMode) -> NamespaceMode {
-    if node { NamespaceMode::Node } else { other }
+/// The namespace of the node if a field such as `hostNetwork` is true.
+fn node_if_set(field: Option<bool>, otherwise: NamespaceMode) -> NamespaceMode {
+    match field {
+        Some(true) => NamespaceMode::Node,
+        _ => otherwise,
+    }
 }
 
 fn pid_namespace_mode(spec: &PodSpec) -> NamespaceMode {
@@ -64,7 +69,7 @@ fn pid_namespace_mode(spec: &PodSpec) -> NamespaceMode {
         Some(true) => NamespaceMode::Pod,
         _ => NamespaceMode::Container,
     };
-    node_or(spec.host_pid == Some(true), pod_mode)
+    node_if_set(spec.host_pid, pod_mode)
 }
 
 fn sysctls(spec: &PodSpec) -> BTreeMap<String, String> {

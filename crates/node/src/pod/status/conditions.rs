@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodCondition, PodSpec, PodStatus};
 
 use super::{
-    PodSnapshot, PodWorkerState, StatusInput, find_condition, phase,
+    PodWorkerState, StatusInput, find_condition, phase,
     restart::{self, is_restartable_init_container},
     truncate_to_seconds,
 };
@@ -123,7 +123,7 @@ pub(super) fn clear_readiness(status: &mut PodStatus, now: k8s_openapi::jiff::Ti
 
 // upstream: pkg/kubelet/status/generate.go GeneratePodReadyToStartContainersCondition
 fn pod_ready_to_start_containers_condition(input: &StatusInput<'_>) -> DesiredCondition {
-    match pod_sandbox_changed(input.snapshot, is_host_network(input)) {
+    match pod_sandbox_changed(input) {
         None => DesiredCondition::holds(READY_TO_START_CONTAINERS),
         Some(problem) => DesiredCondition::fails(
             READY_TO_START_CONTAINERS,
@@ -135,7 +135,8 @@ fn pod_ready_to_start_containers_condition(input: &StatusInput<'_>) -> DesiredCo
 
 /// Why the pod needs a new sandbox.
 // upstream: pkg/kubelet/kuberuntime/util/util.go PodSandboxChanged
-fn pod_sandbox_changed(snapshot: &PodSnapshot, host_network: bool) -> Option<&'static str> {
+fn pod_sandbox_changed(input: &StatusInput<'_>) -> Option<&'static str> {
+    let snapshot = input.snapshot;
     if snapshot.sandboxes.is_empty() {
         return Some("no pod sandbox exists");
     }
@@ -145,7 +146,7 @@ fn pod_sandbox_changed(snapshot: &PodSnapshot, host_network: bool) -> Option<&'s
     let Some(sandbox) = snapshot.ready_sandbox() else {
         return Some("pod sandbox is not ready");
     };
-    if !host_network && sandbox.addresses.is_empty() {
+    if !is_host_network(input) && sandbox.addresses.is_empty() {
         return Some("pod sandbox has no IP address");
     }
     None

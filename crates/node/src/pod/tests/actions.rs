@@ -9,7 +9,7 @@ use super::harness::{container, pod};
 use crate::{
     PodIdentity,
     pod::{
-        actions::{NewSandbox, PodActions, PodActionsInput, compute_pod_actions},
+        actions::{NewSandbox, PodActions, PodActionsInput, compute_pod_actions, compute_restart_actions},
         spec::hash_container,
         status::PodSnapshot,
         stop::find_container,
@@ -75,7 +75,7 @@ fn actions_for(pod: &Pod, snapshot: &PodSnapshot, probes: &ProbeResults) -> PodA
         probes,
         actuated: &actuated,
     };
-    compute_pod_actions(&input, false)
+    compute_pod_actions(&input)
 }
 
 /// Describes the actions for a pod with a usable sandbox: `kill pod`, the containers to kill, and the containers to start.
@@ -345,7 +345,7 @@ fn restart_all_rule_removes_the_triggering_container_last() {
         probes: &ProbeResults::default(),
         actuated: &actuated,
     };
-    let reset: Vec<_> = compute_pod_actions(&input, true)
+    let reset: Vec<_> = compute_restart_actions(&input)
         .reset
         .iter()
         .map(|reset| (reset.name.clone(), reset.kill))

@@ -180,3 +180,14 @@ async fn failed_status_writes_are_retried_and_nothing_starts_twice() {
         assert!(harness.runtime.all_containers().is_empty());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn container_ids_have_the_name_of_a_runtime_that_did_not_answer_at_first() {
+    let harness = Harness::new();
+    harness.runtime.fail_calls("version", 20, "unavailable");
+    let _agent = harness.start_agent();
+    harness.pod("web", json!({"containers": [container("main")]}));
+    let status = harness.until_phase("web", "Running").await;
+    let id = status["containerStatuses"][0]["containerID"].as_str().unwrap();
+    assert!(id.starts_with("fake://"), "{id}");
+}
