@@ -46,8 +46,10 @@ pub(super) struct NodeAuthorizer {
     seen: AtomicCachesVersion,
 }
 
-/// What is refused, and why. There may be no reason.
-type DenialReason = String;
+/// Why a node may not do something. There may be no reason.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct DenialReason(String);
 
 /// The name of the node that a user is.
 pub(crate) fn name_of(user: &User) -> Option<&str> {
@@ -76,7 +78,7 @@ impl NodeAuthorizer {
         }
         Some(match self.authorize_node(node, action) {
             Ok(()) => Decision::Allow(String::new()),
-            Err(reason) => Decision::NoOpinion(reason),
+            Err(DenialReason(reason)) => Decision::NoOpinion(reason),
         })
     }
 
@@ -175,7 +177,7 @@ impl NodeAuthorizer {
             "list" | "watch" => {
                 refuse("can only list/watch podcertificaterequests with nodeName field selector")
             }
-            _ => Err(format!("nodes may not {verb} podcertificaterequests")),
+            _ => refuse(format!("nodes may not {verb} podcertificaterequests")),
         }
     }
 
@@ -228,7 +230,7 @@ impl NodeAuthorizer {
         if is(&self.graph()) {
             return Ok(());
         }
-        Err(format!(
+        refuse(format!(
             "no relationship found between node '{node}' and this object"
         ))
     }
@@ -268,8 +270,8 @@ fn common(action: &AuthorizationAttributes<'_>) -> Result<(), DenialReason> {
     refuse("")
 }
 
-fn refuse(why: &str) -> Result<(), DenialReason> {
-    Err(why.to_owned())
+fn refuse(why: impl Into<String>) -> Result<(), DenialReason> {
+    Err(DenialReason(why.into()))
 }
 
 fn one_of(verb: &str, verbs: &[&str], why: &str) -> Result<(), DenialReason> {
@@ -306,7 +308,7 @@ fn lease(node: &str, verb: &str, object: &ResourceAttributes<'_>) -> Result<(), 
         "can only get, create, update, patch, or delete a node lease",
     )?;
     if object.namespace != LEASES {
-        return Err(format!(
+        return refuse(format!(
             "can only access leases in the {} system namespace",
             quote(LEASES)
         ));
@@ -343,10 +345,10 @@ fn own_node(node: &str, verb: &str, object: &ResourceAttributes<'_>) -> Result<(
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
         ("", "get" | "list" | "watch") => match object.name {
             name if name == node => Ok(()),
-            "" => Err(format!(
+            "" => refuse(format!(
                 "node '{node}' cannot read all nodes, only its own Node object"
             )),
-            name => Err(format!(
+            name => refuse(format!(
                 "node '{node}' cannot read '{name}', only its own Node object"
             )),
         },
