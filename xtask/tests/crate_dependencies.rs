@@ -54,6 +54,12 @@ const CRATE_RULES: &[CrateRule] = &[
         knows: &[],
         bans: &["tokio", "hyper", "kube", "serde_json"],
     },
+    // Settings, whatever they are of.
+    CrateRule {
+        directory: "crates/config",
+        knows: &["crates/duration"],
+        bans: &["tokio", "hyper", "kube"],
+    },
     // Trees as YAML.
     CrateRule {
         directory: "crates/yaml",
@@ -145,12 +151,13 @@ const CRATE_RULES: &[CrateRule] = &[
     CrateRule {
         directory: "crates/kubecontroller",
         knows: &[
+            "crates/config",
             "crates/decode",
-            "crates/duration",
             "crates/metrics",
             "crates/task",
+            "crates/yaml",
         ],
-        bans: &["redb", "sqlx", "tonic"],
+        bans: &["redb", "serde-saphyr", "sqlx", "tonic"],
     },
     // What the readers of pods and nodes share; who they are, it does not know.
     CrateRule {
@@ -220,6 +227,7 @@ const CRATE_RULES: &[CrateRule] = &[
         knows: &[
             "crates/apiserver",
             "crates/client",
+            "crates/config",
             "crates/console",
             "crates/controllers",
             "crates/duration",

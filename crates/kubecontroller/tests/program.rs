@@ -349,7 +349,7 @@ async fn usage_errors_exit_with_2_before_connecting_and_failures_with_1() {
         (
             &["-c", file],
             2,
-            "app.yaml:3: log.levle: unknown key; did you mean log.level?",
+            "app.yaml:3: log.levle: no such key; did you mean log.level?",
         ),
         (&["-c", "/nowhere.yaml"], 2, "error: /nowhere.yaml: No such file"),
         (

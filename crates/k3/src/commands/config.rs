@@ -6,11 +6,12 @@ use std::{
 };
 
 use clap::{Args, Subcommand, ValueEnum};
+use k3_config::EffectiveConfig;
 
 use super::command;
 use crate::{
     command_error::CommandError,
-    config::{self, CommandEnvironment, CommandLineError, EffectiveConfig},
+    config::{self, CommandEnvironment, CommandLineError},
 };
 
 const EXAMPLES: &str = "\
@@ -69,14 +70,14 @@ enum ConfigOutput {
 pub(super) fn run(flags: &ConfigFlags, settings: &EffectiveConfig) -> Result<(), CommandError> {
     match &flags.command {
         ConfigCommand::Show(flags) => {
-            let args = config::args(&command());
+            let table = config::key_table(&command());
             match flags.output {
-                ConfigOutput::Yaml => print_line!("{}", settings.yaml(&args)),
-                ConfigOutput::Json => print_line!("{:#}", settings.json(&args)),
+                ConfigOutput::Yaml => print_line!("{}", settings.yaml(&table)),
+                ConfigOutput::Json => print_line!("{:#}", settings.json(&table)),
             }
         }
         ConfigCommand::Check(flags) => check(&flags.file)?,
-        ConfigCommand::Example => print_text!("{}", config::example(&config::args(&command()))),
+        ConfigCommand::Example => print_text!("{}", config::example(&config::key_table(&command()))),
     }
     Ok(())
 }

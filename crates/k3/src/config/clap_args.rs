@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, Command, value_parser};
+use clap::{Arg, Command, value_parser};
+use k3_config::KeyTable;
 
-use super::keys::{ConfigKey, KEYS};
+use super::keys::{KEYS, OTHER_VARIABLES, VARIABLES};
 
 /// Commands that read the configuration, with their subcommands.
 const CONFIGURED_COMMANDS: &[&str] = &[
@@ -35,102 +36,73 @@ pub(super) fn reads_config(names: &[String]) -> bool {
             .is_some_and(|name| CONFIGURED_COMMANDS.contains(&name.as_str()))
 }
 
-/// The arguments of settings, in the order of the table.
-pub(crate) fn args(command: &Command) -> Vec<(&'static ConfigKey, Arg)> {
+/// All keys, with their arguments.
+pub(crate) fn key_table(command: &Command) -> KeyTable {
     let mut found = Vec::new();
     for name in CONFIGURED_COMMANDS {
         if let Some(reader) = command.find_subcommand(name) {
             collect(reader, &mut found);
         }
     }
-    let of = |key: &ConfigKey| found.iter().find(|arg| arg.get_id() == key.arg).cloned();
-    KEYS.iter().filter_map(|key| Some((key, of(key)?))).collect()
+    let keys = KEYS.iter().filter_map(|row| {
+        let arg = found.iter().find(|arg| arg.get_id() == row.id)?;
+        Some(row.with_arg(arg.clone()))
+    });
+    KeyTable::new(keys).with_variables(VARIABLES, OTHER_VARIABLES)
 }
 
 fn collect(command: &Command, found: &mut Vec<Arg>) {
-    for arg in command.get_arguments() {
-        if let Some(key) = ConfigKey::for_arg(arg.get_id().as_str()) {
-            found.push(with_key_alias(arg.clone(), key));
-        }
-    }
+    found.extend(command.get_arguments().cloned());
     for inner in command.get_subcommands() {
         collect(inner, found);
     }
 }
 
 /// Adds configuration arguments to the subcommand that `names` select.
-pub(super) fn with_config_args(command: Command, names: &[String]) -> Command {
+pub(super) fn with_config_args(command: Command, table: &KeyTable, names: &[String]) -> Command {
     if names == SHOW {
-        let args = args(&command);
         let [parent, leaf] = SHOW;
         return command.mut_subcommand(parent, |parent| {
             parent.mut_subcommand(leaf, |leaf| {
-                let args = args.into_iter().map(|(_, arg)| arg.hide(true).required(false));
-                with_config(leaf.args(args))
+                let args = table.keys().iter().map(|key| key.arg().clone());
+                with_config(leaf.args(args.map(|arg| arg.hide(true).required(false))))
             })
         });
     }
-    descend(command, names)
-}
-
-fn descend(command: Command, names: &[String]) -> Command {
     match names.split_first() {
-        Some((name, rest)) => command.mut_subcommand(name, |inner| descend(inner, rest)),
-        None => with_config(with_key_aliases(command)),
+        Some((name, rest)) => command.mut_subcommand(name, |inner| with_config_args(inner, table, rest)),
+        None => with_config(with_key_aliases(command, table)),
     }
 }
 
 /// The whole command line for help and manual pages, with environment variables.
 pub(crate) fn documented(command: Command) -> Command {
-    fn all(command: Command) -> Command {
+    fn all(command: Command, table: &KeyTable) -> Command {
         if command.has_subcommands() {
-            return command.mut_subcommands(all);
+            return command.mut_subcommands(|inner| all(inner, table));
         }
-        let command = command.mut_args(|arg| match ConfigKey::for_arg(arg.get_id().as_str()) {
-            Some(key) => {
-                let shown = key.variables().take(1);
-                shown.fold(arg.hide_env_values(true), Arg::env)
-            }
+        let command = command.mut_args(|arg| match table.find_by_id(arg.get_id().as_str()) {
+            Some(key) => key.document(arg),
             None => arg,
         });
-        with_config(with_key_aliases(command))
+        with_config(with_key_aliases(command, table))
     }
+    let table = key_table(&command);
     command.mut_subcommands(|inner| {
         if CONFIGURED_COMMANDS.contains(&inner.get_name()) {
-            all(inner)
+            all(inner, &table)
         } else {
             inner
         }
     })
 }
 
-fn with_key_aliases(command: Command) -> Command {
-    command.mut_args(|arg| match ConfigKey::for_arg(arg.get_id().as_str()) {
-        Some(key) => with_key_alias(arg, key),
+/// Adds the name of the key as an alias, and an optional value to switches.
+fn with_key_aliases(command: Command, table: &KeyTable) -> Command {
+    command.mut_args(|arg| match table.find_by_id(arg.get_id().as_str()) {
+        Some(key) => key.with_arg(arg).arg().clone(),
         None => arg,
     })
-}
-
-/// Adds the name of the key as an alias, and an optional value to switches, so that a flag can override the file.
-fn with_key_alias(mut arg: Arg, key: &ConfigKey) -> Arg {
-    let flag = key.flag();
-    let aliases = arg.get_all_aliases().unwrap_or_default();
-    if arg.get_long() != Some(flag.as_str()) && !aliases.contains(&flag.as_str()) {
-        arg = arg.alias(flag);
-    }
-    if matches!(arg.get_action(), ArgAction::SetTrue) {
-        arg = arg
-            .action(ArgAction::Set)
-            .value_parser(value_parser!(bool))
-            .value_name("BOOL")
-            .num_args(0..=1)
-            .require_equals(true)
-            .default_value("false")
-            .default_missing_value("true")
-            .hide_default_value(true)
-            .hide_possible_values(true);
-    }
-    arg
 }
 
 fn with_config(command: Command) -> Command {

@@ -5,15 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{Arg, ArgMatches, Command, error::ErrorKind, parser::ValueSource};
+use clap::{ArgMatches, Command, error::ErrorKind};
+use k3_config::{ConfigError, EffectiveConfig, Environment, KeyTable, flag_values};
 
 use super::{
-    clap_args::{args, documented, reads_config, with_config_args},
-    configured_value::{ConfigSource, ConfiguredValue},
+    clap_args::{documented, key_table, reads_config, with_config_args},
     conflicts, file,
-    keys::{ConfigKey, KEYS},
-    settings::EffectiveConfig,
-    value, variables,
 };
 use crate::command_error::CommandError;
 
@@ -75,7 +72,8 @@ pub(crate) fn read(
         let settings = EffectiveConfig::default();
         return Ok(CommandLine { matches, settings });
     }
-    let whole = with_config_args(command.clone(), &names);
+    let table = key_table(command);
+    let whole = with_config_args(command.clone(), &table, &names);
     let (plain, first) = match whole.clone().try_get_matches_from(&arguments) {
         Ok(matches) => (Some(matches.clone()), matches),
         Err(error) if is_help(error.kind()) => {
@@ -89,9 +87,9 @@ pub(crate) fn read(
         }
         Err(error) => return Err(wrong(error)),
     };
-    let settings = settings(command, leaf(&whole, &names), &names, &first, environment)
+    let settings = settings(&table, leaf(&whole, &names), &names, &first, environment)
         .map_err(CommandLineError::EffectiveConfig)?;
-    let added = settings.arguments(leaf(&whole, &names));
+    let added = arguments_of(&settings);
     if let Some(matches) = plain.filter(|_| added.is_empty()) {
         return Ok(CommandLine { matches, settings });
     }
@@ -112,10 +110,10 @@ pub(crate) fn read_server_location(
     command: &Command,
     environment: &CommandEnvironment<'_>,
 ) -> Result<ServerLocation, CommandError> {
+    let table = key_table(command);
     let by_variable = |name: &str| {
-        let key = ConfigKey::by_name(name).expect("the table has it");
-        let mut variables = key.variables();
-        variables.find_map(|name| (environment.variable)(&name).filter(|text| !text.is_empty()))
+        let mut variables = table.find(name).into_iter().flat_map(|key| key.variables());
+        variables.find_map(|name| (environment.variable)(name).filter(|text| !text.is_empty()))
     };
     let mut location = ServerLocation {
         variable: match (by_variable("kubeconfig"), by_variable("data_dir")) {
@@ -126,9 +124,13 @@ pub(crate) fn read_server_location(
         file: None,
     };
     if let Some(file) = file::find(None, environment)? {
-        let set = file::read(&file, &args(command))?;
+        let mut errors = Vec::new();
+        let set = file.values(&table, &mut errors);
+        if !errors.is_empty() {
+            return Err(file::invalid_configuration(&ConfigError { errors }));
+        }
         let value = |name: &str| {
-            let found = set.iter().find(|set| set.key.name == name);
+            let found = set.iter().find(|set| set.name == name);
             found.map(|set| PathBuf::from(set.values.concat()))
         };
         location.file = value("kubeconfig").or_else(|| Some(value("data_dir")?.join(ADMIN_KUBECONFIG)));
@@ -170,7 +172,7 @@ fn is_help(kind: ErrorKind) -> bool {
 
 /// All settings of the selected command, with their sources.
 fn settings(
-    all: &Command,
+    table: &KeyTable,
     command: &Command,
     names: &[String],
     first: &ArgMatches,
@@ -179,76 +181,26 @@ fn settings(
     let matches = names
         .iter()
         .fold(first, |at, name| at.subcommand_matches(name).unwrap_or(at));
-    let found = file::find(
-        matches.try_get_one::<PathBuf>("config").ok().flatten(),
-        environment,
-    )?;
-    let in_file = match &found {
-        Some(file) => file::read(file, &args(all))?,
-        None => Vec::new(),
+    let named = matches.try_get_one::<PathBuf>("config").ok().flatten();
+    let found = file::find(named, environment)?;
+    let used = table.with_args(|id| command.get_arguments().find(|arg| arg.get_id() == id));
+    let variables = Environment {
+        variable: environment.variable,
+        names: environment.variable_names,
     };
-    let mut configured = Vec::new();
-    let mut errors: Vec<String> = (environment.variable_names)()
-        .iter()
-        .filter_map(|name| variables::check_name(name))
-        .collect();
-    for key in KEYS.iter() {
-        let Some(arg) = command.get_arguments().find(|arg| arg.get_id() == key.arg) else {
-            continue;
-        };
-        if let Some(set) = by_flag(key, arg, matches) {
-            configured.push(set);
-        } else if let Some(set) = by_variable(key, arg, environment) {
-            errors.extend(value::check_value(arg, &set).map(|why| format!("{set}: {why}")));
-            configured.push(set);
-        } else {
-            configured.extend(in_file.iter().find(|set| set.key == key).cloned());
-        }
-    }
-    if !errors.is_empty() {
-        return Err(file::invalid_configuration(&errors));
-    }
-    conflicts::resolve(&mut configured, command)?;
-    Ok(EffectiveConfig {
-        file: found.map(|file| file.path),
-        configured,
-    })
+    let flags = flag_values(&used, matches);
+    let read = EffectiveConfig::read(table, &used, found.as_ref(), variables, &flags);
+    let mut settings = read
+        .validated()
+        .map_err(|invalid| file::invalid_configuration(&invalid))?;
+    conflicts::resolve(&mut settings.configured, &used, command)?;
+    Ok(settings)
 }
 
-fn by_flag(key: &'static ConfigKey, arg: &Arg, matches: &ArgMatches) -> Option<ConfiguredValue> {
-    let is_on_line = matches!(matches.try_contains_id(key.arg), Ok(true))
-        && matches.value_source(key.arg) == Some(ValueSource::CommandLine);
-    if !is_on_line {
-        return None;
-    }
-    let raw = matches.get_raw(key.arg).into_iter().flatten();
-    Some(ConfiguredValue {
-        key,
-        flag: value::flag(arg),
-        values: raw.map(|value| value.to_string_lossy().into_owned()).collect(),
-        origin: ConfigSource::Flag,
-    })
-}
-
-/// An empty variable is unset.
-fn by_variable(
-    key: &'static ConfigKey,
-    arg: &Arg,
-    environment: &CommandEnvironment<'_>,
-) -> Option<ConfiguredValue> {
-    key.variables().find_map(|name| {
-        let text = (environment.variable)(&name).filter(|text| !text.is_empty())?;
-        let text = text.to_string_lossy();
-        let values = if value::is_list(arg) {
-            text.split(',').map(|part| part.trim().to_owned()).collect()
-        } else {
-            vec![text.into_owned()]
-        };
-        Some(ConfiguredValue {
-            key,
-            flag: value::flag(arg),
-            values,
-            origin: ConfigSource::Variable(name),
-        })
-    })
+/// Arguments for values that are not set by flags.
+fn arguments_of(settings: &EffectiveConfig) -> Vec<String> {
+    let unsaid = settings.configured.iter().filter(|value| !value.is_flag());
+    unsaid
+        .flat_map(k3_config::ConfiguredValue::to_arguments)
+        .collect()
 }

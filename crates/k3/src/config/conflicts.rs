@@ -1,14 +1,10 @@
 //! Conflicts between values that are valid on their own.
 
 use clap::Command;
+use k3_config::{ConfigError, ConfiguredValue, KeyTable};
 use k3_storage::backend::BACKENDS;
 
-use super::{
-    configured_value::{ConfigSource, ConfiguredValue},
-    file,
-    keys::ConfigKey,
-    settings::defaults,
-};
+use super::file;
 use crate::command_error::CommandError;
 
 /// Alternatives: the one from the source of higher precedence wins.
@@ -17,7 +13,11 @@ const ALTERNATIVES: &[(&str, &str)] = &[("server", "kubeconfig"), ("token", "kub
 const STORE: &str = "storage.type";
 
 /// Removes overridden values, and rejects conflicts.
-pub(super) fn resolve(configured: &mut Vec<ConfiguredValue>, command: &Command) -> Result<(), CommandError> {
+pub(super) fn resolve(
+    configured: &mut Vec<ConfiguredValue>,
+    table: &KeyTable,
+    command: &Command,
+) -> Result<(), CommandError> {
     let mut errors = Vec::new();
     let of_backends = || BACKENDS.iter().map(|backend| backend.settings());
     // The whole wins, unless the part comes from a source of higher precedence.
@@ -25,7 +25,7 @@ pub(super) fn resolve(configured: &mut Vec<ConfiguredValue>, command: &Command) 
         let Some((whole, part)) = pair(configured, whole, part) else {
             continue;
         };
-        if whole.rank() == part.rank() && !is_default(&part, command) {
+        if whole.rank() == part.rank() && part.key.defaults() != part.values {
             errors.push(format!("{part}: conflicts with {whole}; use one of them"));
         } else if whole.rank() >= part.rank() {
             configured.retain(|set| set.key != part.key);
@@ -46,14 +46,14 @@ pub(super) fn resolve(configured: &mut Vec<ConfiguredValue>, command: &Command) 
     // commands need the data directory for themselves.
     let runs_long = command.get_arguments().any(|arg| arg.get_id() == "log_level");
     if let Some((file, directory)) = pair(configured, "kubeconfig", "data_dir").filter(|_| !runs_long)
-        && (file.origin != ConfigSource::Flag || directory.origin != ConfigSource::Flag)
+        && !(file.is_flag() && directory.is_flag())
     {
         retain_stronger(configured, &directory, &file);
     }
     if !errors.is_empty() {
-        return Err(file::invalid_configuration(&errors));
+        return Err(file::invalid_configuration(&ConfigError { errors }));
     }
-    refuse_flags_of_other_stores(configured, command)
+    refuse_flags_of_other_stores(configured, table)
 }
 
 fn pair(
@@ -61,7 +61,7 @@ fn pair(
     one: &str,
     other: &str,
 ) -> Option<(ConfiguredValue, ConfiguredValue)> {
-    let find = |id: &str| configured.iter().find(|set| set.key.arg == id).cloned();
+    let find = |id: &str| configured.iter().find(|set| set.key.id() == id).cloned();
     find(one).zip(find(other))
 }
 
@@ -71,33 +71,26 @@ fn retain_stronger(configured: &mut Vec<ConfiguredValue>, one: &ConfiguredValue,
     configured.retain(|set| set.key != weaker.key);
 }
 
-fn is_default(configured: &ConfiguredValue, command: &Command) -> bool {
-    let mut args = command.get_arguments();
-    let arg = args.find(|arg| arg.get_id() == configured.key.arg);
-    arg.is_some_and(|arg| defaults(configured.key, arg) == configured.values)
-}
-
 /// Rejects flags of stores that are not selected: `--etcd-servers` without `--storage etcd` would be ignored. A configuration
 /// file may contain settings of all stores.
 fn refuse_flags_of_other_stores(
     configured: &[ConfiguredValue],
-    command: &Command,
+    table: &KeyTable,
 ) -> Result<(), CommandError> {
-    let key = ConfigKey::by_name(STORE).expect("the table has it");
-    let Some(arg) = command.get_arguments().find(|arg| arg.get_id() == key.arg) else {
+    let Some(key) = table.find(STORE) else {
         return Ok(());
     };
-    let chosen = configured.iter().find(|set| set.key == key);
-    let store = chosen.map_or_else(|| defaults(key, arg).concat(), ConfiguredValue::text);
-    for set in configured.iter().filter(|set| set.origin == ConfigSource::Flag) {
-        let name = set.key.name.strip_prefix("storage.");
+    let chosen = configured.iter().find(|set| set.key == *key);
+    let store = chosen.map_or_else(|| key.defaults().concat(), ConfiguredValue::text);
+    for set in configured.iter().filter(|set| set.is_flag()) {
+        let name = set.key.name().strip_prefix("storage.");
         let Some((owner, _)) = name.and_then(|rest| rest.split_once('.')) else {
             continue;
         };
         if owner != store {
-            let flag = &set.flag;
-            let chosen = chosen.filter(|chosen| chosen.origin != ConfigSource::Flag);
-            let by = chosen.map(|chosen| format!(" ({chosen})")).unwrap_or_default();
+            let flag = set.key.flag();
+            let chosen = chosen.filter(|chosen| !chosen.is_flag());
+            let by = chosen.map_or_else(String::new, |chosen| format!(" ({chosen})"));
             return Err(CommandError::usage(
                 format!("{flag} is for --storage {owner}, but the store is {store}{by}"),
                 format!("add --storage {owner}, or leave out {flag}"),

@@ -5,47 +5,74 @@
 
 use std::sync::LazyLock;
 
+use clap::Arg;
+use k3_config::ConfigKey;
 use k3_storage::backend::{BACKENDS, Setting, SettingDefault, SettingKind};
 
 use crate::databases::database_images;
 
-/// A setting.
+/// A line of the table. Flag, type, help and default are those of the argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ConfigKey {
+pub(crate) struct KeyRow {
     /// Key in the file, with dots between sections.
     pub(crate) name: &'static str,
     /// Clap id of the argument, which is the name of the field.
-    pub(crate) arg: &'static str,
+    pub(crate) id: &'static str,
     /// An additional environment variable.
-    pub(super) variable: Option<&'static str>,
+    variable: Option<&'static str>,
     /// The default, if the argument has none.
-    pub(super) default: &'static str,
-    pub(super) is_secret: bool,
+    default: &'static str,
+    is_secret: bool,
 }
 
-const fn key(name: &'static str, arg: &'static str) -> ConfigKey {
-    ConfigKey {
+const fn key(name: &'static str, id: &'static str) -> KeyRow {
+    KeyRow {
         name,
-        arg,
+        id,
         variable: None,
         default: "",
         is_secret: false,
     }
 }
 
+/// Names of values that are lists in one text.
+const JOINED_LISTS: [&str; 2] = ["LIST", "URLS"];
+
+/// Prefix of the variables of settings.
+pub(super) const VARIABLES: &str = "K3_";
+
+/// Prefixes of variables that are not settings: of other flags, of tests, or set by Kubernetes in containers for a Service
+/// that is named `k3`.
+pub(super) const OTHER_VARIABLES: &[&str] = &[
+    "K3_CHILD_",
+    "K3_CRASH_",
+    "K3_ENVTEST_",
+    "K3_FACTS",
+    "K3_FUZZ_",
+    "K3_GOLDEN",
+    "K3_KEEP_NAMES",
+    "K3_MIGRATE_",
+    "K3_OBJECTS",
+    "K3_PORT",
+    "K3_REQUIRE_",
+    "K3_SERVICE_",
+    "K3_TEST_",
+    "K3_UPDATE_DOCS",
+];
+
 /// All settings.
-pub(super) static KEYS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
+pub(super) static KEYS: LazyLock<Vec<KeyRow>> = LazyLock::new(|| {
     let of_backends = BACKENDS.iter().flat_map(|backend| backend.settings().all);
     let mut keys = GENERAL.to_vec();
-    keys.extend(of_backends.map(ConfigKey::from));
+    keys.extend(of_backends.map(KeyRow::from));
     keys.push(key("database.autostart", "database_autostart"));
-    keys.extend(database_images().map(ConfigKey::from));
+    keys.extend(database_images().map(KeyRow::from));
     keys.extend_from_slice(COMPONENTS);
     keys
 });
 
 /// Those before the settings of storage backends.
-const GENERAL: &[ConfigKey] = &[
+const GENERAL: &[KeyRow] = &[
     key("debug", "debug"),
     key("role", "role"),
     key("data_dir", "data_dir"),
@@ -75,7 +102,7 @@ const GENERAL: &[ConfigKey] = &[
 ];
 
 /// Those after the settings of storage backends and their images.
-const COMPONENTS: &[ConfigKey] = &[
+const COMPONENTS: &[KeyRow] = &[
     key("database.instance", "database_instance"),
     key("jwt.signing_key", "jwt_signing_key").secret(),
     key("jwt.issuer", "service_account_issuer"),
@@ -127,9 +154,9 @@ const COMPONENTS: &[ConfigKey] = &[
     key("node.image_gc_high_threshold", "image_gc_high_threshold"),
 ];
 
-// --- ConfigKey ---
+// --- KeyRow ---
 
-impl ConfigKey {
+impl KeyRow {
     const fn variable(mut self, name: &'static str) -> Self {
         self.variable = Some(name);
         self
@@ -140,37 +167,32 @@ impl ConfigKey {
         self
     }
 
-    pub(super) fn by_name(name: &str) -> Option<&'static Self> {
-        KEYS.iter().find(|key| key.name == name)
-    }
-
-    /// The setting of a clap argument.
-    pub(super) fn for_arg(arg: &str) -> Option<&'static Self> {
-        KEYS.iter().find(|key| key.arg == arg)
-    }
-
-    /// Its environment variables, in order of precedence.
-    pub(super) fn variables(&self) -> impl Iterator<Item = String> {
-        let by_rule = format!("K3_{}", self.name.replace('.', "_").to_uppercase());
-        self.variable.map(str::to_owned).into_iter().chain([by_rule])
-    }
-
-    /// The flag that is derived from its name.
-    pub(super) fn flag(&self) -> String {
-        self.name.replace(['.', '_'], "-")
-    }
-
-    /// The arguments between the dots: the sections, and the name in the last of them.
-    pub(super) fn path(&self) -> (&'static str, &'static str) {
-        self.name.rsplit_once('.').unwrap_or(("", self.name))
+    /// The key with its argument.
+    pub(super) fn with_arg(&self, arg: Arg) -> ConfigKey {
+        let names = arg.get_value_names().unwrap_or_default();
+        let is_joined = names.iter().any(|name| JOINED_LISTS.contains(&name.as_str()));
+        let mut key = ConfigKey::new(self.name, arg);
+        if is_joined {
+            key = key.joining_lists();
+        }
+        if !self.default.is_empty() {
+            key = key.with_implied_default(self.default);
+        }
+        if self.is_secret {
+            key = key.secret();
+        }
+        match self.variable {
+            Some(variable) => key.with_variable(variable),
+            None => key,
+        }
     }
 }
 
-impl From<&'static Setting> for ConfigKey {
+impl From<&'static Setting> for KeyRow {
     fn from(setting: &'static Setting) -> Self {
-        ConfigKey {
+        KeyRow {
             name: setting.key,
-            arg: setting.id,
+            id: setting.id,
             variable: setting.variable,
             default: match setting.default {
                 SettingDefault::Implied(value) => value,

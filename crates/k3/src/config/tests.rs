@@ -2,17 +2,14 @@
 
 use std::{collections::BTreeSet, ffi::OsString, fs, path::Path};
 
-use clap::Arg;
-use kubecontroller::manager::config::parse_entries;
+use k3_config::{ConfigKey, markdown_table, parse_entries};
 use serde_json::{Value, json};
 
 use super::{
-    args,
     clap_args::documented,
     command_line::{CommandEnvironment, CommandLine, CommandLineError, read},
-    example::{example, table},
-    keys::{ConfigKey, KEYS},
-    settings::defaults,
+    example, key_table,
+    keys::KEYS,
 };
 use crate::commands::command;
 
@@ -56,7 +53,7 @@ fn parse_in(directory: &Path, line: &str, env: &[(&str, &str)]) -> Result<Comman
 
 /// An effective value, and its source without the directory.
 fn shown(line: &CommandLine, key: &str) -> (Value, String) {
-    let all = line.settings.json(&args(&command()));
+    let all = line.settings.json(&key_table(&command()));
     let found = all["settings"]
         .as_array()
         .unwrap()
@@ -186,7 +183,7 @@ fn reports_errors_of_environment_variables() {
         .map(|_| ())
         .unwrap_err();
     assert!(
-        error.starts_with("error: K3_API_PORT: \"x\": invalid digit"),
+        error.starts_with("error: environment variable K3_API_PORT: \"x\": invalid digit"),
         "{error}"
     );
 }
@@ -197,8 +194,8 @@ fn secrets_are_never_shown() {
         "storage:\n  mysql: {password: s3cret}\n  etcd: {password: s3cret}\njwt: {signing_key: s3cret}\n";
     let env = [("K3_MYSQL_URL", "mysql://u:s3cret@h")];
     let line = parse_with_file("k3 config show", file, &env).unwrap();
-    let args = args(&command());
-    let text = format!("{}{}", line.settings.yaml(&args), line.settings.json(&args));
+    let table = key_table(&command());
+    let text = format!("{}{}", line.settings.yaml(&table), line.settings.json(&table));
     assert!(!text.contains("s3cret"), "{text}");
     assert_eq!(
         shown(&line, "storage.mysql.url"),
@@ -310,7 +307,7 @@ fn errors_name_the_source_of_flags() {
     assert!(
         lines[0].starts_with("--data-dir comes from ") && lines[0].ends_with("/.config.yaml:1: data_dir")
     );
-    assert_eq!(lines[1], "node.name comes from NODE_NAME");
+    assert_eq!(lines[1], "node.name comes from environment variable NODE_NAME");
 }
 
 #[test]
@@ -335,16 +332,17 @@ fn every_flag_of_long_running_commands_has_a_key() {
         for arg in command.get_arguments().filter(|arg| arg.get_id() != "config") {
             let id = arg.get_id().as_str();
             assert!(
-                ConfigKey::for_arg(id).is_some(),
+                KEYS.iter().any(|row| row.id == id),
                 "k3 {name} has {id}, which wants a line in config/keys.rs"
             );
         }
     }
-    let with_arg: Vec<_> = args(&command).into_iter().map(|(key, _)| key.name).collect();
+    let table = key_table(&command);
+    let with_arg: Vec<_> = table.keys().iter().map(|key| key.name()).collect();
     let keys: Vec<_> = KEYS.iter().map(|key| key.name).collect();
     assert_eq!(with_arg, keys, "a key has no argument");
-    let names: BTreeSet<_> = KEYS.iter().flat_map(|key| [key.name, key.arg]).collect();
-    let same = KEYS.iter().filter(|key| key.name == key.arg).count();
+    let names: BTreeSet<_> = KEYS.iter().flat_map(|key| [key.name, key.id]).collect();
+    let same = KEYS.iter().filter(|key| key.name == key.id).count();
     assert_eq!(names.len(), 2 * KEYS.len() - same, "two keys have one name");
 }
 
@@ -363,24 +361,24 @@ fn check(path: &str, current: &str, wanted: &str) {
 #[test]
 fn the_example_contains_every_key_with_its_default() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/config-example.yaml");
-    let args = args(&command());
+    let table = key_table(&command());
     let text = fs::read_to_string(path).unwrap_or_default();
-    check(path, &text, &example(&args));
+    check(path, &text, &example(&table));
     let text = fs::read_to_string(path).unwrap();
     let entries = parse_entries(&text).unwrap();
     assert_eq!(entries.len(), KEYS.len());
-    for (entry, (key, arg)) in entries.iter().zip(&args) {
+    for (entry, key) in entries.iter().zip(table.keys()) {
         let nothing_is_empty = |values: Vec<String>| values.into_iter().filter(|value| !value.is_empty());
-        assert_eq!(entry.key, key.name);
+        assert_eq!(entry.key, key.name());
         let said: Vec<_> = nothing_is_empty(entry.values.clone()).collect();
-        assert_eq!(said, defaults(key, arg), "{}", key.name);
+        assert_eq!(said, key.defaults(), "{}", key.name());
     }
     // With the example, every value is the default.
-    let value = |line: &CommandLine, (key, _): &(&'static ConfigKey, Arg)| shown(line, key.name).0;
+    let value = |line: &CommandLine, key: &ConfigKey| shown(line, key.name()).0;
     let with = parse_with_file("k3 config show", &text, &[]).unwrap();
     let without = parse_with_file("k3 config show", "", &[]).unwrap();
-    for row in &args {
-        assert_eq!(value(&with, row), value(&without, row), "{}", row.0.name);
+    for key in table.keys() {
+        assert_eq!(value(&with, key), value(&without, key), "{}", key.name());
     }
 }
 
@@ -392,6 +390,42 @@ fn the_table_in_the_docs_is_current() {
     let end = "\n<!-- end of keys -->";
     let (head, rest) = text.split_once(begin).unwrap();
     let (_, tail) = rest.split_once(end).unwrap();
-    let wanted = format!("{head}{begin}{}{end}{tail}", table(&args(&command())));
+    let wanted = format!(
+        "{head}{begin}{}{end}{tail}",
+        markdown_table(&key_table(&command()))
+    );
     check(path, &text, &wanted);
+}
+
+/// Why the name of a variable is invalid.
+fn unknown_variable(name: &str) -> Option<String> {
+    key_table(&command()).unknown_variable_reason(name)
+}
+
+#[test]
+fn suggests_the_right_name_of_a_misspelt_variable() {
+    for (name, meant) in [
+        ("K3_STROAGE_TYPE", "K3_STORAGE_TYPE"),
+        ("K3_DATADIR", "K3_DATA_DIR"),
+        ("K3_API_PROT", "K3_API_PORT"),
+    ] {
+        let why = unknown_variable(name).unwrap();
+        assert!(why.ends_with(&format!("did you mean {meant}?")), "{why}");
+    }
+    assert!(unknown_variable("K3_STORAGE_POSTGRES_ADDRESS_LIST").is_some());
+}
+
+#[test]
+fn ignores_other_variables() {
+    for name in [
+        "K3_API_PORT",
+        "K3_MYSQL_URL",
+        "NODE_NAME",
+        "K3_TEST_ETCD",
+        "K3_SERVICE_HOST",
+        "K3_PORT_6443_TCP_ADDR",
+        "K3_BACKUP_BUCKET_NAME",
+    ] {
+        assert_eq!(unknown_variable(name), None, "{name}");
+    }
 }

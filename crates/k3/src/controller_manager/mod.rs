@@ -83,7 +83,7 @@ pub(crate) fn parse_controllers(list: &str) -> Result<ComponentSelection, Comman
             return Err(wrong(format!("unknown controller {word}")));
         }
     }
-    let selection = ControllerSelection::parse(&selectors).map_err(wrong)?;
+    let selection = ControllerSelection::parse(&selectors).map_err(|error| wrong(error.to_string()))?;
     // Some controllers are off by default, as upstream, and run only when they are named.
     let is_meant = |known: &ControllerDescriptor| {
         known.is_on || selectors.iter().any(|word| word != "*" && names(known, word))

@@ -155,6 +155,7 @@ impl App {
             Ok(CommandLine::Run(config)) => *config,
             Ok(CommandLine::List) => return print(&list()),
             Ok(CommandLine::PrintCrds) => return print(&definitions()),
+            Ok(CommandLine::PrintConfig(text)) => return print(&text),
             Err(CommandLineError::Line(asked)) => {
                 let _ = asked.print();
                 return ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(2));
@@ -244,8 +245,8 @@ fn definitions() -> String {
         .into_iter()
         .flat_map(Registration::definitions);
     let texts = definitions.map(|definition| {
-        let text = serde_saphyr::to_string(&definition).expect("a CRD can be serialized");
-        format!("---\n{}\n", text.trim_end())
+        let tree = serde_json::to_value(&definition).expect("a CRD can be serialized");
+        format!("---\n{}", k3_yaml::to_string(&tree))
     });
     texts.collect()
 }

@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use k3_config::ValueError;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tracing::{
@@ -23,7 +24,7 @@ use tracing_subscriber::{
     reload,
 };
 
-use super::config::{LogConfig, LogFormat, level as parse_level};
+use super::config::{LogConfig, LogFormat, parse_level};
 use crate::{Clock, panic_message};
 
 /// Controls the level of the installed log.
@@ -98,17 +99,25 @@ pub(super) fn level() -> String {
     level.map_or_else(|| "unknown".to_owned(), |level| level.to_string().to_lowercase())
 }
 
+/// Why the level of the log was not changed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SetLevelError {
+    #[error(transparent)]
+    Invalid(#[from] ValueError),
+    #[error("the log level cannot be changed: the log was not installed by this program")]
+    NotInstalled,
+    #[error(transparent)]
+    Reload(#[from] reload::Error),
+}
+
 /// Changes the level and returns the new one.
-pub(super) fn set_level(text: &str) -> Result<String, String> {
+pub(super) fn set_level(text: &str) -> Result<String, SetLevelError> {
     let new_level = parse_level(text)?;
     let Some(control) = LEVEL_CONTROL.get() else {
-        return Err("the log level cannot be changed: the log was not installed by this program".to_owned());
+        return Err(SetLevelError::NotInstalled);
     };
     let mut control = control.lock();
-    control
-        .handle
-        .reload(targets(new_level))
-        .map_err(|error| error.to_string())?;
+    control.handle.reload(targets(new_level))?;
     control.level = new_level;
     Ok(new_level.to_string().to_lowercase())
 }

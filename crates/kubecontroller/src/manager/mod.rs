@@ -50,9 +50,9 @@ pub use self::{
     metadata::{ControllerType, ResourceMetadata},
     registry::Registration,
     runnable::{BoxError, Runnable, TaskRunnable, task},
-    selection::ControllerSelection,
+    selection::{ControllerSelection, SelectionError},
     setup::Setup,
-    start_condition::StartCondition,
+    start_condition::{StartCondition, StartConditionError},
     status::{RunnableState, RunnableStatus},
     stop::Stop,
 };

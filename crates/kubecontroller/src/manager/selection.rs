@@ -13,6 +13,21 @@ enum RuleTarget {
     Named(String),
 }
 
+/// Why a list selects no controllers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SelectionError {
+    /// An entry has no name.
+    #[error("{0:?} is not the name of a controller")]
+    NotAName(String),
+    /// Two entries contradict each other.
+    #[error("{0} is both enabled and disabled")]
+    Contradiction(String),
+    /// There is no entry.
+    #[error("the list of controllers is empty: omit it to run all of them")]
+    Empty,
+}
+
 // --- ControllerSelection ---
 
 impl ControllerSelection {
@@ -28,7 +43,7 @@ impl ControllerSelection {
 
     /// Parses a list in which `*` enables all, `x` enables `x` and `-x` disables it. Controllers without a match do not run.
     // upstream: staging/src/k8s.io/controller-manager/app/helper.go IsControllerEnabled
-    pub fn parse(names: &[String]) -> Result<Self, String> {
+    pub fn parse(names: &[String]) -> Result<Self, SelectionError> {
         let mut rules = Vec::new();
         for word in names {
             let (name, runs) = match word.strip_prefix('-') {
@@ -37,19 +52,19 @@ impl ControllerSelection {
             };
             let target = match name {
                 "*" => RuleTarget::All,
-                "" => return Err(format!("{word:?} is not the name of a controller")),
+                "" => return Err(SelectionError::NotAName(word.clone())),
                 name => RuleTarget::Named(name.to_owned()),
             };
             let is_contradiction = rules
                 .iter()
                 .any(|(known, other)| *known == target && *other != runs);
             if is_contradiction {
-                return Err(format!("{name} is both enabled and disabled"));
+                return Err(SelectionError::Contradiction(name.to_owned()));
             }
             rules.push((target, runs));
         }
         if rules.is_empty() {
-            return Err("the list of controllers is empty: omit it to run all of them".to_owned());
+            return Err(SelectionError::Empty);
         }
         // A name overrides `*`, wherever it is in the list.
         rules.sort_by_key(|(target, _)| *target != RuleTarget::All);

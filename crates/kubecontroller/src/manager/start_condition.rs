@@ -24,19 +24,22 @@ const PORT_POLL: Duration = Duration::from_secs(5);
 /// How often the state of another controller is read.
 const READY_POLL: Duration = Duration::from_millis(100);
 
+/// A text that is no start condition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is neither HOST:PORT nor the name of a controller")]
+pub struct StartConditionError(String);
+
 // --- StartCondition ---
 
 impl StartCondition {
     /// Parses `HOST:PORT`, with or without `tcp://`, or the name of a controller.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, StartConditionError> {
         let text = text.strip_prefix("tcp://").unwrap_or(text);
         let Some((host, port)) = text.rsplit_once(':') else {
             return Ok(StartCondition::Controller(text.to_owned()));
         };
         if host.is_empty() || port.parse::<u16>().is_err() {
-            return Err(format!(
-                "{text:?} is neither HOST:PORT nor the name of a controller"
-            ));
+            return Err(StartConditionError(text.to_owned()));
         }
         Ok(StartCondition::Port(text.to_owned()))
     }

@@ -1,53 +1,41 @@
 //! The store of an API server in a test environment.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use clap::Args;
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 use http::{Request, Uri};
 use k3_storage::{
-    backend::StorageConfig,
-    etcd::{ClientCertificate, EtcdOptions, Pem, Tls},
+    backend::{Setting, SettingValues, StorageBackend, StorageConfig},
+    etcd::EtcdBackend,
     file::{Durability, FileOptions},
 };
 use kube::{Client, Config};
 
 use super::etcd::DATA_DIR_PATH;
-use crate::command_error::CommandError;
+use crate::{command_error::CommandError, commands::start::cannot_configure, setting_args};
 
 /// Timeout of the request that detects whether the etcd is k3.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Storage")]
-#[expect(clippy::struct_field_names, reason = "the names are those of the flags")]
-pub(super) struct EtcdStorageFlags {
-    /// URLs of the etcd members, comma-separated: an etcd that is k3, or a real one from 3.4
-    #[arg(long, value_name = "URLS", value_delimiter = ',', required = true)]
-    etcd_servers: Vec<String>,
+/// The setting without which there is no store.
+const SERVERS: &str = "etcd_servers";
 
-    /// With a real etcd: key prefix [default: /k3/]
-    #[arg(long, value_name = "PREFIX")]
-    etcd_prefix: Option<String>,
-
-    /// With a real etcd over https: certificate authority of the members, in PEM
-    #[arg(long, value_name = "FILE")]
-    etcd_cafile: Option<PathBuf>,
-
-    /// With a real etcd over https: client certificate, in PEM
-    #[arg(long, value_name = "FILE", requires_all = ["etcd_keyfile", "etcd_cafile"])]
-    etcd_certfile: Option<PathBuf>,
-
-    /// With a real etcd over https: the key of --etcd-certfile, in PEM
-    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
-    etcd_keyfile: Option<PathBuf>,
-}
+/// The settings of an etcd, which may be one that is k3.
+#[derive(Debug)]
+pub(super) struct EtcdStorageFlags(SettingValues);
 
 // --- EtcdStorageFlags ---
 
 impl EtcdStorageFlags {
     /// Returns the data directory of the etcd substitute as the store, or the real etcd.
     pub(super) async fn config(&self) -> Result<Box<dyn StorageConfig>, CommandError> {
-        if let [server] = self.etcd_servers.as_slice()
+        let mut servers = settings()
+            .filter(|setting| setting.id == SERVERS)
+            .flat_map(|setting| self.0.list(setting));
+        if let (Some(server), None) = (servers.next(), servers.next())
             && let Some(directory) = directory_of(server).await?
         {
             return Ok(Box::new(FileOptions {
@@ -56,26 +44,39 @@ impl EtcdStorageFlags {
                 ..FileOptions::new(directory.join("k3"))
             }));
         }
-        let mut options = EtcdOptions {
-            endpoints: self.etcd_servers.clone(),
-            ..EtcdOptions::default()
-        };
-        if let Some(prefix) = &self.etcd_prefix {
-            options.prefix.clone_from(prefix);
-        }
-        let pem = |file: &PathBuf| Pem::File(file.clone());
-        options.tls =
-            self.etcd_cafile.as_ref().map(|ca| Tls {
-                ca: pem(ca),
-                client: self.etcd_certfile.as_ref().zip(self.etcd_keyfile.as_ref()).map(
-                    |(certificate, key)| ClientCertificate {
-                        certificate: pem(certificate),
-                        key: pem(key),
-                    },
-                ),
-            });
-        Ok(Box::new(options))
+        EtcdBackend
+            .configure(&self.0, Path::new(""))
+            .map_err(cannot_configure)
     }
+}
+
+impl Args for EtcdStorageFlags {
+    fn augment_args(command: Command) -> Command {
+        let args = settings().map(|setting| {
+            let arg = setting_args::arg(setting).help_heading("Storage");
+            arg.required(setting.id == SERVERS)
+        });
+        command.args(args)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for EtcdStorageFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        Ok(Self(setting_args::values(settings(), matches)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn settings() -> impl Iterator<Item = &'static Setting> {
+    EtcdBackend.settings().all.iter()
 }
 
 /// Returns the data directory of an etcd substitute, or `None` for any other server.

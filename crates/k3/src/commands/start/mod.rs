@@ -15,5 +15,5 @@ pub(super) use self::{
     flags::{ApiFlags, NodeFlags, RuntimeFlags, StartFlags},
     limits::LimitFlags,
     run::run,
-    storage::StorageFlags,
+    storage::{StorageFlags, cannot_configure},
 };

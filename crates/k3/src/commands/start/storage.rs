@@ -100,7 +100,7 @@ impl FromArgMatches for StorageFlags {
     }
 }
 
-fn cannot_configure(error: ConfigureError) -> CommandError {
+pub(in crate::commands) fn cannot_configure(error: ConfigureError) -> CommandError {
     match error {
         ConfigureError::Invalid { problem, advice } => CommandError::usage(problem, advice),
         ConfigureError::PasswordFile { file, source } => CommandError::new(

@@ -1,13 +1,17 @@
-//! Settings as command line flags.
+//! The command line of a program.
 
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
-
-use super::{
-    Config, ConfigError, ConfigValue, ControllerSetting, ValueSource, file,
-    keys::{KEYS, Setting},
+use k3_config::{
+    ConfigError, ConfigFile, ConfigSource, ConfiguredValue, EffectiveConfig, Environment, example,
+    flag_values, markdown_table,
 };
+
+use super::{Config, ControllerSetting, settings::Settings};
+
+/// The key that `-v` sets.
+const LEVEL: &str = "log.level";
 
 /// What a command line requests.
 #[derive(Debug)]
@@ -18,6 +22,8 @@ pub(in crate::manager) enum CommandLine {
     List,
     /// Print the CRDs of the program.
     PrintCrds,
+    /// Print this.
+    PrintConfig(String),
 }
 
 /// Why a command line is rejected.
@@ -47,136 +53,83 @@ pub(in crate::manager) fn read(
     args: Vec<OsString>,
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<CommandLine, CommandLineError> {
-    let wildcard_keys = wildcard_keys(&args);
-    let matches = command(program, about, own, &wildcard_keys).try_get_matches_from(args)?;
-    let mut given = Vec::new();
-    if let Some(path) = matches.get_one::<String>("config") {
-        let text = std::fs::read_to_string(path).map_err(|error| CommandLineError::File {
-            path: path.clone(),
-            error,
-        })?;
-        given = file::read(path, &text)?;
+    let settings = Settings::new(own);
+    let table = &settings.table;
+    let flags = table.untyped_flags(&args);
+    let matches = command(program, about).args(flags).try_get_matches_from(args)?;
+    let file = matches.get_one::<String>("config").map(|path| read_file(path));
+    let file = file.transpose()?;
+    let mut flags = flag_values(table, &matches);
+    if let (Some(value), Some(key)) = (matches.get_one::<String>("v"), table.find(LEVEL)) {
+        flags.retain(|flag| flag.name != LEVEL);
+        flags.push(ConfiguredValue {
+            key: key.clone(),
+            name: LEVEL.to_owned(),
+            written: "-v".to_owned(),
+            values: vec![value.clone()],
+            source: ConfigSource::Flag("-v".to_owned()),
+        });
     }
-    for setting in KEYS {
-        let Some(name) = setting.env else { continue };
-        if let Some(value) = env(name).filter(|value| !value.is_empty()) {
-            let key = setting.key.to_owned();
-            let source = ValueSource::Env(name);
-            given.push(ConfigValue { key, value, source });
-        }
-    }
-    let keys = KEYS
-        .iter()
-        .filter(|setting| setting.key_prefix().is_none())
-        .map(|setting| setting.key);
-    let keys = keys
-        .chain(own.iter().map(|own| own.key))
-        .chain(wildcard_keys.iter().map(String::as_str));
-    for key in keys {
-        if let Some(value) = matches.get_one::<String>(key) {
-            let flag = KEYS
-                .iter()
-                .find(|setting| setting.key == key)
-                .map_or(key, |setting| setting.flag_name());
-            let source = ValueSource::Flag(format!("--{flag}"));
-            let key = key.to_owned();
-            let value = value.clone();
-            given.push(ConfigValue { key, value, source });
-        }
-    }
-    if let Some(value) = matches.get_one::<String>("v") {
-        let key = "log.level".to_owned();
-        let value = value.clone();
-        let source = ValueSource::Flag("-v".to_owned());
-        given.push(ConfigValue { key, value, source });
-    }
-    let config = Config::from_values(&given, own)?;
+    let environment = Environment {
+        variable: &|name| env(name).map(OsString::from),
+        names: &Vec::new,
+    };
+    let effective = EffectiveConfig::read(table, table, file.as_ref(), environment, &flags).check_flags();
+    let config = settings.config(effective.clone())?;
     if matches.get_flag("list") {
         return Ok(CommandLine::List);
     }
     if matches.get_flag("print-crds") {
         return Ok(CommandLine::PrintCrds);
     }
+    if let Some(form) = matches.get_one::<String>("print-config") {
+        return Ok(CommandLine::PrintConfig(match form.as_str() {
+            "example" => example(
+                table,
+                &format!("# All settings of {program} with their defaults.\n"),
+            ),
+            "markdown" => markdown_table(table) + "\n",
+            _ => effective.yaml(table) + "\n",
+        }));
+    }
     Ok(CommandLine::Run(Box::new(config)))
 }
 
-impl Setting {
-    /// The name of the flag in the help.
-    fn flag_name(&self) -> &'static str {
-        if self.flag.is_empty() { self.key } else { self.flag }
-    }
+fn read_file(path: &str) -> Result<ConfigFile, CommandLineError> {
+    let text = std::fs::read_to_string(path).map_err(|error| CommandLineError::File {
+        path: path.to_owned(),
+        error,
+    })?;
+    let path = path.to_owned();
+    Ok(ConfigFile { path, text })
 }
 
-/// The flags on the command line whose key matches a wildcard, e.g. `--resource-filter.pods`.
-fn wildcard_keys(args: &[OsString]) -> Vec<String> {
-    let mut keys: Vec<String> = Vec::new();
-    for arg in args
-        .iter()
-        .filter_map(|arg| arg.to_str())
-        .take_while(|arg| *arg != "--")
-    {
-        let Some(flag) = arg.strip_prefix("--") else {
-            continue;
-        };
-        let key = flag.split_once('=').map_or(flag, |(key, _)| key);
-        let has_wildcard = Setting::find(key).is_some_and(|(setting, _)| setting.key_prefix().is_some());
-        if has_wildcard && !keys.iter().any(|known| known == key) {
-            keys.push(key.to_owned());
-        }
-    }
-    keys
-}
-
-fn command(
-    program: &'static str,
-    about: &str,
-    own: &[ControllerSetting],
-    wildcard_keys: &[String],
-) -> Command {
+fn command(program: &'static str, about: &str) -> Command {
     let config = Arg::new("config").short('c').long("config").value_name("FILE");
     let list = Arg::new("list").long("list").action(ArgAction::SetTrue);
     let crds = Arg::new("print-crds")
         .long("print-crds")
         .action(ArgAction::SetTrue);
+    let print = Arg::new("print-config")
+        .long("print-config")
+        .value_name("FORM")
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("effective")
+        .value_parser(["effective", "example", "markdown"]);
     let v = Arg::new("v")
         .short('v')
         .value_name("LEVEL")
         .num_args(0..=1)
         .default_missing_value("4");
-    let mut command = Command::new(program)
+    Command::new(program)
         .about(about.to_owned())
         .version(env!("CARGO_PKG_VERSION"))
         .arg(config.help("Path to a YAML configuration file; flags override it"))
         .arg(list.help("List the reconcilers of this program and exit"))
         .arg(crds.help("Print the CRDs of this program and exit"))
-        .arg(v.help("Log verbosity: 0 to 2 info, 3 and 4 debug, 5 trace; -v is debug, -vv is trace"));
-    for setting in KEYS {
-        let mut arg = Arg::new(setting.key)
-            .long(setting.flag_name())
-            .value_name(setting.value);
-        // For a wildcard this flag appears only in the help; the flags on the command line are added below.
-        if !setting.flag.is_empty() {
-            arg = arg.alias(setting.key);
-        }
-        if setting.value.is_empty() {
-            let arg_or_not = arg.num_args(0..=1).require_equals(true);
-            arg = arg_or_not.default_missing_value("true").value_name("BOOL");
-        }
-        let help = match setting.env {
-            Some(env) => format!("{} [environment: {env}]", setting.help),
-            None => setting.help.to_owned(),
-        };
-        command = command.arg(arg.help(help));
-    }
-    for key in wildcard_keys {
-        command = command.arg(Arg::new(key.clone()).long(key.clone()).hide(true));
-    }
-    for own in own {
-        let help = match own.default {
-            "" => own.help.to_owned(),
-            default => format!("{}; default: {default}", own.help),
-        };
-        command = command.arg(Arg::new(own.key).long(own.key).help(help));
-    }
-    command
+        .arg(print.help(
+            "Print the configuration with the source of each value and exit; or a file or table of all keys",
+        ))
+        .arg(v.help("Log verbosity: 0 to 2 info, 3 and 4 debug, 5 trace; -v is debug, -vv is trace"))
 }

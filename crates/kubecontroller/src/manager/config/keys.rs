@@ -10,96 +10,53 @@
 //! | `informerConfig.*` | defaults for informers |
 //! | `log.*` | the log |
 //!
-//! Environment variables: `INFORMER_CACHE_SIZE` (an informer with more objects becomes unhealthy, and the program does not
+//! Variables: `INFORMER_CACHE_SIZE` (an informer with more objects becomes unhealthy, and the program does not
 //! start; this bounds the memory), `LIST_TIMEOUT` (a list request without progress for this long is retried) and
 //! `ENABLE_INCREMENTAL_SYNC` (initial objects are streamed by the watch instead of listed).
 //!
 //! In a file, dots are levels. Settings that would have no effect are rejected: those of the API extension server
 //! (`apiextmgr.*`, `reconcilermgr.apiserver-enabled: true`) are valid only in programs that declare them.
+//!
+//! # All keys
+//!
+//! Generated, as `--print-config=markdown` prints it. `--print-config=example` prints a file with all keys, their meanings and
+//! defaults, `--print-config` the effective configuration with the source of each value.
+//!
+#![doc = include_str!("keys.md")]
 
 use std::path::PathBuf;
 
+use k3_config::{
+    Alias, ValueError, listen_address, names, optional_duration, parse_duration, positive_duration, switch,
+    whole_number,
+};
+
 use super::{
-    Config, LogFormat,
-    values::{address, level, names, number, parse_duration, some_time, switch, time_or_none},
+    LogFormat,
+    log_level::parse_level,
+    settings::{Setting, setting},
 };
 use crate::{
     controller::KeyFilter,
     manager::{selection::ControllerSelection, start_condition::StartCondition},
 };
 
-/// An entry of the table of settings.
-pub(in crate::manager) struct Setting {
-    /// The key in the file, with dots for levels. A trailing `<name>` is a wildcard.
-    pub(super) key: &'static str,
-    /// The name of the flag, an alternative to `--` and the key.
-    pub(super) flag: &'static str,
-    /// The environment variable.
-    pub(super) env: Option<&'static str>,
-    /// The help text.
-    pub(super) help: &'static str,
-    /// The placeholder for the value in the help; empty for booleans.
-    pub(super) value: &'static str,
-    /// Validates and stores the value; the second argument is the part of the key that matches the wildcard.
-    pub(super) set: fn(&mut Config, &str, &str) -> Result<(), String>,
-}
-
-const fn setting(
-    key: &'static str,
-    flag: &'static str,
-    value: &'static str,
-    help: &'static str,
-    set: fn(&mut Config, &str, &str) -> Result<(), String>,
-) -> Setting {
-    Setting {
-        key,
-        flag,
-        env: None,
-        help,
-        value,
-        set,
-    }
-}
-
-impl Setting {
-    const fn env(mut self, name: &'static str) -> Self {
-        self.env = Some(name);
-        self
-    }
-
-    /// Finds the setting of a key, and the part of the key that matches its wildcard.
-    pub(super) fn find(key: &str) -> Option<(&'static Setting, &str)> {
-        KEYS.iter().find_map(|setting| match setting.key_prefix() {
-            None => (setting.key == key).then_some((setting, "")),
-            Some(prefix) => {
-                let name = key.strip_prefix(prefix).filter(|name| !name.is_empty())?;
-                Some((setting, name))
-            }
-        })
-    }
-
-    /// The part of the key before its wildcard; none without wildcard.
-    pub(super) fn key_prefix(&self) -> Option<&'static str> {
-        self.key.split_once('<').map(|(prefix, _)| prefix)
-    }
-
-    /// The other key of a setting with two keys.
-    pub(super) fn alias(&self) -> Option<&'static str> {
-        match self.key {
-            "workers" => Some("reconcilermgr.concurrence"),
-            "reconcilermgr.concurrence" => Some("workers"),
-            _ => None,
-        }
-    }
-}
+/// Other names of keys, a line each.
+pub(super) const ALIASES: &[Alias] = &[
+    Alias::key("reconcilermgr.concurrence", "workers"),
+    Alias::flag("concurrence", "workers"),
+    Alias::variable("INFORMER_CACHE_SIZE", "informerConfig.cacheSize"),
+    Alias::variable("LIST_TIMEOUT", "informerConfig.listTimeout"),
+    Alias::variable("ENABLE_INCREMENTAL_SYNC", "informerConfig.incrementalSync"),
+];
 
 /// All settings.
-pub(in crate::manager) const KEYS: &[Setting] = &[
+pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "reconcilermgr.kubeconfig",
         "kubeconfig",
         "FILE",
-        "Credentials of the cluster; default: as kubectl, or the service account",
+        "Path to a kubeconfig; default: as kubectl, or the service account of the pod",
         |c, _, v| {
             c.cluster.kubeconfig = Some(v).filter(|v| !v.is_empty()).map(PathBuf::from);
             Ok(())
@@ -109,15 +66,15 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.master",
         "master",
         "URL",
-        "Path to a kubeconfig; default: like kubectl, or the service account of the pod",
+        "URL of the API server; default: that of the kubeconfig",
         |c, _, v| {
             let is_url = v
                 .parse::<http::Uri>()
                 .is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
             if !is_url && !v.is_empty() {
-                return Err(format!(
+                return Err(ValueError::other(format!(
                     "{v:?} is not a URL: expected http://HOST:PORT or https://HOST:PORT"
-                ));
+                )));
             }
             c.cluster.master = Some(v.to_owned()).filter(|v| !v.is_empty());
             Ok(())
@@ -139,7 +96,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "ADDRESS",
         "Address that serves /metrics; default: none",
         |c, _, v| {
-            c.metrics_address = address(v)?;
+            c.metrics_address = listen_address(v)?;
             Ok(())
         },
     ),
@@ -149,7 +106,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "ADDRESS",
         "Address that serves /healthz and /readyz; default: none",
         |c, _, v| {
-            c.health_address = address(v)?;
+            c.health_address = listen_address(v)?;
             Ok(())
         },
     ),
@@ -161,7 +118,9 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         |c, _, v| {
             c.profiling = switch(v)?;
             if c.profiling && !cfg!(feature = "pprof") {
-                return Err("this program was built without the feature `pprof`".to_owned());
+                return Err(ValueError::other(
+                    "this program was built without the feature `pprof`",
+                ));
             }
             Ok(())
         },
@@ -170,22 +129,13 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.graceful-shutdown-timeout",
         "graceful-shutdown-timeout",
         "DURATION",
-        "Time for a graceful shutdown; default: 30s",
+        "Time for a graceful shutdown",
         |c, _, v| {
-            c.grace = parse_duration(v).map_err(|bad| bad.to_string())?;
+            c.grace = parse_duration(v)?;
             Ok(())
         },
-    ),
-    setting(
-        "reconcilermgr.concurrence",
-        "concurrence",
-        "N",
-        "Alias of workers",
-        |c, _, v| {
-            c.controller.workers = number(v, 1)?;
-            Ok(())
-        },
-    ),
+    )
+    .default("30s"),
     setting(
         "reconcilermgr.portable",
         "portable",
@@ -203,7 +153,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "Start the API extension server, in programs that have one",
         |_, _, v| {
             if switch(v)? {
-                return Err("this program has no API extension server".to_owned());
+                return Err(ValueError::other("this program has no API extension server"));
             }
             Ok(())
         },
@@ -222,35 +172,38 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "reconcilermgr.leader-elect-lease-duration",
         "leader-elect-lease-duration",
         "DURATION",
-        "Time after the last renewal when another process may become leader; default: 15s",
+        "Time after the last renewal when another process may become leader",
         |c, _, v| {
-            c.leader.duration = some_time(v)?;
+            c.leader.duration = positive_duration(v)?;
             if c.leader.duration.subsec_nanos() > 0 {
-                return Err("must be whole seconds".to_owned());
+                return Err(ValueError::NotWholeSeconds);
             }
             Ok(())
         },
-    ),
+    )
+    .default("15s"),
     setting(
         "reconcilermgr.leader-elect-renew-deadline",
         "leader-elect-renew-deadline",
         "DURATION",
-        "Time after which a leader that cannot renew its lease stops leading; default: 10s",
+        "Time after which a leader that cannot renew its lease stops leading",
         |c, _, v| {
-            c.leader.renew_deadline = some_time(v)?;
+            c.leader.renew_deadline = positive_duration(v)?;
             Ok(())
         },
-    ),
+    )
+    .default("10s"),
     setting(
         "reconcilermgr.leader-elect-retry-period",
         "leader-elect-retry-period",
         "DURATION",
-        "Interval between renewals, or attempts to acquire the lease; default: 2s",
+        "Interval between renewals, or attempts to acquire the lease",
         |c, _, v| {
-            c.leader.retry = some_time(v)?;
+            c.leader.retry = positive_duration(v)?;
             Ok(())
         },
-    ),
+    )
+    .default("2s"),
     setting(
         "reconcilermgr.leader-elect-resource-name",
         "leader-elect-resource-name",
@@ -280,24 +233,26 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
             c.selection = ControllerSelection::only(names(v));
             Ok(())
         },
-    ),
+    )
+    .lists(),
     setting(
         "controllers",
         "controllers",
         "NAMES",
         "Run these controllers: `*` all, `-x` not x, `x` x; default: *",
         |c, _, v| {
-            c.selection = ControllerSelection::parse(&names(v))?;
+            c.selection = ControllerSelection::parse(&names(v)).map_err(ValueError::other)?;
             Ok(())
         },
-    ),
+    )
+    .lists(),
     setting(
         "resource-filter.<resource>",
         "",
         "FILTER",
         "Handle only matching objects: glob on NAMESPACE/NAME, ~REGEX, !NEGATION, `labels: SELECTOR`, separated by ;",
         |c, name, v| {
-            v.parse::<KeyFilter>().map_err(|bad| bad.to_string())?;
+            v.parse::<KeyFilter>().map_err(ValueError::other)?;
             c.filters.insert(name.to_owned(), v.to_owned());
             Ok(())
         },
@@ -312,17 +267,19 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
                 .iter()
                 .map(|condition| StartCondition::parse(condition))
                 .collect();
-            c.dependencies.insert(name.to_owned(), conditions?);
+            c.dependencies
+                .insert(name.to_owned(), conditions.map_err(ValueError::other)?);
             Ok(())
         },
-    ),
+    )
+    .lists(),
     setting(
         "workers",
         "workers",
         "N",
         "Number of workers per controller; default: number of CPUs, at most 4",
         |c, _, v| {
-            c.controller.workers = number(v, 1)?;
+            c.controller.workers = whole_number(v, 1)?;
             Ok(())
         },
     ),
@@ -332,7 +289,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "N",
         "Number of retries after which a key is dropped; default: unlimited",
         |c, _, v| {
-            c.controller.max_retries = Some(number(v, 0)?);
+            c.controller.max_retries = Some(whole_number(v, 0)?);
             Ok(())
         },
     ),
@@ -340,31 +297,33 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "queueConfig.baseDelay",
         "base-delay",
         "DURATION",
-        "Backoff after the first failure of a key; default: 5ms",
+        "Backoff after the first failure of a key",
         |c, _, v| {
-            c.controller.base_delay = some_time(v)?;
+            c.controller.base_delay = positive_duration(v)?;
             Ok(())
         },
-    ),
+    )
+    .default("5ms"),
     setting(
         "queueConfig.maxDelay",
         "max-delay",
         "DURATION",
-        "Maximal backoff of a key; default: 1000s",
+        "Maximal backoff of a key",
         |c, _, v| {
-            c.controller.max_delay = some_time(v)?;
+            c.controller.max_delay = positive_duration(v)?;
             Ok(())
         },
-    ),
+    )
+    .default("1000s"),
     setting(
         "queueConfig.rateLimiterQPS",
         "rate-limiter-qps",
         "N",
         "Rate limit of a controller in keys per second; default: 10 for retries, else unlimited",
         |c, _, v| {
-            let qps: f64 = v.parse().map_err(|_| format!("{v:?} is not a number"))?;
+            let qps: f64 = v.parse().map_err(|_| ValueError::NotANumber(v.to_owned()))?;
             if !(qps.is_finite() && qps > 0.0) {
-                return Err("must be greater than 0".to_owned());
+                return Err(ValueError::NotPositive);
             }
             c.controller.qps = Some(qps);
             Ok(())
@@ -376,7 +335,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "DURATION",
         "Timeout of one reconcile; default: none",
         |c, _, v| {
-            c.controller.timeout = time_or_none(v)?;
+            c.controller.timeout = optional_duration(v)?;
             Ok(())
         },
     ),
@@ -386,7 +345,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "DURATION",
         "Resync period of informers; default: none",
         |c, _, v| {
-            c.informer.resync = time_or_none(v)?;
+            c.informer.resync = optional_duration(v)?;
             Ok(())
         },
     ),
@@ -396,7 +355,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "N",
         "Upper limit of workers per controller; default: none",
         |c, _, v| {
-            c.controller.max_concurrent = Some(number(v, 1)?);
+            c.controller.max_concurrent = Some(whole_number(v, 1)?);
             Ok(())
         },
     ),
@@ -406,53 +365,52 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "N",
         "Maximal number of objects per informer; default: unlimited",
         |c, _, v| {
-            c.informer.cache_size = Some(number(v, 1)?);
+            c.informer.cache_size = Some(whole_number(v, 1)?);
             Ok(())
         },
-    )
-    .env("INFORMER_CACHE_SIZE"),
+    ),
     setting(
         "informerConfig.listTimeout",
         "list-timeout",
         "DURATION",
         "Timeout of a list request without progress",
         |c, _, v| {
-            c.informer.list_timeout = Some(some_time(v)?);
+            c.informer.list_timeout = Some(positive_duration(v)?);
             Ok(())
         },
-    )
-    .env("LIST_TIMEOUT"),
+    ),
     setting(
         "informerConfig.incrementalSync",
         "enable-incremental-sync",
         "",
-        "Stream initial objects with the watch if the server supports it; default: false",
+        "Stream initial objects with the watch if the server supports it",
         |c, _, v| {
             c.informer.incremental_sync = switch(v)?;
             Ok(())
         },
-    )
-    .env("ENABLE_INCREMENTAL_SYNC"),
+    ),
     setting(
         "informerConfig.syncTimeout",
         "sync-timeout",
         "DURATION",
-        "Timeout for the initial sync of all informers; default: 2m",
+        "Timeout for the initial sync of all informers",
         |c, _, v| {
-            c.informer.sync_timeout = some_time(v)?;
+            c.informer.sync_timeout = positive_duration(v)?;
             Ok(())
         },
-    ),
+    )
+    .default("2m"),
     setting(
         "log.level",
         "log-level",
         "LEVEL",
-        "Log level: error, warn, info, debug or trace; default: info",
+        "Log level: error, warn, info, debug or trace",
         |c, _, v| {
-            c.log.level = level(v)?;
+            c.log.level = parse_level(v)?;
             Ok(())
         },
-    ),
+    )
+    .default("info"),
     setting(
         "log.development",
         "",
@@ -470,16 +428,17 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "log.format",
         "log-format",
         "FORMAT",
-        "Format of log lines: console or json; default: console",
+        "Format of log lines: console or json",
         |c, _, v| {
             c.log.format = match v {
                 "console" => LogFormat::Console,
                 "json" => LogFormat::Json,
-                _ => return Err(format!("{v:?} is neither console nor json")),
+                _ => return Err(ValueError::other(format!("{v:?} is neither console nor json"))),
             };
             Ok(())
         },
-    ),
+    )
+    .default("console"),
     setting("log.name", "", "NAME", "Logger name in every line", |c, _, v| {
         c.log.name = Some(v.to_owned()).filter(|v| !v.is_empty());
         Ok(())
@@ -491,7 +450,7 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "Not supported: only false is accepted",
         |_, _, v| {
             if switch(v)? {
-                return Err("colored output is not supported".to_owned());
+                return Err(ValueError::other("colored output is not supported"));
             }
             Ok(())
         },
@@ -500,17 +459,18 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "log.disable-caller",
         "",
         "",
-        "Omit file and line of the call; default: true",
+        "Omit file and line of the call",
         |c, _, v| {
             c.log.caller = !switch(v)?;
             Ok(())
         },
-    ),
+    )
+    .default("true"),
     setting(
         "log.disable-stacktrace",
         "",
         "",
-        "Log panics without a backtrace; default: false",
+        "Log panics without a backtrace",
         |c, _, v| {
             c.log.stacktrace = !switch(v)?;
             Ok(())
@@ -520,15 +480,17 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
         "log.output-paths",
         "",
         "PATH",
-        "Output of the log: stdout, stderr or the path of a file; default: stderr",
+        "Output of the log: stdout, stderr or the path of a file",
         |c, _, v| {
             let [output] = &names(v)[..] else {
-                return Err("expected exactly one path".to_owned());
+                return Err(ValueError::other("expected exactly one path"));
             };
             output.clone_into(&mut c.log.output);
             Ok(())
         },
-    ),
+    )
+    .lists()
+    .default("stderr"),
     setting(
         "log.error-output-paths",
         "",
@@ -538,7 +500,15 @@ pub(in crate::manager) const KEYS: &[Setting] = &[
             if v == "stderr" {
                 return Ok(());
             }
-            Err("only stderr is accepted".to_owned())
+            Err(ValueError::other("only stderr is accepted"))
         },
     ),
+    setting(
+        "apiextmgr.<key>",
+        "",
+        "VALUE",
+        "The API extension server, in programs that have one",
+        |_, _, _| Err(ValueError::other("this program has no API extension server")),
+    )
+    .unlisted(),
 ];

@@ -1,28 +1,28 @@
 //! The configuration of a program: flags, environment variables, and a YAML file.
 //!
 //! Guarantees:
-//! - Every setting is one entry of one table ([`keys`]): its key in the file, its flag, its help, its validation. A key that is
+//! - Every setting is one line of one table ([`keys`]): its key in the file, its flag, its help, its validation. A key that is
 //!   not in the table is an error.
-//! - A flag overrides the environment, which overrides the file, which overrides the default.
+//! - A flag overrides the environment, which overrides the file, which overrides the default. `--print-config` prints each value
+//!   with its source.
 //! - All errors are reported at once, with file, line and key, before the first connection.
 
-mod file;
 mod flags;
 pub mod keys;
+mod log_level;
+mod settings;
 #[cfg(test)]
 mod tests;
-mod values;
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use self::keys::{KEYS, Setting};
-pub use self::{
-    file::{ConfigEntry, ConfigFileError, parse_entries},
-    values::{ParseDurationError, parse_duration},
-};
+pub use k3_config::ConfigError;
+use k3_config::{ConfigFile, ConfiguredValue, EffectiveConfig, Environment};
+
+use self::settings::Settings;
 pub(super) use self::{
     flags::{CommandLine, CommandLineError, read},
-    values::level,
+    log_level::parse_level,
 };
 use super::{selection::ControllerSelection, start_condition::StartCondition};
 
@@ -147,29 +147,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// All errors in a configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError {
-    /// The messages.
-    pub errors: Vec<String>,
-}
-
-/// The source of a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ValueSource {
-    File { path: String, line: u64 },
-    Env(&'static str),
-    Flag(String),
-}
-
-/// The value of a key before validation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ConfigValue {
-    pub(super) key: String,
-    pub(super) value: String,
-    pub(super) source: ValueSource,
-}
-
 // --- Config ---
 
 impl Default for Config {
@@ -231,7 +208,7 @@ impl Config {
     /// The value of one of the program's own settings as a duration, e.g. `30s`; none if it is empty.
     pub fn controller_duration(&self, key: &str) -> Result<Option<Duration>, ConfigError> {
         let text = Some(self.controller_setting(key)).filter(|text| !text.is_empty());
-        let read = text.map(values::parse_duration).transpose();
+        let read = text.map(k3_config::parse_duration).transpose();
         read.map_err(|why| ConfigError {
             errors: vec![format!("{key}: {why}")],
         })
@@ -241,7 +218,7 @@ impl Config {
     pub fn controller_switch(&self, key: &str) -> Result<bool, ConfigError> {
         match self.controller_setting(key) {
             "" => Ok(false),
-            text => values::switch(text).map_err(|why| ConfigError {
+            text => k3_config::switch(text).map_err(|why| ConfigError {
                 errors: vec![format!("{key}: {why}")],
             }),
         }
@@ -249,52 +226,17 @@ impl Config {
 
     /// Parses a configuration file. `name` identifies the file in errors.
     pub fn from_yaml(name: &str, text: &str) -> Result<Self, ConfigError> {
-        let given = file::read(name, text)?;
-        Config::from_values(&given, &[])
-    }
-
-    /// Builds a configuration from values in ascending precedence, including the program's own settings.
-    pub(super) fn from_values(given: &[ConfigValue], own: &[ControllerSetting]) -> Result<Self, ConfigError> {
-        let mut config = Config::default();
-        let mut errors = Vec::new();
-        for setting in own {
-            config
-                .own
-                .insert(setting.key.to_owned(), setting.default.to_owned());
-        }
-        let mut values: BTreeMap<&'static str, &ConfigValue> = BTreeMap::new();
-        for given in given {
-            if let Some(own) = own.iter().find(|own| own.key == given.key) {
-                config.own.insert(own.key.to_owned(), given.value.clone());
-                continue;
-            }
-            match Setting::find(&given.key) {
-                None => errors.push(format!("{given}: {}", unknown(&given.key, own))),
-                Some((setting, rest)) => {
-                    if let Some(alias) = setting.alias().and_then(|alias| values.get(alias)) {
-                        // Two keys of one setting: a source of higher precedence wins, but one source must not contradict itself.
-                        if alias.source.precedence() == given.source.precedence()
-                            && alias.value != given.value
-                        {
-                            errors.push(format!(
-                                "{given}: contradicts {alias}, which is the same setting with the value {:?}",
-                                alias.value
-                            ));
-                        }
-                    }
-                    values.insert(setting.key, given);
-                    if let Err(why) = (setting.set)(&mut config, rest, &given.value) {
-                        errors.push(format!("{given}: {why}"));
-                    }
-                }
-            }
-        }
-        errors.extend(contradictions(&config, &values));
-        if errors.is_empty() {
-            Ok(config)
-        } else {
-            Err(ConfigError { errors })
-        }
+        let settings = Settings::new(&[]);
+        let file = ConfigFile {
+            path: name.to_owned(),
+            text: text.to_owned(),
+        };
+        let nothing = Environment {
+            variable: &|_| None,
+            names: &Vec::new,
+        };
+        let table = &settings.table;
+        settings.config(EffectiveConfig::read(table, table, Some(&file), nothing, &[]))
     }
 }
 
@@ -310,14 +252,11 @@ pub struct ControllerSetting {
 }
 
 /// Finds values that are valid alone but contradict each other.
-fn contradictions(config: &Config, values: &BTreeMap<&'static str, &ConfigValue>) -> Vec<String> {
+fn contradictions(config: &Config, values: &[ConfiguredValue]) -> Vec<String> {
     let mut errors = Vec::new();
+    let find = |key: &str| values.iter().find(|value| value.name == key);
     let mut both = |first: &'static str, second: &'static str, why: &str| {
-        let name = |key: &'static str| {
-            values
-                .get(key)
-                .map_or_else(|| format!("{key} (default)"), ToString::to_string)
-        };
+        let name = |key| find(key).map_or_else(|| format!("{key} (default)"), ToString::to_string);
         errors.push(format!("{} and {}: {why}", name(first), name(second)));
     };
     let controller = &config.controller;
@@ -328,20 +267,18 @@ fn contradictions(config: &Config, values: &BTreeMap<&'static str, &ConfigValue>
             "the base delay must not exceed the maximal delay",
         );
     }
-    for key in ["workers", "reconcilermgr.concurrence"] {
-        if values.contains_key(key)
-            && controller
-                .max_concurrent
-                .is_some_and(|max| max < controller.workers)
-        {
-            both(
-                key,
-                "reconcileConfig.maxConcurrent",
-                "the number of workers must not exceed the maximal concurrency",
-            );
-        }
+    if find("workers").is_some()
+        && controller
+            .max_concurrent
+            .is_some_and(|max| max < controller.workers)
+    {
+        both(
+            "workers",
+            "reconcileConfig.maxConcurrent",
+            "the number of workers must not exceed the maximal concurrency",
+        );
     }
-    if values.contains_key("enabled") && values.contains_key("controllers") {
+    if find("enabled").is_some() && find("controllers").is_some() {
         both("enabled", "controllers", "both select controllers; use only one");
     }
     let leader = &config.leader;
@@ -365,7 +302,7 @@ fn contradictions(config: &Config, values: &BTreeMap<&'static str, &ConfigValue>
         "reconcilermgr.leader-elect-resource-name",
         "reconcilermgr.leader-elect-resource-namespace",
     ] {
-        if values.contains_key(key) && !leader.elect {
+        if find(key).is_some() && !leader.elect {
             both(
                 key,
                 "reconcilermgr.leader-elect",
@@ -383,74 +320,3 @@ fn contradictions(config: &Config, values: &BTreeMap<&'static str, &ConfigValue>
     }
     errors
 }
-
-/// The error for an unknown key, with a suggestion.
-fn unknown(key: &str, own: &[ControllerSetting]) -> String {
-    if key.starts_with("apiextmgr.") {
-        return "this program has no API extension server".to_owned();
-    }
-    let known = KEYS
-        .iter()
-        .map(|setting| setting.key)
-        .chain(own.iter().map(|own| own.key));
-    match closest_match(key, known) {
-        Some(known) => format!("unknown key; did you mean {known}?"),
-        None => "unknown key".to_owned(),
-    }
-}
-
-/// The known word closest to a misspelt one, by edit distance; none if all differ by more than three edits.
-pub fn closest_match<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let nearest = known.map(|known| (distance(word, known), known)).min();
-    nearest
-        .filter(|(distance, _)| *distance <= 3)
-        .map(|(_, known)| known)
-}
-
-/// The Levenshtein distance, ignoring case.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (line, from) in from.to_lowercase().chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, to) in to.iter().enumerate() {
-            let kept = diagonal + usize::from(from != *to);
-            diagonal = row[column + 1];
-            row[column + 1] = kept.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
-}
-
-// --- ConfigValue ---
-
-impl fmt::Display for ConfigValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.source {
-            ValueSource::File { path, line } => write!(f, "{path}:{line}: {}", self.key),
-            ValueSource::Env(name) => write!(f, "{name} (environment)"),
-            ValueSource::Flag(flag) => f.write_str(flag),
-        }
-    }
-}
-
-impl ValueSource {
-    fn precedence(&self) -> u8 {
-        match self {
-            ValueSource::File { .. } => 0,
-            ValueSource::Env(_) => 1,
-            ValueSource::Flag(_) => 2,
-        }
-    }
-}
-
-// --- ConfigError ---
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.errors.join("\n"))
-    }
-}
-
-impl std::error::Error for ConfigError {}

@@ -5,7 +5,7 @@ use std::{ffi::OsString, time::Duration};
 use super::{
     Config, ControllerSetting,
     flags::{CommandLine, CommandLineError, read},
-    keys::KEYS,
+    settings::Settings,
 };
 
 const OWN: &[ControllerSetting] = &[ControllerSetting {
@@ -98,11 +98,11 @@ fn errors_name_file_line_and_key() {
         ),
         (
             "worker: 3",
-            "app.yaml:1: worker: unknown key; did you mean workers?",
+            "app.yaml:1: worker: no such key; did you mean workers?",
         ),
         (
             "reconcilermgr:\n  frobnicate: 3",
-            "app.yaml:2: reconcilermgr.frobnicate: unknown key",
+            "app.yaml:2: reconcilermgr.frobnicate: no such key",
         ),
         (
             "reconcilermgr:\n  leader-elect: maybe",
@@ -224,7 +224,7 @@ fn flag_overrides_environment_overrides_file_overrides_default() {
     );
     let error = parse(&[], &[("LIST_TIMEOUT", "soon")]).unwrap_err();
     assert!(
-        error.starts_with("LIST_TIMEOUT (environment): \"soon\" is not a duration"),
+        error.starts_with("environment variable LIST_TIMEOUT: \"soon\" is not a duration"),
         "{error}"
     );
     let error = parse(&["-c", "/nowhere/app.yaml"], &[]).unwrap_err();
@@ -276,15 +276,73 @@ fn every_setting_has_a_flag_with_its_key() {
 
 #[test]
 fn setting_names_are_unique() {
-    let mut names: Vec<_> = KEYS
-        .iter()
-        .flat_map(|setting| [setting.key, setting.flag])
-        .filter(|name| !name.is_empty())
-        .collect();
+    let settings = Settings::new(OWN);
+    let mut names: Vec<_> = settings.table.keys().iter().map(|key| key.name()).collect();
     names.sort_unstable();
-    let all = names.len();
-    // A setting whose flag equals its key has only one name.
-    let same = KEYS.iter().filter(|setting| setting.key == setting.flag).count();
     names.dedup();
-    assert_eq!(names.len(), all - same);
+    assert_eq!(names.len(), settings.table.keys().len());
+    // clap rejects two arguments with one flag, aliases included.
+    let command = clap::Command::new("app").args(settings.table.untyped_flags(&[]));
+    command.debug_assert();
+}
+
+/// What `--print-config` prints.
+fn printed(args: &[&str], env: &[(&str, &str)]) -> String {
+    let args: Vec<OsString> = ["app"].iter().chain(args).map(OsString::from).collect();
+    let env = |name: &str| {
+        let found = env.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    match read("app", "about", OWN, args, env) {
+        Ok(CommandLine::PrintConfig(text)) => text,
+        other => panic!("expected CommandLine::PrintConfig, not {other:?}"),
+    }
+}
+
+#[test]
+fn prints_each_value_with_its_source() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.yaml");
+    std::fs::write(&path, "workers: 7\nresource-filter:\n  ats: default/a*\n").unwrap();
+    let path = path.to_str().unwrap();
+    let text = printed(
+        &["-c", path, "--print-config", "--leader-elect", "-v"],
+        &[("LIST_TIMEOUT", "2s")],
+    );
+    let source = |line: &str| {
+        let found = text.lines().find(|found| found.trim_start().starts_with(line));
+        let found = found.unwrap_or_else(|| panic!("no {line} in\n{text}"));
+        found.split_once("  # ").unwrap().1.replace(path, "app.yaml")
+    };
+    assert_eq!(source("workers: 7"), "app.yaml:1");
+    assert_eq!(source("ats: \"default/a*\""), "app.yaml:3");
+    assert_eq!(source("listTimeout: 2s"), "environment variable LIST_TIMEOUT");
+    assert_eq!(source("leader-elect: true"), "flag --leader-elect");
+    assert_eq!(source("level: 4"), "flag -v");
+    assert_eq!(source("image: redis:8"), "default");
+    assert_eq!(source("dependencies: {}"), "default");
+}
+
+#[test]
+fn the_printed_example_is_the_default_configuration() {
+    let text = printed(&["--print-config=example"], &[]);
+    let (of_framework, own) = text.split_once("redis:\n").unwrap();
+    assert_eq!(
+        Config::from_yaml("example.yaml", of_framework),
+        Ok(Config::default())
+    );
+    assert_eq!(own.trim(), "# The image\n  image: redis:8");
+}
+
+#[test]
+fn the_documented_table_is_current() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/manager/config/keys.md");
+    let wanted = k3_config::markdown_table(&Settings::new(&[]).table) + "\n";
+    if std::env::var_os("K3_UPDATE_DOCS").is_some() {
+        std::fs::write(path, &wanted).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(path).unwrap() == wanted,
+        "{path} is outdated: run `K3_UPDATE_DOCS=1 cargo nextest run -p kubecontroller config::` and review the change"
+    );
 }

@@ -1,11 +1,9 @@
-//! The configuration file.
+//! A file as a list of values with lines. JSON is YAML.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
-
-use super::{ConfigError, ConfigValue, ValueSource};
 
 /// The value of one key in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +40,7 @@ enum ConfigNode {
 /// Parses a YAML configuration file. The keys of nested maps are joined with dots.
 ///
 /// ```
-/// use kubecontroller::manager::config::parse_entries;
+/// use k3_config::parse_entries;
 ///
 /// let found = parse_entries("log:\n  level: debug\nnames: [a, b]").unwrap();
 /// assert_eq!((found[0].key.as_str(), found[0].line), ("log.level", 2));
@@ -74,25 +72,6 @@ pub fn parse_entries(text: &str) -> Result<Vec<ConfigEntry>, ConfigFileError> {
         }
     }
     Ok(found)
-}
-
-/// Parses a file into values; the items of a list are joined with commas.
-pub(super) fn read(path: &str, text: &str) -> Result<Vec<ConfigValue>, ConfigError> {
-    let found = parse_entries(text).map_err(|bad| ConfigError {
-        errors: vec![match bad.line {
-            Some(line) => format!("{path}:{line}: {bad}"),
-            None => format!("{path}: {bad}"),
-        }],
-    })?;
-    let given = found.into_iter().map(|entry| ConfigValue {
-        key: entry.key,
-        value: entry.values.join(","),
-        source: ValueSource::File {
-            path: path.to_owned(),
-            line: entry.line,
-        },
-    });
-    Ok(given.collect())
 }
 
 fn flatten(text: &str, key: String, node: Spanned<ConfigNode>, found: &mut Vec<ConfigEntry>) {
