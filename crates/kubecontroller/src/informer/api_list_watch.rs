@@ -17,7 +17,7 @@ use kube::{
     client::Body,
     core::Request,
 };
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{sleep, timeout};
 
 use super::{
     decode::{DecodedEvent, Decoder, ErasedObject, downcast_event, parse_status, status_error},
@@ -233,7 +233,8 @@ impl ListWatchClient {
         mut is_list: bool,
         out: &WatchEventSender,
     ) -> Result<(), ListWatchError> {
-        let deadline = Instant::now() + self.watch_timeout + WATCH_TIMEOUT_MARGIN;
+        // One timer for the whole watch: it is not set again for each event.
+        let mut deadline = pin!(sleep(self.watch_timeout + WATCH_TIMEOUT_MARGIN));
         let mut body = pin!(response.into_body());
         let mut lines = WatchLineSplitter::default();
         let mut pool = DecodePool::new();
@@ -248,18 +249,18 @@ impl ListWatchClient {
                         return Err(error);
                     }
                 }
-                frame = timeout_at(deadline, body.frame()), if is_open && pool.has_capacity() => {
+                frame = body.frame(), if is_open && pool.has_capacity() => {
                     match frame {
-                        Ok(Some(Ok(frame))) => {
+                        Some(Ok(frame)) => {
                             if let Ok(bytes) = frame.into_data() {
                                 lines.push(&bytes);
                             }
                         }
-                        Ok(Some(Err(error))) => return Err(connection_error(&error)),
-                        Ok(None) => is_open = false,
-                        Err(_) => return Err(watch_timeout_error()),
+                        Some(Err(error)) => return Err(connection_error(&error)),
+                        None => is_open = false,
                     }
                 }
+                () = &mut deadline, if is_open && pool.has_capacity() => return Err(watch_timeout_error()),
             }
             let size = lines.complete().size();
             // It is unknown whether more of the list is on its way, so a partial batch waits only while an earlier batch is

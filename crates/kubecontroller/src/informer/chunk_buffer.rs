@@ -1,6 +1,6 @@
 //! A buffer of chunks: list items, or lines of a watch.
 
-use std::ops::Range;
+use std::{io::BufRead, ops::Range};
 
 /// Complete chunks, followed by the beginning of an incomplete one. One allocation holds them all, since a list has many.
 #[derive(Debug, Default)]
@@ -30,6 +30,18 @@ impl ChunkBuffer {
     /// Appends to the incomplete chunk.
     pub(super) fn append(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Appends what is before a delimiter to the incomplete chunk, and takes it from the bytes together with the delimiter.
+    /// Returns whether the delimiter was found; if not, all bytes are appended.
+    pub(super) fn append_until(&mut self, delimiter: u8, bytes: &mut &[u8]) -> bool {
+        // Of the standard library, for its search: events are kilobytes, and a loop over bytes costs as much as their decoding.
+        let appended = bytes.read_until(delimiter, &mut self.bytes);
+        let is_found = appended.is_ok_and(|count| count > 0) && self.bytes.last() == Some(&delimiter);
+        if is_found {
+            self.bytes.pop();
+        }
+        is_found
     }
 
     /// Makes the incomplete chunk a complete one.

@@ -53,12 +53,9 @@ impl WatchLineSplitter {
     /// Adds the next bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            self.complete.append(&rest[..end]);
+        while self.complete.append_until(b'\n', &mut rest) {
             self.complete.finish_chunk();
-            rest = &rest[end + 1..];
         }
-        self.complete.append(rest);
     }
 
     /// The complete lines.
