@@ -63,5 +63,5 @@ pub use self::{
         ServerIdentity, SignCertificateError, Task, TokenSigner,
     },
     descriptors::{CONTROLLERS, ControllerDescriptor},
-    status_patch_role::status_patch_roles,
+    status_patch_role::{OBSOLETE_STATUS_PATCH_ROLE, STATUS_PATCH_ROLES, StatusPatchRole},
 };

@@ -1,12 +1,15 @@
 //! The controller manager: controllers and scheduler, beside the API server or in a separate process.
 
 mod bootstrap_objects;
+mod role_reconciliation;
 mod status;
 
 use std::{fmt, sync::Arc};
 
 use k3_apiserver::Server;
-use k3_controllers::{CONTROLLERS, ClusterConfig, ControllerContext, ControllerDescriptor};
+use k3_controllers::{
+    CONTROLLERS, ClusterConfig, ControllerContext, ControllerDescriptor, STATUS_PATCH_ROLES,
+};
 use k3_scheduler::Scheduler;
 use k3_simulator::{Rules, Simulator};
 use kubecontroller::{
@@ -36,7 +39,6 @@ const LOCAL_PATH: &str = "local-path-provisioner";
 /// The controller that approves serving certificates of nodes.
 const SERVING_APPROVER: &str = "kubelet-serving-approver";
 const APPROVER: &str = "certificatesigningrequest-approving-controller";
-const DEPLOYMENT_ACCOUNT: &str = "deployment-controller";
 const CLEANER: &str = "certificatesigningrequest-cleaner-controller";
 /// The service account of both.
 const CERTIFICATE_ACCOUNT: &str = "certificate-controller";
@@ -201,18 +203,26 @@ fn bootstrap(
     );
     if !components.controllers.is_empty() {
         bootstrap.add(bootstrap_objects::controller_status_roles());
-        // One role has the permissions of all accounts.
-        bootstrap.require(
-            clients.controller(DEPLOYMENT_ACCOUNT)?,
-            RequiredPermission {
-                group: "apps",
-                resource: "deployments",
-                subresource: "status",
-                verb: "patch",
-                namespace: "",
-                name: "",
-            },
-        );
+        bootstrap.delete(bootstrap_objects::obsolete_controller_status_roles());
+    }
+    for role in STATUS_PATCH_ROLES {
+        let is_used = components
+            .controllers
+            .iter()
+            .any(|known| known.account == role.account);
+        for resource in role.resources.iter().filter(|_| is_used) {
+            bootstrap.require(
+                clients.controller(role.account)?,
+                RequiredPermission {
+                    group: role.group,
+                    resource,
+                    subresource: "status",
+                    verb: "patch",
+                    namespace: "",
+                    name: "",
+                },
+            );
+        }
     }
     if components.has(SERVING_APPROVER) {
         bootstrap.add(bootstrap_objects::approver_roles());

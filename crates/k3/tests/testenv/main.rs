@@ -8,6 +8,7 @@ mod library;
 #[path = "../program/mod.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]
 mod program;
+mod status_permissions;
 mod suite;
 
 /// A definition of a kind, as a file has it.
