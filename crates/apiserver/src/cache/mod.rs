@@ -18,6 +18,7 @@
 //! expected_commits  what a write knows of the object that it commits, until the commit arrives
 //! parsed_trees    the trees of objects that were written a moment ago
 //! projection      decoding of some fields of an object
+//! event_window    recent events, for watches that start at an older resource version
 //! event           one change, and its frames, encoded once for all watchers
 //! ```
 //!
@@ -33,6 +34,7 @@
 mod atomic_revision;
 mod decryption;
 mod event;
+mod event_window;
 mod expected_commits;
 mod field_values;
 mod freshness;

@@ -27,6 +27,8 @@ impl StoreReflector {
         tasks.spawn(async move { decrypter.decrypt_in_time().await });
         let forgetting = Arc::clone(&caches);
         tasks.spawn(async move { forgetting.trees().forget_in_time().await });
+        let shrinking = Arc::clone(&caches);
+        tasks.spawn(async move { shrinking.shrink_in_time().await });
         tasks.spawn(async move {
             follow(&caches, revision).await;
             caches.close();

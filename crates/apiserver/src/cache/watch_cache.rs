@@ -1,6 +1,6 @@
 //! The watch cache of one resource: objects, recent events and watchers.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use imbl::OrdMap;
@@ -13,21 +13,13 @@ use tokio::time::Instant;
 use super::{
     CacheVersion, CacheWatcher, CachedObject, EventDelivery, Snapshot, WatchFilter,
     event::WatchCacheEvent,
+    event_window::EventWindow,
     expected_commits::{ExpectedCommit, ExpectedCommits, ExpectedObject},
     field_values::FieldValues,
-    watcher,
+    watcher::{self, WatchQueue},
     watcher_index::WatcherIndex,
 };
 
-/// The event window: events younger than this are kept for watches that start at an older resource version, up to
-/// [`MAX_EVENTS`]. Upstream's `DefaultEventFreshDuration`.
-const EVENT_FRESH_DURATION: Duration = Duration::from_secs(90);
-/// The bounds of the number of events in the window. Up to the minimum, events are kept however old they are.
-const MIN_EVENTS: usize = 128;
-const MAX_EVENTS: usize = 102_400;
-/// The budget of the event window in bytes of objects. It applies to young events too: otherwise memory would grow with the rate
-/// of writes.
-const MAX_EVENT_BYTES: usize = 32 << 20;
 /// How long the snapshot behind a paged list is kept.
 const SNAPSHOT_TTL: Duration = Duration::from_mins(5);
 /// The maximum number of such snapshots.
@@ -51,13 +43,11 @@ struct CacheState {
     /// The revision of the last event, or of the list that the cache was initialized from.
     revision: Revision,
     version: CacheVersion,
-    /// The event window: the events after `horizon`, in order.
-    events: VecDeque<(Instant, Arc<WatchCacheEvent>)>,
-    horizon: Revision,
+    events: EventWindow,
     watchers: WatcherIndex,
+    /// Watchers that have events and are still to be woken.
+    due: Vec<Arc<WatchQueue>>,
     snapshots: VecDeque<(Instant, Snapshot)>,
-    /// The bytes of the objects in `events`; out of date while `events` is empty.
-    event_bytes: usize,
     /// The server stops: watches end as soon as they begin.
     closed: bool,
 }
@@ -93,11 +83,10 @@ impl WatchCache {
             objects: OrdMap::new(),
             revision,
             version: CacheVersion::FIRST,
-            events: VecDeque::new(),
-            horizon: revision,
+            events: EventWindow::new(revision),
             watchers: WatcherIndex::default(),
+            due: Vec::new(),
             snapshots: VecDeque::new(),
-            event_bytes: 0,
             closed: false,
         };
         WatchCache {
@@ -130,7 +119,8 @@ impl WatchCache {
         Some(self.expected.add(key, object))
     }
 
-    /// Applies a commit and notifies watchers. There is one caller, which follows the store.
+    /// Applies a commit and queues its event for watchers, which are to be woken afterwards. There is one caller, which follows
+    /// the store.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go processEvent
     pub(super) fn apply(&self, key: &Key, change: &Change, revision: Revision, now: Instant) {
         let selectable = self.selectable();
@@ -147,7 +137,8 @@ impl WatchCache {
                 self.read_fields(object);
             }
         }
-        let mut state = self.lock();
+        let mut locked = self.lock();
+        let state = &mut *locked;
         // The loaded snapshot may be newer than the first events of the store's watch.
         if revision <= state.revision {
             return;
@@ -173,10 +164,19 @@ impl WatchCache {
         });
         // Under the lock of the cache, so that every watcher receives events in order. A watcher whose queue is full is dropped,
         // and its client starts a new watch.
-        state
-            .watchers
-            .send(&event, |object, position| self.field(object, position));
-        state.append_event(event, now);
+        state.watchers.send(&event, &mut state.due, |object, position| {
+            self.field(object, position)
+        });
+        state.events.append(event, now);
+    }
+
+    /// Wakes the watchers that have new events. To be called after all commits that are known have been applied: a watcher then
+    /// reads, encrypts and sends them together.
+    pub(super) fn wake_watchers(&self) {
+        let due = mem::take(&mut self.lock().due);
+        for queue in due {
+            queue.wake();
+        }
     }
 
     /// The object of a commit, with the fields that its writer has read.
@@ -194,6 +194,16 @@ impl WatchCache {
             }
             _ => object,
         }
+    }
+
+    /// Gives the memory of events back that were kept for watches that are not to be expected any more.
+    pub(super) fn shrink_if_quiet(&self, now: Instant) {
+        let mut state = self.lock();
+        state.forget_snapshots(now);
+        let removed = state.events.shrink_if_quiet(now);
+        drop(state);
+        // Outside of the lock: they may be many.
+        drop(removed);
     }
 
     /// The current objects, with everything up to `applied`.
@@ -278,7 +288,12 @@ impl WatchCache {
     ) -> Result<(CacheWatcher, Snapshot), TooOldResourceVersion> {
         if let (WatchFilter::Field(..), WatchStart::Revision(revision)) = (interest, since) {
             // Objects are parsed before the lock is taken; what is added meanwhile is little.
-            let events = self.lock().range_after(revision).cloned().collect::<Vec<_>>();
+            let events = self
+                .lock()
+                .events
+                .range_after(revision)
+                .cloned()
+                .collect::<Vec<_>>();
             for object in events
                 .iter()
                 .flat_map(|event| event.before.iter().chain(&event.after))
@@ -291,14 +306,13 @@ impl WatchCache {
         if let WatchStart::Revision(revision) = since {
             // "too old resource version": events after that revision are no longer in the window. `registry/watch.rs` writes the
             // message.
-            if revision < state.horizon {
-                return Err(TooOldResourceVersion {
-                    oldest: state.horizon,
-                });
+            let oldest = state.events.horizon();
+            if revision < oldest {
+                return Err(TooOldResourceVersion { oldest });
             }
             let concerns =
                 |object: &Arc<CachedObject>| interest.concerns(object, |object, at| self.field(object, at));
-            for event in state.range_after(revision) {
+            for event in state.events.range_after(revision) {
                 if event.before.iter().chain(&event.after).any(concerns) {
                     backlog.push(Arc::new(EventDelivery::new(Arc::clone(event))));
                 }
@@ -329,10 +343,10 @@ impl WatchCache {
     pub(super) fn renew(&self, selectable: Arc<[SelectableField]>, revision: Revision) {
         let mut state = self.lock();
         state.watchers = WatcherIndex::default();
-        state.events.clear();
         state.snapshots.clear();
         state.revision = state.revision.max(revision);
-        state.horizon = state.horizon.max(state.revision);
+        let horizon = state.events.horizon().max(state.revision);
+        state.events = EventWindow::new(horizon);
         state.version.advance();
         // Values derived under the previous definition are discarded.
         state.objects = state
@@ -389,9 +403,8 @@ impl CacheReplacement<'_> {
         for sender in state.watchers.take_all() {
             sender.lose_history(revision);
         }
-        state.events.clear();
+        state.events = EventWindow::new(revision);
         state.snapshots.clear();
-        state.horizon = revision;
         state.revision = revision;
         state.version.advance();
         state.objects = objects;
@@ -402,64 +415,11 @@ impl CacheReplacement<'_> {
 // --- CacheState ---
 
 impl CacheState {
-    /// The events of the window after a revision, in order.
-    fn range_after(&self, revision: Revision) -> impl Iterator<Item = &Arc<WatchCacheEvent>> {
-        let from = self
-            .events
-            .partition_point(|(_, event)| event.revision <= revision);
-        self.events.range(from..).map(|(_, event)| event)
-    }
-
-    /// Appends an event to the window, and removes the events that are too old, too many or too large together.
-    // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache_history.go updateCache
-    fn append_event(&mut self, event: Arc<WatchCacheEvent>, now: Instant) {
-        if self.events.is_empty() {
-            self.event_bytes = 0;
-        }
-        self.event_bytes += event.object().len();
-        self.events.push_back((now, event));
-        while let Some((time, event)) = self.events.front()
-            && self.events.len() > 1
-        {
-            let count = self.events.len();
-            let is_young = now.duration_since(*time) < EVENT_FRESH_DURATION && count <= MAX_EVENTS;
-            if (count <= MIN_EVENTS || is_young) && self.event_bytes <= MAX_EVENT_BYTES {
-                break;
-            }
-            self.horizon = event.revision;
-            self.event_bytes -= event.object().len();
-            self.events.pop_front();
-        }
-    }
-
     fn forget_snapshots(&mut self, now: Instant) {
         while let Some((time, _)) = self.snapshots.front()
             && now.duration_since(*time) > SNAPSHOT_TTL
         {
             self.snapshots.pop_front();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn event_bytes_are_bounded() {
-        let cache = WatchCache::new([].into(), Revision::ZERO);
-        let key = Key::try_new("/registry/core/configmaps/default/large").unwrap();
-        let value = vec![b' '; 1 << 20];
-        let now = Instant::now();
-        for revision in 1..=200 {
-            let change = Change::Updated(value.clone().into());
-            cache.apply(&key, &change, Revision::new(revision), now);
-        }
-        let state = cache.lock();
-        let snapshots: usize = state.events.iter().map(|(_, event)| event.object().len()).sum();
-        assert_eq!(snapshots, MAX_EVENT_BYTES);
-        assert_eq!(state.event_bytes, snapshots);
-        // A watch can start at the revision before the first event of the window.
-        assert_eq!(state.horizon, Revision::new(200 - 32));
     }
 }

@@ -34,6 +34,9 @@ use crate::{
 const LOOKS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// How often resources are looked for that have had no event for a while.
+const SHRINK_INTERVAL: Duration = Duration::from_secs(10);
+
 /// How long the store may take to prove that the caches are recent.
 pub(crate) const PROOF_TIME: Duration = Duration::from_secs(10);
 
@@ -196,6 +199,7 @@ impl WatchCaches {
     /// Applies a batch of events from the store's watch.
     pub(super) fn apply(&self, batch: &EventBatch) {
         let now = Instant::now();
+        let mut changed: Vec<Arc<WatchCache>> = Vec::new();
         for event in batch.events.iter() {
             let revision = event.revision;
             let cache = self.resource(resource_prefix(&event.key));
@@ -209,6 +213,9 @@ impl WatchCaches {
                 let _defining = self.defining.lock();
                 self.define(&event.key, cache.get(&event.key).as_deref(), revision);
             }
+            if changed.iter().all(|known| !Arc::ptr_eq(known, &cache)) {
+                changed.push(cache);
+            }
         }
         if !batch.events.is_empty() {
             self.version.advance();
@@ -216,6 +223,21 @@ impl WatchCaches {
         let revision = batch.revision;
         self.applied.store(revision);
         self.waiters.notify(revision);
+        // After the batch: a watcher that is woken reads all of its events.
+        for cache in changed {
+            cache.wake_watchers();
+        }
+    }
+
+    /// Gives the memory of resources without recent events back. Never ends.
+    pub(super) async fn shrink_in_time(&self) {
+        loop {
+            tokio::time::sleep(SHRINK_INTERVAL).await;
+            let now = Instant::now();
+            for (_, cache) in self.all() {
+                cache.shrink_if_quiet(now);
+            }
+        }
     }
 
     /// Applies a definition, or its deletion: from then on its objects are served accordingly.

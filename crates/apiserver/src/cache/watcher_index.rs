@@ -8,7 +8,7 @@ use std::{
 use super::{
     CachedObject, WatchFilter,
     event::{EventDelivery, WatchCacheEvent},
-    watcher::WatchSender,
+    watcher::{WatchQueue, WatchSender},
 };
 
 /// Where an event finds the watchers that it concerns.
@@ -44,11 +44,13 @@ impl WatcherIndex {
         senders.push(sender);
     }
 
-    /// Sends an event to the watchers that it concerns, and forgets those that are closed or too slow. Sending never blocks.
+    /// Queues an event for the watchers that it concerns, and forgets those that are closed or too slow. Sending never blocks.
+    /// Watchers that wait for events are added to `due`, to be woken.
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go dispatchEvent, startDispatching
     pub(super) fn send<'o>(
         &mut self,
         event: &'o Arc<WatchCacheEvent>,
+        due: &mut Vec<Arc<WatchQueue>>,
         field: impl Fn(&'o CachedObject, usize) -> &'o str,
     ) {
         let key: &str = &event.object().key;
@@ -70,14 +72,14 @@ impl WatcherIndex {
             return;
         }
         let delivery = Arc::new(EventDelivery::new(Arc::clone(event)));
-        self.everything.retain(|sender| sender.send(&delivery));
+        self.everything.retain(|sender| sender.send(&delivery, due));
         if let Some(prefix) = prefix {
-            send_to(&mut self.under, prefix, &delivery);
+            send_to(&mut self.under, prefix, &delivery, due);
         }
-        send_to(&mut self.by_key, key, &delivery);
+        send_to(&mut self.by_key, key, &delivery, due);
         self.by_field.retain(|position, watchers| {
             for value in values(*position).into_iter().flatten() {
-                send_to(watchers, value, &delivery);
+                send_to(watchers, value, &delivery, due);
             }
             !watchers.is_empty()
         });
@@ -98,11 +100,16 @@ impl WatcherIndex {
 }
 
 /// Sends an event to the watchers with this value.
-fn send_to(watchers: &mut HashMap<Box<str>, Vec<WatchSender>>, value: &str, delivery: &Arc<EventDelivery>) {
+fn send_to(
+    watchers: &mut HashMap<Box<str>, Vec<WatchSender>>,
+    value: &str,
+    delivery: &Arc<EventDelivery>,
+    due: &mut Vec<Arc<WatchQueue>>,
+) {
     let Some(senders) = watchers.get_mut(value) else {
         return;
     };
-    senders.retain(|sender| sender.send(delivery));
+    senders.retain(|sender| sender.send(delivery, due));
     if senders.is_empty() {
         watchers.remove(value);
     }
