@@ -286,21 +286,26 @@ async fn a_clock_that_is_set_back_does_not_delay_replacements() {
         pod["status"] = json!({"phase": "Failed"});
         cluster.put(&PODS, pod);
     };
-    // After four failures the next pod is kept for eight seconds.
+    let uid = || cluster.pods().first().map(|pod| pod["metadata"]["uid"].clone());
+    let replaced = async |failed: &Option<Value>, limit| {
+        eventually_within(limit, || async {
+            cluster.run_pods(|_| false);
+            uid().is_some() && uid() != *failed
+        })
+        .await;
+    };
+    // After four failures the next failed pod is kept for eight seconds.
     for _ in 0..4 {
+        let failed = uid();
         fail();
-        until(&cluster, "one", 1).await;
+        replaced(&failed, Duration::from_mins(1)).await;
     }
+    let failed = uid();
     fail();
-    let failed = cluster.pods().remove(0)["metadata"]["uid"].clone();
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(cluster.pods()[0]["metadata"]["uid"], failed);
+    assert_eq!(uid(), failed);
     cluster.set_clock_back(Duration::from_hours(1));
-    let replaced = eventually_within(Duration::from_secs(30), || async {
-        cluster.run_pods(|_| false);
-        complete(&cluster, "one", 1)
-    });
-    replaced.await;
+    replaced(&failed, Duration::from_secs(30)).await;
 }
 
 #[tokio::test(start_paused = true)]
