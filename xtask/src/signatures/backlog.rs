@@ -60,19 +60,13 @@ pub(super) const BACKLOG: &[BacklogEntry] = &[
     left(
         "crates/node/src/",
         SignatureRule::TextError,
-        76,
-        "runtimes, volumes and probes; not changed yet",
+        15,
+        "the volumes of API objects, which are about to share one implementation",
     ),
     left(
         "crates/pki/src/",
         SignatureRule::TextError,
         1,
-        "not changed yet, few are left",
-    ),
-    left(
-        "crates/simulator/src/",
-        SignatureRule::TextError,
-        2,
         "not changed yet, few are left",
     ),
     left(
@@ -132,8 +126,8 @@ pub(super) const BACKLOG: &[BacklogEntry] = &[
     left(
         "crates/node/src/",
         SignatureRule::BooleanParameter,
-        30,
-        "runtimes, volumes and probes; not changed yet",
+        5,
+        "the volumes of API objects, which are about to share one implementation",
     ),
     left(
         "crates/pki/src/",
