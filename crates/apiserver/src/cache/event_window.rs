@@ -15,8 +15,8 @@ const MAX_EVENTS: usize = 102_400;
 /// The budget in bytes of objects. It applies to young events too: otherwise memory would grow with the rate of writes.
 const MAX_BYTES: usize = 32 << 20;
 /// When a resource has had no event for so long, only the newest events are kept, up to so many bytes: watches that were
-/// interrupted by then have started again.
-const QUIET: Duration = Duration::from_secs(40);
+/// interrupted by then have started again. Upstream keeps events at least this long.
+const QUIET: Duration = Duration::from_secs(75);
 const MAX_QUIET_BYTES: usize = 1 << 20;
 
 /// The events after `horizon`, in order.
