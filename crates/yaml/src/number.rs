@@ -30,7 +30,7 @@ fn format_float(float: f64) -> String {
 // As resolve in resolve.go of go.yaml.in/yaml/v2.
 pub(crate) fn is_number_or_time(text: &str) -> bool {
     let plain = text.replace('_', "");
-    is_time(text) || is_integer(&plain) || is_float(&plain) || is_base_60(text)
+    is_time(text) || is_integer(&plain) || is_float(&plain) || is_signed_binary(&plain) || is_base_60(text)
 }
 
 /// Go's syntax with base 0, up to 64 bits.
@@ -55,6 +55,16 @@ fn is_integer(text: &str) -> bool {
         Ok(size) => size <= (1 << 63) - u64::from(sign == "+"),
         Err(_) => false,
     }
+}
+
+/// `0b-101` and `0b+101`: the reader cuts off `0b` and reads the rest as a binary number, with the rest's own sign.
+fn is_signed_binary(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix("0b") else {
+        return false;
+    };
+    let digits = rest.strip_prefix(['-', '+']).unwrap_or_default();
+    let is_binary = !digits.is_empty() && digits.bytes().all(|digit| matches!(digit, b'0' | b'1'));
+    is_binary && i64::from_str_radix(rest, 2).is_ok()
 }
 
 /// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
@@ -83,21 +93,17 @@ fn is_base_60(text: &str) -> bool {
     let text = text.strip_prefix(['-', '+']).unwrap_or(text);
     let is_digit_or_mark = |c: char| c.is_ascii_digit() || c == '_';
     let (text, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let mut parts = text.split(':');
-    let first = parts.next().unwrap_or_default();
-    let mut count = 0;
-    let are_valid = parts.all(|part| {
-        count += 1;
-        match part.as_bytes() {
-            [digit] => digit.is_ascii_digit(),
-            [tens, digit] => (b'0'..=b'5').contains(tens) && digit.is_ascii_digit(),
-            _ => false,
-        }
+    let Some((first, rest)) = text.split_once(':') else {
+        return false;
+    };
+    let are_valid = rest.split(':').all(|part| match part.as_bytes() {
+        [digit] => digit.is_ascii_digit(),
+        [tens, digit] => (b'0'..=b'5').contains(tens) && digit.is_ascii_digit(),
+        _ => false,
     });
     first.starts_with(|c: char| c.is_ascii_digit())
         && first.chars().all(is_digit_or_mark)
         && are_valid
-        && count > 0
         && fraction.chars().all(is_digit_or_mark)
 }
 
@@ -206,6 +212,12 @@ mod tests {
             "1_000",
             "0x1f",
             "0b1",
+            "-0b1",
+            "+0B1",
+            "0b-1",
+            "0b+1",
+            "0b_-1_0",
+            "0b-1000000000000000000000000000000000000000000000000000000000000000",
             "0o7",
             "012",
             "08",
@@ -235,6 +247,15 @@ mod tests {
             "0x",
             "0xg",
             "0b2",
+            "0b-",
+            "0b-2",
+            "0b--1",
+            "0B-1",
+            "-0b-1",
+            "-0b+1",
+            "0x-1",
+            "0o-1",
+            "0b+1000000000000000000000000000000000000000000000000000000000000000",
             "1e",
             "1:60",
             "a:1",
