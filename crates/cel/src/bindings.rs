@@ -32,7 +32,7 @@ pub trait LazyObject<'a> {
 
 /// Programs by name, each of them run at most once: `variables` of admission policies. They may ask for each other.
 pub struct Variables<'a> {
-    programs: Vec<(&'a str, Result<&'a Program, String>)>,
+    programs: Vec<(&'a str, Result<&'a Program, EvalError>)>,
     values: Vec<OnceCell<Result<Value<'a>, EvalError>>>,
     cost: Cell<u64>,
 }
@@ -83,7 +83,7 @@ impl<'a> Bindings<'a> {
 
 impl<'a> Variables<'a> {
     /// Programs, or why they could not be compiled.
-    pub fn new(programs: Vec<(&'a str, Result<&'a Program, String>)>) -> Rc<Self> {
+    pub fn new(programs: Vec<(&'a str, Result<&'a Program, EvalError>)>) -> Rc<Self> {
         let values = programs.iter().map(|_| OnceCell::new()).collect();
         Rc::new(Variables {
             programs,

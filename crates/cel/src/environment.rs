@@ -12,7 +12,15 @@ use crate::{decl::DeclType, syntax::Macros};
 pub struct Environment {
     variables: BTreeMap<Arc<str>, DeclType>,
     macros: Macros,
-    patch_types: bool,
+    patch_types: PatchTypes,
+}
+
+/// Whether the messages that change objects are declared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PatchTypes {
+    #[default]
+    Undeclared,
+    Declared,
 }
 
 impl Environment {
@@ -31,7 +39,7 @@ impl Environment {
     /// With the messages that change objects, `Object{..}` and `JSONPatch{..}`, and `jsonpatch.escapeKey`.
     #[must_use]
     pub fn with_patch_types(mut self) -> Self {
-        self.patch_types = true;
+        self.patch_types = PatchTypes::Declared;
         self
     }
 
@@ -50,7 +58,7 @@ impl Environment {
         self.macros
     }
 
-    pub(crate) fn patch_types(&self) -> bool {
+    pub(crate) fn patch_types(&self) -> PatchTypes {
         self.patch_types
     }
 }

@@ -28,7 +28,10 @@ pub use self::{
     environment::Environment,
     error::{ErrorKind, EvalError},
     escape::{escape, is_reserved, unescape},
-    function::{regex::compile as regular_expression, time::Timestamp},
+    function::{
+        regex::{RegexError, compile as regular_expression},
+        time::Timestamp,
+    },
     program::{EvaluationResult, Program},
     source::CompileError,
     types::Type,

@@ -20,7 +20,7 @@ use crate::{
     source::{CompileError, Issue, Source},
     syntax::{
         self,
-        ast::{Ast, Id, Kind, Literal},
+        ast::{Ast, Id, Kind, Literal, Presence},
     },
     types::Type,
     value::Value,
@@ -167,11 +167,11 @@ impl ProgramPlan {
     fn prepare(&mut self, id: Id, overloads: &[&'static str]) -> Result<(), CompileError> {
         let constant = match &self.ast.node(id).kind {
             Kind::Literal(literal) => Some(of_literal(literal)),
-            Kind::List { items, optional } if optional.is_empty() => {
+            Kind::List { items, presences } if presences.is_empty() => {
                 let items: Option<Vec<_>> = items.iter().map(|item| self.constant(*item).cloned()).collect();
                 items.map(Value::list)
             }
-            Kind::Map(entries) if entries.iter().all(|entry| !entry.optional) => {
+            Kind::Map(entries) if entries.iter().all(|entry| entry.presence == Presence::Required) => {
                 let mut map = crate::value::Entries::default();
                 let mut known = true;
                 for entry in entries {
@@ -236,7 +236,7 @@ impl ProgramPlan {
             && let Some(Value::String(pattern)) = args.get(1).and_then(|arg| self.constant(*arg))
             && let Err(why) = expressions::compile(pattern)
         {
-            return Err(failed(why));
+            return Err(failed(why.to_string()));
         }
         let overload = match overloads {
             [one] => one,

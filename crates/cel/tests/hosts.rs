@@ -3,8 +3,8 @@
 use std::{rc::Rc, sync::Arc};
 
 use k3_cel::{
-    Authorizer, Bindings, Check, Decision, DeclType, Entries, Environment, ListKind, ObjectDeclType,
-    OpaqueType, PER_CALL_LIMIT, Program, ResourceCheck, Shape, Target, Value, Variables,
+    Authorizer, Bindings, Check, Decision, DeclType, Entries, Environment, EvalError, ListKind,
+    ObjectDeclType, OpaqueType, PER_CALL_LIMIT, Program, ResourceCheck, Shape, Target, Value, Variables,
 };
 use parking_lot::Mutex;
 use serde_json::{Value as Json, json};
@@ -125,7 +125,7 @@ fn variables_run_once_and_only_if_asked_for() {
         ("a", Ok(&first)),
         ("b", Ok(&second)),
         ("c", Ok(&failing)),
-        ("d", Err("why".to_owned())),
+        ("d", Err(EvalError::new("why"))),
     ];
     let variables = Variables::new(names);
     let bindings = Bindings::new()

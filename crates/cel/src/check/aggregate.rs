@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{TypeChecker, infer::most_general, type_named};
 use crate::{
-    syntax::ast::{Id, Kind},
+    syntax::ast::{Id, Kind, Presence},
     types::Type,
 };
 
@@ -37,15 +37,15 @@ impl TypeChecker<'_> {
     }
 
     pub(super) fn list(&mut self, id: Id) -> Type {
-        let Kind::List { items, optional } = self.ast.kind(id) else {
+        let Kind::List { items, presences } = self.ast.kind(id) else {
             return Type::Error;
         };
         let items = items.clone();
-        let optional = optional.clone();
+        let presences = presences.clone();
         let mut joined = None;
         for (at, item) in items.into_iter().enumerate() {
             self.node(item);
-            let ty = if optional.get(at) == Some(&true) {
+            let ty = if presences.get(at) == Some(&Presence::Optional) {
                 self.unwrapped(item)
             } else {
                 self.ty(item)
@@ -62,16 +62,16 @@ impl TypeChecker<'_> {
         };
         let entries: Vec<_> = entries
             .iter()
-            .map(|entry| (entry.key, entry.value, entry.optional))
+            .map(|entry| (entry.key, entry.value, entry.presence))
             .collect();
         let mut joined: Option<(Type, Type)> = None;
-        for (key, value, optional) in entries {
+        for (key, value, presence) in entries {
             self.node(key);
             let (keys, values) = joined.map_or((None, None), |(keys, values)| (Some(keys), Some(values)));
             let ty = self.ty(key);
             let keys = self.join(key, keys, ty);
             self.node(value);
-            let ty = if optional {
+            let ty = if presence == Presence::Optional {
                 self.unwrapped(value)
             } else {
                 self.ty(value)
@@ -89,7 +89,7 @@ impl TypeChecker<'_> {
         let name = Arc::clone(name);
         let fields: Vec<_> = fields
             .iter()
-            .map(|it| (it.offset, Arc::clone(&it.field), it.value, it.optional))
+            .map(|it| (it.offset, Arc::clone(&it.field), it.value, it.presence))
             .collect();
         let plain = name.strip_prefix('.').unwrap_or(&name);
         let ty = match type_named(plain, self.environment.patch_types()) {
@@ -100,10 +100,10 @@ impl TypeChecker<'_> {
                 Type::Error
             }
         };
-        for (offset, field, value, optional) in fields {
+        for (offset, field, value, presence) in fields {
             self.node(value);
             let wanted = self.member(id, Some(offset), &ty, &field);
-            let given = if optional {
+            let given = if presence == Presence::Optional {
                 self.unwrapped(value)
             } else {
                 self.ty(value)
@@ -134,7 +134,7 @@ impl TypeChecker<'_> {
         let accu = Arc::clone(&it.accu);
         self.node(range);
         self.node(init);
-        let range_type = self.known.resolve(&self.ty(range), false);
+        let range_type = self.known.resolve(&self.ty(range));
         let accu_type = self.ty(init);
         self.scope.push((accu, accu_type.clone()));
         let (key, value) = match &range_type {
@@ -166,7 +166,7 @@ impl TypeChecker<'_> {
         self.scope.truncate(outer);
         self.node(result);
         self.scope.pop();
-        self.known.resolve(&self.ty(result), false)
+        self.known.resolve(&self.ty(result))
     }
 
     fn expect(&mut self, id: Id, wanted: &Type) {

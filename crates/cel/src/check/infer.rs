@@ -104,14 +104,22 @@ impl InferredTypes {
         }
     }
 
-    /// A type with all that is known put in. What is still unknown is anything, if asked.
-    pub(super) fn resolve(&self, ty: &Type, to_dyn: bool) -> Type {
-        let inner = |ty: &Arc<Type>| Arc::new(self.resolve(ty, to_dyn));
+    /// A type with all that is known put in. What is still unknown stays so.
+    pub(super) fn resolve(&self, ty: &Type) -> Type {
+        self.replace(ty, Type::clone)
+    }
+
+    /// A type with all that is known put in. What is still unknown is anything.
+    pub(super) fn resolve_to_dyn(&self, ty: &Type) -> Type {
+        self.replace(ty, |_| Type::Dyn)
+    }
+
+    fn replace(&self, ty: &Type, of_unknown: fn(&Type) -> Type) -> Type {
+        let inner = |ty: &Arc<Type>| Arc::new(self.replace(ty, of_unknown));
         match ty {
             Type::Param(param) => match self.types.get(param) {
-                Some(known) => self.resolve(known, to_dyn),
-                None if to_dyn => Type::Dyn,
-                None => ty.clone(),
+                Some(known) => self.replace(known, of_unknown),
+                None => of_unknown(ty),
             },
             Type::List(items) => Type::List(inner(items)),
             Type::Optional(value) => Type::Optional(inner(value)),

@@ -9,7 +9,7 @@ use crate::{
         regex, time,
     },
     source::Issue,
-    syntax::ast::{Id, Kind, Literal},
+    syntax::ast::{Id, Kind, Literal, Presence},
     types::Type,
 };
 
@@ -33,13 +33,17 @@ pub(super) fn check(checked: &CheckedExpression) -> Vec<Issue> {
                     check_format_arguments(checked, node.offset, *target, *arg, &mut issues);
                 }
             }
-            Kind::List { items, optional } if !formatted => list(checked, items, optional, &mut issues),
+            Kind::List { items, presences } if !formatted => {
+                let found = mismatches(checked, items, presences);
+                // A list is reported once, a map for each of its keys and values.
+                issues.extend(found.into_iter().take(1));
+            }
             Kind::Map(entries) if !formatted => {
                 let keys: Vec<Id> = entries.iter().map(|entry| entry.key).collect();
-                each_like_first(checked, &keys, &[], false, &mut issues);
+                issues.extend(mismatches(checked, &keys, &[]));
                 let values: Vec<Id> = entries.iter().map(|entry| entry.value).collect();
-                let optional: Vec<bool> = entries.iter().map(|entry| entry.optional).collect();
-                each_like_first(checked, &values, &optional, false, &mut issues);
+                let presences: Vec<Presence> = entries.iter().map(|entry| entry.presence).collect();
+                issues.extend(mismatches(checked, &values, &presences));
             }
             _ => {}
         }
@@ -84,10 +88,10 @@ fn check_format_arguments(
     let mut filled = 0;
     for piece in formatting::pieces(format, items.len()) {
         match piece {
-            Err(message) => {
+            Err(error) => {
                 issues.push(Issue {
                     offset: Some(offset),
-                    message,
+                    message: error.to_string(),
                 });
                 return;
             }
@@ -117,22 +121,13 @@ fn check_format_arguments(
     }
 }
 
-fn list(checked: &CheckedExpression, items: &[Id], optional: &[bool], issues: &mut Vec<Issue>) {
-    each_like_first(checked, items, optional, true, issues);
-}
-
-/// Whether all have the type of the first.
-fn each_like_first(
-    checked: &CheckedExpression,
-    ids: &[Id],
-    optional: &[bool],
-    once: bool,
-    issues: &mut Vec<Issue>,
-) {
-    let ty = |at: usize| match (&checked.types[ids[at] as usize], optional.get(at)) {
-        (Type::Optional(inner), Some(true)) => Type::clone(inner),
+/// Which have another type than the first.
+fn mismatches(checked: &CheckedExpression, ids: &[Id], presences: &[Presence]) -> Vec<Issue> {
+    let ty = |at: usize| match (&checked.types[ids[at] as usize], presences.get(at)) {
+        (Type::Optional(inner), Some(Presence::Optional)) => Type::clone(inner),
         (other, _) => other.clone(),
     };
+    let mut issues = Vec::new();
     for (at, id) in ids.iter().enumerate().skip(1) {
         let first = ty(0);
         let found = ty(at);
@@ -142,9 +137,7 @@ fn each_like_first(
                 offset: Some(checked.ast.node(*id).offset),
                 message,
             });
-            if once {
-                return;
-            }
         }
     }
+    issues
 }

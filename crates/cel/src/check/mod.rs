@@ -14,10 +14,10 @@ use std::{collections::BTreeSet, sync::Arc};
 use self::infer::{InferredTypes, instantiate};
 use crate::{
     decl::OpaqueType,
-    environment::Environment,
+    environment::{Environment, PatchTypes},
     function::signature::{self, Function},
     source::Issue,
-    syntax::ast::{Ast, Id, Kind, Literal},
+    syntax::ast::{Ast, Id, Kind, Literal, SelectKind},
     types::Type,
 };
 
@@ -60,7 +60,7 @@ pub(crate) fn check(environment: &Environment, ast: Ast) -> Result<CheckedExpres
     }
     for ty in &mut checker.types {
         if !matches!(ty, Type::Error) {
-            *ty = checker.known.resolve(ty, true);
+            *ty = checker.known.resolve_to_dyn(ty);
         }
     }
     let checked = CheckedExpression {
@@ -138,11 +138,16 @@ impl TypeChecker<'_> {
                 let name = Arc::clone(name);
                 self.ident(id, &name)
             }
-            Kind::Select { operand, field, test } => {
+            Kind::Select { operand, field, kind } => {
                 let operand = *operand;
                 let field = Arc::clone(field);
-                let test = *test;
-                self.select(id, operand, &field, test)
+                match kind {
+                    SelectKind::Value => self.select(id, operand, &field),
+                    SelectKind::Presence => {
+                        self.field(id, operand, &field);
+                        Type::Bool
+                    }
+                }
             }
             Kind::Call { .. } => self.call(id),
             Kind::List { .. } => self.list(id),
@@ -215,7 +220,7 @@ impl TypeChecker<'_> {
             Kind::Select {
                 operand,
                 field,
-                test: false,
+                kind: SelectKind::Value,
             } => {
                 let mut name = self.qualified(*operand)?;
                 name.push('.');
@@ -226,32 +231,31 @@ impl TypeChecker<'_> {
         }
     }
 
-    fn select(&mut self, id: Id, operand: Id, field: &str, test: bool) -> Type {
-        if !test && let Some(name) = self.qualified(id) {
+    fn select(&mut self, id: Id, operand: Id, field: &str) -> Type {
+        if let Some(name) = self.qualified(id) {
             let plain = name.strip_prefix('.').unwrap_or(&name);
-            let first = name.split('.').next().unwrap_or_default();
+            let first = name.split_once('.').map_or(&*name, |(first, _)| first);
             if (first.is_empty() || self.local(first).is_none())
                 && let Some(ty) = self.global(plain)
             {
                 return self.reference(id, plain, ty);
             }
         }
-        let ty = self.field(id, operand, field, false);
-        if test {
-            Type::Bool
-        } else {
-            self.known.resolve(&ty, false)
+        let ty = self.field(id, operand, field);
+        self.known.resolve(&ty)
+    }
+
+    /// The type of a field; an optional, if it is a field of one.
+    fn field(&mut self, id: Id, operand: Id, field: &str) -> Type {
+        self.node(operand);
+        match self.known.resolve(&self.ty(operand)) {
+            Type::Optional(inner) => Type::Optional(Arc::new(self.field_of(id, &inner, field))),
+            operand => self.field_of(id, &operand, field),
         }
     }
 
-    fn field(&mut self, id: Id, operand: Id, field: &str, optional: bool) -> Type {
-        self.node(operand);
-        let operand = self.known.resolve(&self.ty(operand), false);
-        let (target, absent) = match &operand {
-            Type::Optional(inner) => (&**inner, true),
-            other => (other, false),
-        };
-        let ty = match target {
+    fn field_of(&mut self, id: Id, target: &Type, field: &str) -> Type {
+        match target {
             Type::Map(_, values) => Type::clone(values),
             Type::Object(_) | Type::Message(_) => self.member(id, None, target, field),
             Type::Opaque(opaque) if target.is_struct() => {
@@ -271,11 +275,6 @@ impl TypeChecker<'_> {
                 }
                 Type::Dyn
             }
-        };
-        if absent || optional {
-            Type::Optional(Arc::new(ty))
-        } else {
-            ty
         }
     }
 
@@ -348,9 +347,14 @@ impl TypeChecker<'_> {
         };
         let field = Arc::clone(field);
         self.types[args[1] as usize] = Type::String;
-        let ty = self.field(id, args[0], &field, true);
+        self.node(args[0]);
+        let operand = match self.known.resolve(&self.ty(args[0])) {
+            Type::Optional(inner) => Type::clone(&inner),
+            operand => operand,
+        };
+        let ty = Type::Optional(Arc::new(self.field_of(id, &operand, &field)));
         self.overloads[id as usize] = vec!["select_optional_field"];
-        self.known.resolve(&ty, false)
+        self.known.resolve(&ty)
     }
 
     fn resolve(
@@ -382,7 +386,7 @@ impl TypeChecker<'_> {
                 continue;
             }
             self.overloads[id as usize].push(overload.id);
-            let gives = self.known.resolve(&instantiate(&overload.result, first), false);
+            let gives = self.known.resolve(&instantiate(&overload.result, first));
             result = Some(match result {
                 None => gives,
                 Some(before) if before.is_dyn() || before == gives => before,
@@ -390,7 +394,7 @@ impl TypeChecker<'_> {
             });
         }
         result.unwrap_or_else(|| {
-            let given: Vec<Type> = given.iter().map(|ty| self.known.resolve(ty, true)).collect();
+            let given: Vec<Type> = given.iter().map(|ty| self.known.resolve_to_dyn(ty)).collect();
             let shown: Vec<String> = given.iter().map(|ty| ty.short().to_string()).collect();
             let signature = match target {
                 Some(_) => format!("{}.({})", shown[0], shown[1..].join(", ")),
@@ -430,7 +434,7 @@ fn of_literal(literal: &Literal) -> Type {
 }
 
 /// The type of a name.
-pub(crate) fn type_named(name: &str, patch_types: bool) -> Option<Type> {
+pub(crate) fn type_named(name: &str, patch_types: PatchTypes) -> Option<Type> {
     Some(match name {
         "bool" => Type::Bool,
         "bytes" => Type::Bytes,
@@ -447,8 +451,10 @@ pub(crate) fn type_named(name: &str, patch_types: bool) -> Option<Type> {
         "optional_type" => Type::Optional(Arc::new(Type::Dyn)),
         "net.IP" => Type::Opaque(OpaqueType::Ip),
         "net.CIDR" => Type::Opaque(OpaqueType::Cidr),
-        "Object" | "JSONPatch" if patch_types => Type::Message(name.into()),
-        name if patch_types && name.starts_with("Object.") => Type::Message(name.into()),
+        "Object" | "JSONPatch" if patch_types == PatchTypes::Declared => Type::Message(name.into()),
+        name if patch_types == PatchTypes::Declared && name.starts_with("Object.") => {
+            Type::Message(name.into())
+        }
         _ => return None,
     })
 }

@@ -12,7 +12,7 @@ use crate::{
     check::CheckedExpression,
     decl::{DeclType, Shape},
     environment::Environment,
-    syntax::ast::{Comprehension, Id, Kind, Literal},
+    syntax::ast::{Comprehension, Id, Kind, Literal, SelectKind},
     types::Type,
 };
 
@@ -108,7 +108,9 @@ impl<'c> Estimator<'c> {
                 CostEstimate::ONE
             }
             Kind::Select {
-                operand, test: true, ..
+                operand,
+                kind: SelectKind::Presence,
+                ..
             } => self.cost(*operand),
             Kind::Select { operand, field, .. } => {
                 let mut sum = self.cost(*operand);

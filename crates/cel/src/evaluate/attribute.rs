@@ -10,7 +10,7 @@ use super::{Evaluation, SELECT};
 use crate::{
     bindings::BoundVariable,
     error::EvalError,
-    syntax::ast::{Id, Kind},
+    syntax::ast::{Id, Kind, Presence, SelectKind},
     value::{Result, Value},
 };
 
@@ -74,17 +74,16 @@ impl<'a> Evaluation<'_, '_, 'a> {
         }
         match &self.plan.ast.node(id).kind {
             Kind::Ident(name) => self.variable(name).map(Attribute::from_value),
-            Kind::Select { operand, field, test } => {
-                if let Some(value) = self.lazy(*operand, field, *test) {
+            Kind::Select { operand, field, kind } => {
+                if let Some(value) = self.lazy(*operand, field, *kind) {
                     self.charge(SELECT)?;
                     return value.map(Attribute::Present);
                 }
                 let attribute = self.attribute(*operand)?;
                 let key = Value::text(Arc::clone(field));
-                if *test {
-                    self.test_only(attribute, &key)
-                } else {
-                    self.step(attribute, &key, false)
+                match kind {
+                    SelectKind::Presence => self.test_only(attribute, &key),
+                    SelectKind::Value => self.step(attribute, &key, Presence::Required),
                 }
             }
             Kind::Call { function, args, .. } => match &**function {
@@ -95,7 +94,7 @@ impl<'a> Evaluation<'_, '_, 'a> {
                 "_?._" => {
                     let attribute = self.attribute(args[0])?;
                     let key = self.eval(args[1])?;
-                    self.step(attribute, &key, true)
+                    self.step(attribute, &key, Presence::Optional)
                 }
                 _ => {
                     let attribute = self.attribute(args[0])?;
@@ -103,7 +102,11 @@ impl<'a> Evaluation<'_, '_, 'a> {
                         return Ok(attribute);
                     }
                     let key = self.attribute(args[1])?.value();
-                    self.step(attribute, &key, &**function == "_[?_]")
+                    let presence = match &**function {
+                        "_[?_]" => Presence::Optional,
+                        _ => Presence::Required,
+                    };
+                    self.step(attribute, &key, presence)
                 }
             },
             _ => self.eval(id).map(Attribute::from_value),
@@ -114,15 +117,15 @@ impl<'a> Evaluation<'_, '_, 'a> {
         &mut self,
         attribute: Attribute<'a>,
         key: &Value<'a>,
-        optional: bool,
+        presence: Presence,
     ) -> std::result::Result<Attribute<'a>, EvalError> {
-        let (value, maybe) = match attribute {
-            Attribute::Present(value) => (value, optional),
-            Attribute::Optional(value) => (value, true),
+        let (value, presence) = match attribute {
+            Attribute::Present(value) => (value, presence),
+            Attribute::Optional(value) => (value, Presence::Optional),
             Attribute::Absent => return Ok(Attribute::Absent),
         };
         let found = part(&value, key);
-        if maybe {
+        if presence == Presence::Optional {
             return match found? {
                 Ok(found) => {
                     self.charge(SELECT)?;
@@ -152,7 +155,7 @@ impl<'a> Evaluation<'_, '_, 'a> {
         })))
     }
 
-    fn lazy(&mut self, operand: Id, field: &str, test: bool) -> Option<Result<'a>> {
+    fn lazy(&mut self, operand: Id, field: &str, kind: SelectKind) -> Option<Result<'a>> {
         let Kind::Ident(name) = &self.plan.ast.node(operand).kind else {
             return None;
         };
@@ -164,11 +167,11 @@ impl<'a> Evaluation<'_, '_, 'a> {
             return None;
         };
         let lazy = Rc::clone(lazy);
-        Some(match lazy.get(field, self.bindings) {
-            Some(Ok(_)) if test => Ok(Value::Bool(true)),
-            None if test => Ok(Value::Bool(false)),
-            Some(value) => value,
-            None => Err(EvalError::new(format!("no such key: {field}"))),
+        Some(match (kind, lazy.get(field, self.bindings)) {
+            (SelectKind::Presence, Some(Ok(_))) => Ok(Value::Bool(true)),
+            (SelectKind::Presence, None) => Ok(Value::Bool(false)),
+            (_, Some(value)) => value,
+            (SelectKind::Value, None) => Err(EvalError::new(format!("no such key: {field}"))),
         })
     }
 

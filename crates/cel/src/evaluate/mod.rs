@@ -19,7 +19,7 @@ use crate::{
     error::{ErrorKind, EvalError},
     function::regex as expressions,
     program::{Call, EvaluationResult, ProgramPlan},
-    syntax::ast::{Id, Kind},
+    syntax::ast::{Id, Kind, Presence, SelectKind},
     value::{Entries, List, Map, Result, Value, equal},
 };
 
@@ -40,6 +40,15 @@ pub(crate) struct Evaluation<'p, 'b, 'a> {
     cost: u64,
     limit: u64,
     allocated_items: usize,
+}
+
+/// An operator that one of its operands can decide.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LogicalOperator {
+    /// Decided by false.
+    And,
+    /// Decided by true.
+    Or,
 }
 
 /// A variable of a comprehension.
@@ -90,7 +99,10 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
                 self.charge(SELECT)?;
                 attribute.map(Attribute::value)
             }
-            Kind::Select { test: true, .. } => self.attribute(id).map(Attribute::value),
+            Kind::Select {
+                kind: SelectKind::Presence,
+                ..
+            } => self.attribute(id).map(Attribute::value),
             Kind::Select { .. } => self.walk(id),
             Kind::Call {
                 function,
@@ -99,8 +111,8 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
             } => match (&**function, target) {
                 ("_[_]" | "_[?_]" | "_?._", None) => self.walk(id),
                 ("_?_:_", None) => self.attribute(id).map(Attribute::value),
-                ("_&&_", None) => self.logic(args, false),
-                ("_||_", None) => self.logic(args, true),
+                ("_&&_", None) => self.logic(args, LogicalOperator::And),
+                ("_||_", None) => self.logic(args, LogicalOperator::Or),
                 ("_==_" | "_!=_", None) => self.equality(function, args),
                 ("@not_strictly_false", None) => self.not_strictly_false(args[0]),
                 ("or" | "orValue", Some(target)) if args.len() == 1 => {
@@ -108,12 +120,12 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
                 }
                 _ => self.call(id, function, *target, args),
             },
-            Kind::List { items, optional } => self.list(items, optional),
+            Kind::List { items, presences } => self.list(items, presences),
             Kind::Map(entries) => {
                 let mut map = Entries::default();
                 for entry in entries {
                     let key = self.eval(entry.key)?;
-                    match self.entry(entry.value, entry.optional, &key)? {
+                    match self.entry(entry.value, entry.presence, &key)? {
                         Some(value) => map.insert(key, value)?,
                         None => map.remove(&key),
                     }
@@ -127,7 +139,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
                     message_fields.retain(|(other, _)| *other != field.field);
                     if let Some(value) = self.entry(
                         field.value,
-                        field.optional,
+                        field.presence,
                         &Value::text(Arc::clone(&field.field)),
                     )? {
                         message_fields.push((Arc::clone(&field.field), value));
@@ -144,12 +156,12 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
     fn entry(
         &mut self,
         value: Id,
-        optional: bool,
+        presence: Presence,
         key: &Value<'a>,
     ) -> std::result::Result<Option<Value<'a>>, EvalError> {
         let value = self.eval(value)?;
         match value {
-            value if !optional => Ok(Some(value)),
+            value if presence == Presence::Required => Ok(Some(value)),
             Value::Optional(value) => Ok(value.map(|value| Value::clone(&value))),
             other => {
                 let message =
@@ -159,11 +171,11 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         }
     }
 
-    fn list(&mut self, items: &'p [Id], optional: &'p [bool]) -> Result<'a> {
+    fn list(&mut self, items: &'p [Id], presences: &'p [Presence]) -> Result<'a> {
         let mut list = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
             let value = self.eval(*item)?;
-            if optional.get(at) != Some(&true) {
+            if presences.get(at) != Some(&Presence::Optional) {
                 list.push(value);
                 continue;
             }
@@ -183,7 +195,8 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
 
     // --- calls ---
 
-    fn logic(&mut self, args: &'p [Id], decisive: bool) -> Result<'a> {
+    fn logic(&mut self, args: &'p [Id], operator: LogicalOperator) -> Result<'a> {
+        let decisive = operator == LogicalOperator::Or;
         let mut error = None;
         for arg in args {
             match self.eval(*arg) {

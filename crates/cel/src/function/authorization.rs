@@ -126,7 +126,8 @@ fn answer<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     };
     Ok(match name {
         "errored" => Value::Bool(decision.error.is_some()),
-        "error" => Value::text(decision.error.clone().unwrap_or_default()),
+        // upstream: staging/src/k8s.io/apiserver/pkg/cel/library/authz.go decisionError; without an error it is empty.
+        "error" => Value::text(decision.error.as_deref().unwrap_or("")),
         "allowed" => Value::Bool(decision.allowed),
         _ => Value::text(decision.reason.as_str()),
     })

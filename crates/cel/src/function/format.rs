@@ -83,29 +83,27 @@ static FORMATS: [Format; 13] = [
         key: "uuid",
         name: "uuid",
         regex_size: 95,
-        faults: |text| unless(is_uuid(text), "does not match the UUID format"),
+        faults: |text| faults((!is_uuid(text)).then_some("does not match the UUID format")),
     },
     Format {
         key: "byte",
         name: "byte",
         regex_size: 84,
-        faults: |text| unless(is_base64(text), "invalid base64"),
+        faults: |text| faults((!is_base64(text)).then_some("invalid base64")),
     },
     Format {
         key: "date",
         name: "date",
         regex_size: 92,
-        faults: |text| unless(time::parse_date(text).is_some(), "invalid date"),
+        faults: |text| faults(time::parse_date(text).is_none().then_some("invalid date")),
     },
     Format {
         key: "datetime",
         name: "datetime",
         regex_size: 92,
         faults: |text| {
-            unless(
-                !text.is_empty() && time::parse_date_time(text).is_some(),
-                "invalid datetime",
-            )
+            let is_invalid = text.is_empty() || time::parse_date_time(text).is_none();
+            faults(is_invalid.then_some("invalid datetime"))
         },
     },
 ];
@@ -150,12 +148,8 @@ fn constant<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     }
 }
 
-fn unless(fine: bool, message: &str) -> Vec<String> {
-    if fine {
-        Vec::new()
-    } else {
-        vec![message.to_owned()]
-    }
+fn faults(fault: Option<&str>) -> Vec<String> {
+    fault.map(str::to_owned).into_iter().collect()
 }
 
 /// What is generated after a prefix ends it.
@@ -180,8 +174,11 @@ fn form(rule: &str, pattern: &str, examples: &[&str]) -> String {
     )
 }
 
-fn too_long(max: usize) -> String {
-    format!("must be no more than {max} characters")
+fn length_faults(text: &str, max: usize, unit: &str) -> Vec<String> {
+    if text.len() <= max {
+        return Vec::new();
+    }
+    vec![format!("must be no more than {max} {unit}")]
 }
 
 fn lower(byte: u8) -> bool {
@@ -210,7 +207,7 @@ pub(super) fn is_subdomain(text: &str) -> bool {
 }
 
 fn label(text: &str) -> Vec<String> {
-    let mut faults = unless(text.len() <= 63, &too_long(63));
+    let mut faults = length_faults(text, 63, "characters");
     if !framed(text, lower, |b| lower(b) || b == b'-') {
         faults.push(form(
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
@@ -223,7 +220,7 @@ fn label(text: &str) -> Vec<String> {
 }
 
 fn subdomain(text: &str) -> Vec<String> {
-    let mut faults = unless(text.len() <= 253, &too_long(253));
+    let mut faults = length_faults(text, 253, "characters");
     if !text
         .split('.')
         .all(|part| framed(part, lower, |b| lower(b) || b == b'-'))
@@ -239,7 +236,7 @@ fn subdomain(text: &str) -> Vec<String> {
 }
 
 fn label_1035(text: &str) -> Vec<String> {
-    let mut faults = unless(text.len() <= 63, &too_long(63));
+    let mut faults = length_faults(text, 63, "characters");
     let fine =
         framed(text, lower, |b| lower(b) || b == b'-') && text.starts_with(|c: char| c.is_ascii_lowercase());
     if !fine {
@@ -300,7 +297,7 @@ fn qualified_name(text: &str) -> Vec<String> {
 }
 
 fn label_value(text: &str) -> Vec<String> {
-    let mut faults = unless(text.len() <= 63, "must be no more than 63 bytes");
+    let mut faults = length_faults(text, 63, "bytes");
     if !text.is_empty() && !is_name(text) {
         faults.push(form(
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \

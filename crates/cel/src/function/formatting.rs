@@ -2,7 +2,11 @@
 
 // upstream: vendor/github.com/google/cel-go/ext/formatting.go parseFormatString, parseFormattingClause, stringFormatValidator
 
-use super::{convert, no_overload};
+use super::{
+    convert,
+    format_error::{ClauseError, FormatSyntaxError, FormatValueError},
+    no_overload,
+};
 use crate::{
     error::EvalError,
     types::Type,
@@ -15,7 +19,7 @@ const MAX_DIGITS: usize = 1100;
 /// The deepest value that is written.
 const DEEPEST: u32 = 64;
 
-type FormatResult = std::result::Result<String, String>;
+type FormatResult = std::result::Result<String, FormatValueError>;
 
 /// A formatting verb.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,8 +29,15 @@ pub(crate) enum FormatClause {
     Fixed(usize),
     Scientific,
     Binary,
-    Hex { upper: bool },
+    Hex(HexDigits),
     Octal,
+}
+
+/// The case of the digits from ten to fifteen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum HexDigits {
+    Lower,
+    Upper,
 }
 
 /// A piece of a format.
@@ -42,7 +53,7 @@ pub(super) fn format<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     let mut text = String::new();
     let mut index = 0;
     for piece in pieces(format, list.len()) {
-        match piece.map_err(EvalError::new)? {
+        match piece.map_err(|error| EvalError::new(error.to_string()))? {
             FormatPiece::Text(piece) => text.push_str(piece),
             FormatPiece::Clause(clause) => {
                 let value = list
@@ -62,7 +73,7 @@ pub(super) fn format<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 pub(crate) fn pieces(
     format: &str,
     values: usize,
-) -> impl Iterator<Item = std::result::Result<FormatPiece<'_>, String>> {
+) -> impl Iterator<Item = std::result::Result<FormatPiece<'_>, FormatSyntaxError>> {
     let mut rest = format;
     let mut index = 0;
     std::iter::from_fn(move || {
@@ -81,7 +92,7 @@ pub(crate) fn pieces(
         }
         if index >= values {
             rest = "";
-            return Some(Err(format!("index {index} out of range")));
+            return Some(Err(FormatSyntaxError::MissingValue(index)));
         }
         index += 1;
         let read = clause(&rest[1..]);
@@ -90,47 +101,41 @@ pub(crate) fn pieces(
     })
 }
 
-fn clause(text: &str) -> std::result::Result<(FormatClause, &str), String> {
-    let wrong = |why: String| Err(format!("could not parse formatting clause: {why}"));
-    if text.is_empty() {
-        return Err("unexpected end of string".to_owned());
-    }
+fn clause(text: &str) -> std::result::Result<(FormatClause, &str), FormatSyntaxError> {
+    let wrong = |why| Err(FormatSyntaxError::Clause(why));
     let mut rest = text;
     let mut precision = PRECISION;
     if let Some(after) = text.strip_prefix('.') {
         let digits = after.bytes().take_while(u8::is_ascii_digit).count();
         rest = &after[digits..];
         if rest.is_empty() {
-            return wrong(
-                "error while parsing precision: could not find end of precision specifier".to_owned(),
-            );
+            return wrong(ClauseError::EndlessPrecision);
         }
         precision = if let Ok(number) = after[..digits].parse::<usize>() {
             number.min(MAX_DIGITS)
         } else {
-            let number = &after[..digits];
-            return wrong(format!(
-                "error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing \
-                 {number:?}: invalid syntax"
-            ));
+            return wrong(ClauseError::InvalidPrecision(after[..digits].to_owned()));
         };
     }
-    let letter = rest.chars().next().unwrap_or_default();
+    let Some(letter) = rest.chars().next() else {
+        return Err(FormatSyntaxError::EndOfFormat);
+    };
     let clause = match letter {
         's' => FormatClause::String,
         'd' => FormatClause::Decimal,
         'f' => FormatClause::Fixed(precision),
         'e' => FormatClause::Scientific,
         'b' => FormatClause::Binary,
-        'x' | 'X' => FormatClause::Hex { upper: letter == 'X' },
+        'x' => FormatClause::Hex(HexDigits::Lower),
+        'X' => FormatClause::Hex(HexDigits::Upper),
         'o' => FormatClause::Octal,
-        other => return wrong(format!("unrecognized formatting clause \"{other}\"")),
+        other => return wrong(ClauseError::UnknownVerb(other)),
     };
     Ok((clause, &rest[1..]))
 }
 
 /// Whether values of a type can be formatted by a verb; the error otherwise.
-pub(crate) fn mismatch(clause: FormatClause, ty: &Type) -> Option<String> {
+pub(crate) fn mismatch(clause: FormatClause, ty: &Type) -> Option<FormatValueError> {
     let fine = match clause {
         FormatClause::String => matches!(
             ty,
@@ -150,21 +155,12 @@ pub(crate) fn mismatch(clause: FormatClause, ty: &Type) -> Option<String> {
         FormatClause::Decimal | FormatClause::Octal => matches!(ty, Type::Int | Type::Uint),
         FormatClause::Fixed(_) | FormatClause::Scientific => matches!(ty, Type::Double | Type::String),
         FormatClause::Binary => matches!(ty, Type::Int | Type::Uint | Type::Bool),
-        FormatClause::Hex { .. } => matches!(ty, Type::Int | Type::Uint | Type::String | Type::Bytes),
+        FormatClause::Hex(_) => matches!(ty, Type::Int | Type::Uint | Type::String | Type::Bytes),
     };
-    let what = match clause {
-        FormatClause::String => {
-            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and \
-             timestamps"
-        }
-        FormatClause::Decimal => "decimal clause can only be used on integers",
-        FormatClause::Octal => "octal clause can only be used on integers",
-        FormatClause::Fixed(_) => "fixed-point clause can only be used on doubles",
-        FormatClause::Scientific => "scientific clause can only be used on doubles",
-        FormatClause::Binary => "only integers and bools can be formatted as binary",
-        FormatClause::Hex { .. } => "only integers, byte buffers, and strings can be formatted as hex",
-    };
-    (!fine && !ty.is_dyn()).then(|| format!("{what}, was given {}", type_name(ty)))
+    (!fine && !ty.is_dyn()).then(|| FormatValueError::Mismatch {
+        clause,
+        found: type_name(ty),
+    })
 }
 
 fn write(clause: FormatClause, value: &Value<'_>) -> FormatResult {
@@ -179,7 +175,7 @@ fn write(clause: FormatClause, value: &Value<'_>) -> FormatResult {
         (FormatClause::Binary, Value::Bool(truth)) => u8::from(*truth).to_string(),
         (FormatClause::Binary, Value::Int(number)) => signed(*number, |number| format!("{number:b}")),
         (FormatClause::Binary, Value::Uint(number)) => format!("{number:b}"),
-        (FormatClause::Hex { upper }, value) => {
+        (FormatClause::Hex(digits), value) => {
             let hex = match value {
                 Value::Int(number) => signed(*number, |number| format!("{number:x}")),
                 Value::Uint(number) => format!("{number:x}"),
@@ -187,7 +183,10 @@ fn write(clause: FormatClause, value: &Value<'_>) -> FormatResult {
                 Value::Bytes(data) => bytes(data),
                 _ => String::new(),
             };
-            if upper { hex.to_uppercase() } else { hex }
+            match digits {
+                HexDigits::Lower => hex,
+                HexDigits::Upper => hex.to_uppercase(),
+            }
         }
         (FormatClause::Fixed(precision), value) => grouped(&match number(clause, value)? {
             number if number.is_finite() => format!("{number:.precision$}"),
@@ -214,25 +213,19 @@ fn bytes(data: &[u8]) -> String {
         .collect()
 }
 
-fn number(clause: FormatClause, value: &Value<'_>) -> std::result::Result<f64, String> {
+fn number(clause: FormatClause, value: &Value<'_>) -> std::result::Result<f64, FormatValueError> {
     match value {
         Value::Double(number) => Ok(*number),
         Value::String(text) => match &**text {
             "NaN" => Ok(f64::NAN),
             "Infinity" => Ok(f64::INFINITY),
             "-Infinity" => Ok(f64::NEG_INFINITY),
-            _ => {
-                let what = if matches!(clause, FormatClause::Fixed(_)) {
-                    "fixed-point"
-                } else {
-                    "scientific"
-                };
-                Err(format!(
-                    "{what} clause can only be used on doubles, was given string"
-                ))
-            }
+            _ => Err(FormatValueError::Mismatch {
+                clause,
+                found: "string".to_owned(),
+            }),
         },
-        other => Err(format!("could not convert \"{other}\" to float64")),
+        other => Err(FormatValueError::NotNumber(other.to_string())),
     }
 }
 
@@ -282,10 +275,12 @@ fn string(value: &Value<'_>, depth: u32) -> FormatResult {
         Value::List(_) | Value::Map(_) => nested(value, depth),
         Value::Null => Ok("null".to_owned()),
         Value::Type(ty) => Ok(type_name(ty)),
-        value => match convert::text(value) {
-            Ok(Some(text)) => Ok(text.as_str().unwrap_or_default().to_owned()),
-            Ok(None) => Err(mismatch(FormatClause::String, &value.ty()).unwrap_or_default()),
-            Err(error) => Err(error.to_string()),
+        value => match convert::text(value)? {
+            Some(Value::String(text)) => Ok((*text).to_owned()),
+            _ => Err(FormatValueError::Mismatch {
+                clause: FormatClause::String,
+                found: type_name(&value.ty()),
+            }),
         },
     }
 }
@@ -293,7 +288,7 @@ fn string(value: &Value<'_>, depth: u32) -> FormatResult {
 /// A value within a list or a map.
 fn nested(value: &Value<'_>, depth: u32) -> FormatResult {
     if depth > DEEPEST {
-        return Err("value nests too deep".to_owned());
+        return Err(FormatValueError::TooDeep);
     }
     Ok(match value {
         Value::String(text) => format!("{:?}", &**text),
@@ -305,21 +300,18 @@ fn nested(value: &Value<'_>, depth: u32) -> FormatResult {
         Value::List(list) => {
             let items = list
                 .iter()
-                .map(|item| nested(&item.map_err(|error| error.to_string())?, depth + 1))
-                .collect::<std::result::Result<Vec<_>, _>>()?;
+                .map(|item| nested(&item?, depth + 1))
+                .collect::<std::result::Result<Vec<_>, FormatValueError>>()?;
             format!("[{}]", items.join(", "))
         }
         Value::Map(map) => {
             let mut entries = Vec::new();
             for key in map.keys() {
                 if matches!(key, Value::Double(_)) {
-                    return Err("no formatting function for map key of type double".to_owned());
+                    return Err(FormatValueError::DoubleKey);
                 }
                 if let Some(value) = map.find(&key) {
-                    entries.push((
-                        nested(&key, depth + 1)?,
-                        nested(&value.map_err(|error| error.to_string())?, depth + 1)?,
-                    ));
+                    entries.push((nested(&key, depth + 1)?, nested(&value?, depth + 1)?));
                 }
             }
             entries.sort();
@@ -330,7 +322,7 @@ fn nested(value: &Value<'_>, depth: u32) -> FormatResult {
             format!("{{{}}}", entries.join(", "))
         }
         Value::Optional(_) | Value::Opaque(_) | Value::Message(..) => {
-            return Err(format!("no formatting function for {}", value.type_name()));
+            return Err(FormatValueError::Unsupported(value.type_name()));
         }
         other => string(other, depth)?,
     })

@@ -5,9 +5,11 @@
 
 // upstream: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go MustBaseEnvSet
 
+mod address_syntax;
 mod authorization;
 pub(crate) mod convert;
 pub(crate) mod format;
+mod format_error;
 pub(crate) mod formatting;
 mod lists;
 pub(crate) mod network;

@@ -5,16 +5,57 @@
 
 use std::net::IpAddr;
 
-use super::{Implementation, no_overload};
+use super::{Implementation, address_syntax::AddressSyntaxError, no_overload};
 use crate::{
     error::EvalError,
     value::{OpaqueValue, Result, Value},
 };
 
+/// Why a text is not an IP address.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum IpError {
+    #[error("IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): {source}")]
+    Syntax {
+        text: String,
+        source: AddressSyntaxError,
+    },
+    #[error("IP address {0:?} with zone value is not allowed")]
+    Zone(String),
+    #[error("IPv4-mapped IPv6 address {0:?} is not allowed")]
+    Mapped(String),
+}
+
+/// Why a text is not a range of IP addresses.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CidrError {
+    #[error(
+        "network address parse error during conversion from string: netip.ParsePrefix({text:?}): {source}"
+    )]
+    Syntax { text: String, source: PrefixSyntaxError },
+    #[error("IPv4-mapped IPv6 address {0:?} is not allowed")]
+    Mapped(String),
+}
+
+/// What Go's `netip.ParsePrefix` reports.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PrefixSyntaxError {
+    #[error("no '/'")]
+    MissingSlash,
+    #[error("ParseAddr({text:?}): {source}")]
+    Address {
+        text: String,
+        source: AddressSyntaxError,
+    },
+    #[error("bad bits after slash: {0:?}")]
+    InvalidBits(String),
+    #[error("prefix length out of range")]
+    OutOfRange,
+}
+
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
     Some(match name {
         "ip" => |name, args| match args {
-            [Value::String(text)] => parse_ip(text).map(ip).map_err(EvalError::new),
+            [Value::String(text)] => parse_ip(text).map(ip).map_err(failure),
             [Value::Opaque(OpaqueValue::Cidr(address, _))] => Ok(ip(*address)),
             _ => no_overload(name, args),
         },
@@ -25,7 +66,7 @@ pub(super) fn implementation(name: &str) -> Option<Implementation> {
         "ip.isCanonical" => |name, args| match args {
             [Value::String(text)] => parse_ip(text)
                 .map(|ip| Value::Bool(ip.to_string() == **text))
-                .map_err(EvalError::new),
+                .map_err(failure),
             _ => no_overload(name, args),
         },
         "cidr" => |name, args| match args {
@@ -61,105 +102,29 @@ fn ip<'a>(address: IpAddr) -> Value<'a> {
     Value::Opaque(OpaqueValue::Ip(address))
 }
 
-fn parse_ip(text: &str) -> std::result::Result<IpAddr, String> {
-    let wrong = |why: &str| {
-        format!("IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): {why}")
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failure(error: IpError) -> EvalError {
+    EvalError::new(error.to_string())
+}
+
+fn parse_ip(text: &str) -> std::result::Result<IpAddr, IpError> {
+    let syntax = |source| IpError::Syntax {
+        text: text.to_owned(),
+        source,
     };
     if let Some((address, zone)) = text.split_once('%') {
         return match address.parse::<IpAddr>() {
-            Ok(IpAddr::V6(_)) if !zone.is_empty() => {
-                Err(format!("IP address {text:?} with zone value is not allowed"))
-            }
-            Ok(IpAddr::V6(_)) => Err(wrong("zone must be a non-empty string")),
-            _ => Err(wrong("unexpected character (at \"%\")")),
+            Ok(IpAddr::V6(_)) if !zone.is_empty() => Err(IpError::Zone(text.to_owned())),
+            Ok(IpAddr::V6(_)) => Err(syntax(AddressSyntaxError::EMPTY_ZONE)),
+            _ => Err(syntax(AddressSyntaxError::unexpected_zone())),
         };
     }
     match text.parse() {
         Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
-            Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed"))
+            Err(IpError::Mapped(text.to_owned()))
         }
         Ok(address) => Ok(address),
-        Err(_) => Err(wrong(&why_not(text))),
-    }
-}
-
-/// What Go reports for a text that is no address.
-fn why_not(text: &str) -> String {
-    match text.find(['.', ':']) {
-        None => return "unable to parse IP".to_owned(),
-        Some(at) if text.as_bytes()[at] == b':' => return why_not_six(text),
-        Some(_) => {}
-    }
-    let mut fields = 0;
-    let mut digits = 0;
-    let mut value = 0;
-    for (at, c) in text.char_indices() {
-        match c {
-            '0'..='9' => {
-                if digits == 1 && value == 0 {
-                    return "IPv4 field has octet with leading zero".to_owned();
-                }
-                value = value * 10 + (c as u32 - '0' as u32);
-                digits += 1;
-                if value > 255 {
-                    return "IPv4 field has value >255".to_owned();
-                }
-            }
-            '.' => {
-                if digits == 0 || at == text.len() - 1 {
-                    return format!("IPv4 field must have at least one digit (at {:?})", &text[at..]);
-                }
-                if fields == 3 {
-                    return "IPv4 address too long".to_owned();
-                }
-                fields += 1;
-                digits = 0;
-                value = 0;
-            }
-            _ => return format!("unexpected character (at {:?})", &text[at..]),
-        }
-    }
-    "IPv4 address too short".to_owned()
-}
-
-/// The same of a text with colons.
-fn why_not_six(text: &str) -> String {
-    let at = |message: &str, rest: &str| format!("{message} (at {rest:?})");
-    let leading = text.starts_with("::");
-    let mut gap = leading;
-    let mut rest = if leading { &text[2..] } else { text };
-    let mut groups = 0;
-    while groups < 8 && !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
-        let after = &rest[digits..];
-        match after.chars().next() {
-            _ if digits > 4 => return at("each group must have 4 or less digits", rest),
-            _ if digits == 0 => return at("each colon-separated field must have at least one digit", rest),
-            Some('.') if !gap && groups != 6 => {
-                return at(
-                    "embedded IPv4 address must replace the final 2 fields of the address",
-                    rest,
-                );
-            }
-            Some('.') => return why_not(rest),
-            Some(':') if after.len() == 1 => return at("colon must be followed by more characters", after),
-            None | Some(':') => {}
-            Some(_) => return at("unexpected character, want colon", after),
-        }
-        groups += 1;
-        rest = after.strip_prefix(':').unwrap_or(after);
-        if let Some(more) = rest.strip_prefix(':') {
-            if gap {
-                return at("multiple :: in address", rest);
-            }
-            gap = true;
-            rest = more;
-        }
-    }
-    match (rest.is_empty(), gap) {
-        (false, _) => at("trailing garbage after address", rest),
-        (true, false) => "address string too short".to_owned(),
-        (true, true) => "the :: must expand to at least one field of zeros".to_owned(),
+        Err(_) => Err(syntax(AddressSyntaxError::of(text))),
     }
 }
 
@@ -172,29 +137,30 @@ fn cidr<'a>(text: &str) -> Result<'a> {
     }
 }
 
-fn parse_cidr(text: &str) -> std::result::Result<(IpAddr, u8), String> {
-    let wrong = |why: &str| {
-        format!(
-            "network address parse error during conversion from string: netip.ParsePrefix({text:?}): {why}"
-        )
+fn parse_cidr(text: &str) -> std::result::Result<(IpAddr, u8), CidrError> {
+    let syntax = |source| CidrError::Syntax {
+        text: text.to_owned(),
+        source,
     };
     let Some((address, bits)) = text.rsplit_once('/') else {
-        return Err(wrong("no '/'"));
+        return Err(syntax(PrefixSyntaxError::MissingSlash));
     };
-    let ip: IpAddr = address
-        .parse()
-        .map_err(|_| wrong(&format!("ParseAddr({address:?}): {}", why_not(address))))?;
+    let ip: IpAddr = address.parse().map_err(|_| {
+        syntax(PrefixSyntaxError::Address {
+            text: address.to_owned(),
+            source: AddressSyntaxError::of(address),
+        })
+    })?;
     if matches!(ip, IpAddr::V6(address) if address.to_ipv4_mapped().is_some()) {
-        return Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed"));
+        return Err(CidrError::Mapped(text.to_owned()));
     }
-    let bad = || wrong(&format!("bad bits after slash: {bits:?}"));
     if bits.is_empty() || !bits.bytes().all(|b| b.is_ascii_digit()) || bits.len() > 1 && bits.starts_with('0')
     {
-        return Err(bad());
+        return Err(syntax(PrefixSyntaxError::InvalidBits(bits.to_owned())));
     }
-    let number: u8 = bits.parse().map_err(|_| wrong("prefix length out of range"))?;
+    let number: u8 = bits.parse().map_err(|_| syntax(PrefixSyntaxError::OutOfRange))?;
     if number > if ip.is_ipv4() { 32 } else { 128 } {
-        return Err(wrong("prefix length out of range"));
+        return Err(syntax(PrefixSyntaxError::OutOfRange));
     }
     Ok((ip, number))
 }
@@ -237,7 +203,7 @@ fn contains<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         |inner: IpAddr| inner.is_ipv4() == address.is_ipv4() && mask(inner, *bits) == mask(*address, *bits);
     Ok(Value::Bool(match (name, other) {
         ("containsIP", Value::Opaque(OpaqueValue::Ip(inner))) => within(*inner),
-        ("containsIP", Value::String(text)) => within(parse_ip(text).map_err(EvalError::new)?),
+        ("containsIP", Value::String(text)) => within(parse_ip(text).map_err(failure)?),
         ("containsCIDR", Value::Opaque(OpaqueValue::Cidr(inner, inner_bits))) => {
             within(*inner) && bits <= inner_bits
         }

@@ -36,13 +36,18 @@ fn or<'a, T>(result: Option<T>, make: impl FnOnce(T) -> Value<'a>, message: &'st
     result.map(make).ok_or_else(|| EvalError::new(message))
 }
 
-/// The left operand has such an operator, or it has not.
-fn mismatch<'a>(name: &str, has: bool) -> Result<'a> {
-    Err(if has {
-        EvalError::no_such_overload()
+/// The error of an operator whose operands it is not for: upstream's dispatcher names the operator if no overload begins
+/// with the left operand, and the overload's own code does not.
+fn mismatch<'a>(name: &str, left: &Value<'a>, has_operator: impl FnOnce(&Value<'a>) -> bool) -> Result<'a> {
+    if has_operator(left) {
+        Err(EvalError::no_such_overload())
     } else {
-        EvalError::new(format!("no such overload: {name}"))
-    })
+        no_operator(name)
+    }
+}
+
+fn no_operator<'a>(name: &str) -> Result<'a> {
+    Err(EvalError::new(format!("no such overload: {name}")))
 }
 
 fn add<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
@@ -58,10 +63,9 @@ fn add<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         | (Value::Duration(nanos), Value::Timestamp(time)) => {
             or(time.plus(i128::from(*nanos)), Value::Timestamp, TIMESTAMP)
         }
-        (left, _) => mismatch(
-            name,
-            is_ordered(left) && !matches!(left, Value::Bool(_)) || matches!(left, Value::List(_)),
-        ),
+        (left, _) => mismatch(name, left, |left| {
+            is_ordered(left) && !matches!(left, Value::Bool(_)) || matches!(left, Value::List(_))
+        }),
     }
 }
 
@@ -75,10 +79,9 @@ fn subtract<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
             or(time.plus(-i128::from(*nanos)), Value::Timestamp, TIMESTAMP)
         }
         (Value::Timestamp(a), Value::Timestamp(b)) => or(a.since(*b), Value::Duration, DURATION),
-        (left, _) => mismatch(
-            name,
-            number(left) || matches!(left, Value::Duration(_) | Value::Timestamp(_)),
-        ),
+        (left, _) => mismatch(name, left, |left| {
+            number(left) || matches!(left, Value::Duration(_) | Value::Timestamp(_))
+        }),
     }
 }
 
@@ -91,7 +94,7 @@ fn multiply<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         (Value::Int(a), Value::Int(b)) => or(a.checked_mul(*b), Value::Int, INT),
         (Value::Uint(a), Value::Uint(b)) => or(a.checked_mul(*b), Value::Uint, UINT),
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a * b)),
-        (left, _) => mismatch(name, number(left)),
+        (left, _) => mismatch(name, left, number),
     }
 }
 
@@ -103,7 +106,7 @@ fn divide<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         (Value::Int(a), Value::Int(b)) => or(a.checked_div(*b), Value::Int, INT),
         (Value::Uint(a), Value::Uint(b)) => or(a.checked_div(*b), Value::Uint, UINT),
         (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a / b)),
-        (left, _) => mismatch(name, number(left)),
+        (left, _) => mismatch(name, left, number),
     }
 }
 
@@ -114,7 +117,7 @@ fn modulo<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         }
         (Value::Int(a), Value::Int(b)) => or(a.checked_rem(*b), Value::Int, INT),
         (Value::Uint(a), Value::Uint(b)) => or(a.checked_rem(*b), Value::Uint, UINT),
-        (left, _) => mismatch(name, matches!(left, Value::Int(_) | Value::Uint(_))),
+        (left, _) => mismatch(name, left, |left| matches!(left, Value::Int(_) | Value::Uint(_))),
     }
 }
 
@@ -123,8 +126,8 @@ fn negate<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         Value::Int(number) => or(number.checked_neg(), Value::Int, INT),
         Value::Double(number) => Ok(Value::Double(-number)),
         Value::Duration(nanos) => or(nanos.checked_neg(), Value::Duration, DURATION),
-        Value::Bool(_) => mismatch(name, true),
-        _ => mismatch(name, false),
+        Value::Bool(_) => Err(EvalError::no_such_overload()),
+        _ => no_operator(name),
     }
 }
 
@@ -137,7 +140,7 @@ fn not<'a>(_: &str, args: &[Value<'a>]) -> Result<'a> {
 
 fn order<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     if !is_ordered(&args[0]) {
-        return mismatch(name, false);
+        return no_operator(name);
     }
     let order = compare(&args[0], &args[1])?;
     Ok(Value::Bool(match name {
@@ -159,7 +162,7 @@ fn within<'a>(_: &str, args: &[Value<'a>]) -> Result<'a> {
 fn size<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
     match args[0].size() {
         Some(size) => Ok(Value::Int(i64::try_from(size).unwrap_or(i64::MAX))),
-        None => mismatch(name, false),
+        None => no_operator(name),
     }
 }
 

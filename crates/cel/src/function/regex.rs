@@ -17,6 +17,34 @@ use crate::{
 const LARGEST: usize = 8 << 20;
 const MAX_REPEATED: u32 = 1000;
 
+/// Why a regular expression cannot be used; the text begins as Go's does.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("error parsing regexp: {reason}: `{pattern}`")]
+pub struct RegexError {
+    pattern: String,
+    #[source]
+    reason: RegexErrorReason,
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+enum RegexErrorReason {
+    #[error("trailing backslash at end of expression")]
+    TrailingBackslash,
+    #[error("missing closing ]")]
+    MissingBracket,
+    #[error("invalid repeat count")]
+    InvalidRepeatCount,
+    #[error("{}", go_text(.0))]
+    Compile(#[source] regex::Error),
+}
+
+/// Where an escape stands: it is written differently in a class.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EscapeLocation {
+    Outside,
+    InClass,
+}
+
 pub(super) fn implementation(name: &str) -> Option<Implementation> {
     Some(match name {
         "matches" | "find" | "findAll" => run,
@@ -29,7 +57,7 @@ fn run<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         return mismatch(name, args);
     };
     let regex = compile(pattern).map_err(|error| match name {
-        "matches" => EvalError::new(error),
+        "matches" => EvalError::new(error.to_string()),
         _ => EvalError::new(format!("Illegal regex: {error}")),
     })?;
     with(name, &regex, args)
@@ -61,27 +89,32 @@ pub(crate) fn with<'a>(name: &str, regex: &Regex, args: &[Value<'a>]) -> Result<
     })
 }
 
-/// Compiles an expression; errors begin as Go's do.
-pub fn compile(pattern: &str) -> std::result::Result<Regex, String> {
-    let failed = |why: &str| format!("error parsing regexp: {why}: `{pattern}`");
+/// Compiles an expression.
+pub fn compile(pattern: &str) -> std::result::Result<Regex, RegexError> {
+    let failed = |reason| RegexError {
+        pattern: pattern.to_owned(),
+        reason,
+    };
     let rewritten = Rewrite {
         rest: pattern.chars().collect(),
         at: 0,
         out: String::new(),
     }
     .run()
-    .map_err(|why| failed(&why))?;
+    .map_err(failed)?;
     RegexBuilder::new(&rewritten)
         .size_limit(LARGEST)
         .dfa_size_limit(LARGEST)
         .nest_limit(200)
         .build()
-        .map_err(|error| failed(&error_text(&error.to_string())))
+        .map_err(|error| failed(RegexErrorReason::Compile(error)))
 }
 
 /// What is wrong, in Go's messages where there are any.
-fn error_text(text: &str) -> String {
-    let last = text.lines().last().unwrap_or_default();
+fn go_text(error: &regex::Error) -> String {
+    let text = error.to_string();
+    // The first lines show the expression.
+    let last = text.lines().last().unwrap_or(&text);
     match last.strip_prefix("error: ").unwrap_or(last) {
         "unclosed group" => "missing closing )",
         "unopened group" => "unexpected )",
@@ -105,10 +138,10 @@ impl Rewrite {
         self.rest.get(self.at + ahead).copied()
     }
 
-    fn run(mut self) -> std::result::Result<String, String> {
+    fn run(mut self) -> std::result::Result<String, RegexErrorReason> {
         while let Some(c) = self.peek(0) {
             match c {
-                '\\' => self.escape(false)?,
+                '\\' => self.escape(EscapeLocation::Outside)?,
                 '[' => self.class()?,
                 '{' => self.brace()?,
                 // Outside of a repetition these are themselves.
@@ -126,31 +159,33 @@ impl Rewrite {
         Ok(self.out)
     }
 
-    fn escape(&mut self, class: bool) -> std::result::Result<(), String> {
+    fn escape(&mut self, location: EscapeLocation) -> std::result::Result<(), RegexErrorReason> {
+        use EscapeLocation::{InClass, Outside};
+
         let Some(c) = self.peek(1) else {
-            return Err("trailing backslash at end of expression".to_owned());
+            return Err(RegexErrorReason::TrailingBackslash);
         };
         self.at += 2;
-        let ascii = match (c, class) {
-            ('d', false) => "[0-9]",
-            ('d', true) => "0-9",
+        let ascii = match (c, location) {
+            ('d', Outside) => "[0-9]",
+            ('d', InClass) => "0-9",
             ('D', _) => "[^0-9]",
-            ('w', false) => "[0-9A-Za-z_]",
-            ('w', true) => "0-9A-Za-z_",
+            ('w', Outside) => "[0-9A-Za-z_]",
+            ('w', InClass) => "0-9A-Za-z_",
             ('W', _) => "[^0-9A-Za-z_]",
-            ('s', false) => "[\\t\\n\\x0C\\r ]",
-            ('s', true) => "\\t\\n\\x0C\\r ",
+            ('s', Outside) => "[\\t\\n\\x0C\\r ]",
+            ('s', InClass) => "\\t\\n\\x0C\\r ",
             ('S', _) => "[^\\t\\n\\x0C\\r ]",
-            ('b', false) => "(?-u:\\b)",
-            ('C', false) => "(?s:.)",
+            ('b', Outside) => "(?-u:\\b)",
+            ('C', Outside) => "(?s:.)",
             ('<', _) => "<",
             ('>', _) => ">",
-            ('Q', false) => {
+            ('Q', Outside) => {
                 self.quoted();
                 return Ok(());
             }
-            ('0'..='7', _) => {
-                self.octal(c);
+            (first @ '0'..='7', _) => {
+                self.octal(first);
                 return Ok(());
             }
             // A class that is negated inside its braces.
@@ -187,7 +222,7 @@ impl Rewrite {
 
     /// A character by its number in octal.
     fn octal(&mut self, first: char) {
-        let mut number = first.to_digit(8).unwrap_or_default();
+        let mut number = first.to_digit(8).expect("the caller saw a digit from 0 to 7");
         for _ in 0..2 {
             let Some(digit) = self.peek(0).and_then(|c| c.to_digit(8)) else {
                 break;
@@ -210,7 +245,7 @@ impl Rewrite {
         }
     }
 
-    fn class(&mut self) -> std::result::Result<(), String> {
+    fn class(&mut self) -> std::result::Result<(), RegexErrorReason> {
         self.out.push('[');
         self.at += 1;
         if self.peek(0) == Some('^') {
@@ -225,13 +260,13 @@ impl Rewrite {
                     self.at += 1;
                     return Ok(());
                 }
-                '\\' => self.escape(true)?,
+                '\\' => self.escape(EscapeLocation::InClass)?,
                 '[' if self.peek(1) == Some(':') => {
                     let end = self.rest[self.at..]
                         .windows(2)
                         .position(|pair| pair == [':', ']']);
                     let Some(end) = end else {
-                        return Err("missing closing ]".to_owned());
+                        return Err(RegexErrorReason::MissingBracket);
                     };
                     self.out.extend(&self.rest[self.at..self.at + end + 2]);
                     self.at += end + 2;
@@ -252,10 +287,10 @@ impl Rewrite {
             }
             first = false;
         }
-        Err("missing closing ]".to_owned())
+        Err(RegexErrorReason::MissingBracket)
     }
 
-    fn brace(&mut self) -> std::result::Result<(), String> {
+    fn brace(&mut self) -> std::result::Result<(), RegexErrorReason> {
         // Counts are short: nothing far behind is looked for.
         let nearby = self.rest[self.at..].iter().skip(1);
         let digits = nearby.take_while(|c| c.is_ascii_digit() || **c == ',').count();
@@ -275,7 +310,7 @@ impl Rewrite {
             if !count.is_empty() && count.parse::<u32>().is_ok_and(|count| count > MAX_REPEATED)
                 || count.len() > 9
             {
-                return Err("invalid repeat count".to_owned());
+                return Err(RegexErrorReason::InvalidRepeatCount);
             }
         }
         self.out.extend(&self.rest[self.at..=self.at + end]);

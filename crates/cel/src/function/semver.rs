@@ -2,13 +2,40 @@
 
 // upstream: staging/src/k8s.io/apiserver/pkg/cel/library/semverlib.go SemverLib, isSemver, normalizeAndParse
 
-use std::{cmp::Ordering, fmt, sync::Arc};
+use std::{cmp::Ordering, fmt, num::ParseIntError, sync::Arc};
 
 use super::{Implementation, no_overload};
 use crate::{
     error::EvalError,
     value::{OpaqueValue, Result, Value},
 };
+
+/// Why a text is not a semantic version, in the words of upstream's parser.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SemverError {
+    #[error("Version string empty")]
+    Empty,
+    #[error("No Major.Minor.Patch elements found")]
+    MissingNumbers,
+    #[error("short version cannot contain PreRelease/Build meta data")]
+    ShortWithMetadata,
+    #[error("Invalid character(s) found in {part} number {text:?}")]
+    InvalidNumber { part: &'static str, text: String },
+    #[error("{part} number must not contain leading zeroes {text:?}")]
+    LeadingZeros { part: &'static str, text: String },
+    #[error("strconv.ParseUint: parsing {text:?}: value out of range")]
+    NumberTooLarge { text: String, source: ParseIntError },
+    #[error("Prerelease is empty")]
+    EmptyPrerelease,
+    #[error("Numeric PreRelease version must not contain leading zeroes {0:?}")]
+    PrereleaseLeadingZeros(String),
+    #[error("Invalid character(s) found in prerelease {0:?}")]
+    InvalidPrerelease(String),
+    #[error("Build meta data is empty")]
+    EmptyBuild,
+    #[error("Invalid character(s) found in build meta data {0:?}")]
+    InvalidBuild(String),
+}
 
 /// A semantic version.
 #[derive(Clone, Debug)]
@@ -42,7 +69,7 @@ fn read<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
         "isSemver" => Ok(Value::Bool(parsed.is_ok())),
         _ => parsed
             .map(|version| Value::Opaque(OpaqueValue::Semver(Arc::new(version))))
-            .map_err(EvalError::new),
+            .map_err(|error| EvalError::new(error.to_string())),
     }
 }
 
@@ -59,7 +86,7 @@ fn part<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 }
 
 /// With all three numbers, without a `v` and needless zeros.
-fn normalize(text: &str) -> std::result::Result<String, String> {
+fn normalize(text: &str) -> std::result::Result<String, SemverError> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<String> = text
         .splitn(3, '.')
@@ -71,7 +98,7 @@ fn normalize(text: &str) -> std::result::Result<String, String> {
         .collect();
     if parts.len() < 3 {
         if parts.last().is_some_and(|last| last.contains(['+', '-'])) {
-            return Err("short version cannot contain PreRelease/Build meta data".to_owned());
+            return Err(SemverError::ShortWithMetadata);
         }
         parts.resize(3, "0".to_owned());
     }
@@ -79,14 +106,14 @@ fn normalize(text: &str) -> std::result::Result<String, String> {
 }
 
 impl Semver {
-    /// Reads a version; what is wrong is reported as clients know it.
-    pub(crate) fn parse(text: &str) -> std::result::Result<Self, String> {
+    /// Reads a version.
+    pub(crate) fn parse(text: &str) -> std::result::Result<Self, SemverError> {
         if text.is_empty() {
-            return Err("Version string empty".to_owned());
+            return Err(SemverError::Empty);
         }
         let parts: Vec<&str> = text.splitn(3, '.').collect();
         let [major, minor, rest] = parts[..] else {
-            return Err("No Major.Minor.Patch elements found".to_owned());
+            return Err(SemverError::MissingNumbers);
         };
         let (rest, build) = rest
             .split_once('+')
@@ -95,29 +122,24 @@ impl Semver {
             .split_once('-')
             .map_or((rest, None), |(rest, pre)| (rest, Some(pre)));
         let numbers = [
-            number(major, "major")?,
-            number(minor, "minor")?,
-            number(patch, "patch")?,
+            number(major, NumberPart::Major)?,
+            number(minor, NumberPart::Minor)?,
+            number(patch, NumberPart::Patch)?,
         ];
-        let pre = pre
-            .map(|pre| pre.split('.').map(identifier).collect())
-            .transpose()?
-            .unwrap_or_default();
-        let build = build
-            .map(|build| {
-                build
-                    .split('.')
-                    .map(|part| match part {
-                        "" => Err("Build meta data is empty".to_owned()),
-                        part if !part.bytes().all(is_letter) => {
-                            Err(format!("Invalid character(s) found in build meta data {part:?}"))
-                        }
-                        part => Ok(part.to_owned()),
-                    })
-                    .collect()
-            })
-            .transpose()?
-            .unwrap_or_default();
+        let pre = match pre {
+            Some(pre) => pre
+                .split('.')
+                .map(identifier)
+                .collect::<std::result::Result<_, _>>()?,
+            None => Vec::new(),
+        };
+        let build = match build {
+            Some(build) => build
+                .split('.')
+                .map(build_part)
+                .collect::<std::result::Result<_, _>>()?,
+            None => Vec::new(),
+        };
         Ok(Semver { numbers, pre, build })
     }
 }
@@ -126,39 +148,73 @@ fn is_letter(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-'
 }
 
-fn number(text: &str, what: &str) -> std::result::Result<u64, String> {
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(format!("Invalid character(s) found in {what} number {text:?}"));
-    }
-    if text.len() > 1 && text.starts_with('0') {
-        let capital: String = what[..1].to_uppercase() + &what[1..];
-        return Err(format!(
-            "{capital} number must not contain leading zeroes {text:?}"
-        ));
-    }
-    text.parse()
-        .map_err(|_| format!("strconv.ParseUint: parsing {text:?}: value out of range"))
+#[derive(Clone, Copy)]
+enum NumberPart {
+    Major,
+    Minor,
+    Patch,
 }
 
-fn identifier(text: &str) -> std::result::Result<Identifier, String> {
+impl NumberPart {
+    /// Within a sentence, and at its beginning.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            NumberPart::Major => ("major", "Major"),
+            NumberPart::Minor => ("minor", "Minor"),
+            NumberPart::Patch => ("patch", "Patch"),
+        }
+    }
+}
+
+fn number(text: &str, part: NumberPart) -> std::result::Result<u64, SemverError> {
+    let (lower, capital) = part.names();
+    let text_of = || text.to_owned();
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(SemverError::InvalidNumber {
+            part: lower,
+            text: text_of(),
+        });
+    }
+    if text.len() > 1 && text.starts_with('0') {
+        return Err(SemverError::LeadingZeros {
+            part: capital,
+            text: text_of(),
+        });
+    }
+    text.parse().map_err(|source| SemverError::NumberTooLarge {
+        text: text_of(),
+        source,
+    })
+}
+
+fn identifier(text: &str) -> std::result::Result<Identifier, SemverError> {
     if text.is_empty() {
-        return Err("Prerelease is empty".to_owned());
+        return Err(SemverError::EmptyPrerelease);
     }
     if text.bytes().all(|b| b.is_ascii_digit()) {
         if text.len() > 1 && text.starts_with('0') {
-            return Err(format!(
-                "Numeric PreRelease version must not contain leading zeroes {text:?}"
-            ));
+            return Err(SemverError::PrereleaseLeadingZeros(text.to_owned()));
         }
-        return text
-            .parse()
-            .map(Identifier::Number)
-            .map_err(|_| format!("strconv.ParseUint: parsing {text:?}: value out of range"));
+        return match text.parse() {
+            Ok(number) => Ok(Identifier::Number(number)),
+            Err(source) => Err(SemverError::NumberTooLarge {
+                text: text.to_owned(),
+                source,
+            }),
+        };
     }
     if !text.bytes().all(is_letter) {
-        return Err(format!("Invalid character(s) found in prerelease {text:?}"));
+        return Err(SemverError::InvalidPrerelease(text.to_owned()));
     }
     Ok(Identifier::Text(text.to_owned()))
+}
+
+fn build_part(text: &str) -> std::result::Result<String, SemverError> {
+    match text {
+        "" => Err(SemverError::EmptyBuild),
+        part if !part.bytes().all(is_letter) => Err(SemverError::InvalidBuild(part.to_owned())),
+        part => Ok(part.to_owned()),
+    }
 }
 
 impl Ord for Semver {

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use crate::{decl::OpaqueType, types::Type};
+use crate::{decl::OpaqueType, environment::PatchTypes, types::Type};
 
 /// A function: all that is called by one name.
 #[derive(Debug)]
@@ -49,13 +49,10 @@ static PATCH_FUNCTIONS: LazyLock<HashMap<&'static str, Function>> =
     LazyLock::new(|| read("jsonpatch.escapeKey string_jsonpatch_escapeKey_string (string) string"));
 
 /// The function of a name.
-pub(crate) fn find(name: &str, patch_types: bool) -> Option<&'static Function> {
-    FUNCTIONS.get(name).or_else(|| {
-        if patch_types {
-            PATCH_FUNCTIONS.get(name)
-        } else {
-            None
-        }
+pub(crate) fn find(name: &str, patch_types: PatchTypes) -> Option<&'static Function> {
+    FUNCTIONS.get(name).or_else(|| match patch_types {
+        PatchTypes::Declared => PATCH_FUNCTIONS.get(name),
+        PatchTypes::Undeclared => None,
     })
 }
 
@@ -201,16 +198,18 @@ mod tests {
 
     #[test]
     fn declares_overloads_of_functions() {
-        let less = find("_<_", false).expect("there");
+        let less = find("_<_", PatchTypes::Undeclared).expect("there");
         assert_eq!(less.overloads.len(), 14);
-        let insert = &find("cel.@mapInsert", false).expect("there").overloads[0];
+        let insert = &find("cel.@mapInsert", PatchTypes::Undeclared)
+            .expect("there")
+            .overloads[0];
         assert_eq!(
             (insert.params.len(), insert.unknown, insert.method),
             (3, 2, false)
         );
         assert_eq!(insert.result.to_string(), "map(_var0, _var1)");
-        assert!(find("jsonpatch.escapeKey", false).is_none());
-        assert!(find("jsonpatch.escapeKey", true).is_some());
+        assert!(find("jsonpatch.escapeKey", PatchTypes::Undeclared).is_none());
+        assert!(find("jsonpatch.escapeKey", PatchTypes::Declared).is_some());
     }
 
     /// What the evaluator does itself, since not all operands are evaluated.

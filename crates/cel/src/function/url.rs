@@ -10,6 +10,29 @@ use crate::{
     value::{Entries, OpaqueValue, Result, Value},
 };
 
+/// Why a text is not a URL, in the words of Go's `net/url`.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UrlError {
+    #[error("net/url: invalid control character in URL")]
+    ControlCharacter,
+    #[error("empty url")]
+    Empty,
+    #[error("missing protocol scheme")]
+    MissingScheme,
+    #[error("invalid URI for request")]
+    Relative,
+    #[error("net/url: invalid userinfo")]
+    InvalidUserinfo,
+    #[error("missing ']' in host")]
+    MissingBracket,
+    #[error("invalid port {0:?} after host")]
+    InvalidPort(String),
+    #[error("invalid character {0:?} in host name")]
+    InvalidHostCharacter(String),
+    #[error("invalid URL escape {0:?}")]
+    InvalidEscape(String),
+}
+
 /// A URL, cut into its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
@@ -60,12 +83,12 @@ fn part<'a>(name: &str, args: &[Value<'a>]) -> Result<'a> {
 
 impl Url {
     /// Reads an absolute URL or an absolute path.
-    pub(crate) fn parse(text: &str) -> std::result::Result<Url, String> {
+    pub(crate) fn parse(text: &str) -> std::result::Result<Url, UrlError> {
         if text.chars().any(|c| c.is_ascii_control()) {
-            return Err("net/url: invalid control character in URL".to_owned());
+            return Err(UrlError::ControlCharacter);
         }
         if text.is_empty() {
-            return Err("empty url".to_owned());
+            return Err(UrlError::Empty);
         }
         let (scheme, rest) = scheme(text)?;
         let (rest, query) = match rest.split_once('?') {
@@ -77,12 +100,15 @@ impl Url {
             (None, Some((rest, _))) => (rest, query),
             _ => (
                 rest,
-                query.map(|query| query.split('#').next().unwrap_or_default().to_owned()),
+                query.map(|query| match query.split_once('#') {
+                    Some((query, _)) => query.to_owned(),
+                    None => query,
+                }),
             ),
         };
         if !rest.starts_with('/') {
             if scheme.is_empty() {
-                return Err("invalid URI for request".to_owned());
+                return Err(UrlError::Relative);
             }
             return Ok(Url {
                 scheme,
@@ -107,7 +133,7 @@ impl Url {
                     .chars()
                     .all(|c| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c))
                 {
-                    return Err("net/url: invalid userinfo".to_owned());
+                    return Err(UrlError::InvalidUserinfo);
                 }
                 user = Some(info.to_owned());
                 authority = rest;
@@ -128,7 +154,7 @@ impl Url {
 
     fn hostname(&self) -> &str {
         if let Some(rest) = self.host.strip_prefix('[') {
-            return rest.split(']').next().unwrap_or_default();
+            return rest.split_once(']').map_or(rest, |(address, _)| address);
         }
         self.host.rsplit_once(':').map_or(&self.host, |(host, _)| host)
     }
@@ -143,7 +169,8 @@ impl Url {
 
     fn query<'a>(&self) -> Result<'a> {
         let mut lists: Vec<(String, Vec<Value<'a>>)> = Vec::new();
-        for pair in self.query.as_deref().unwrap_or_default().split('&') {
+        // Without a query there are no pairs, as with an empty one.
+        for pair in self.query.as_deref().unwrap_or("").split('&') {
             if pair.is_empty() || pair.contains(';') {
                 continue;
             }
@@ -171,12 +198,12 @@ impl fmt::Display for Url {
     }
 }
 
-fn scheme(text: &str) -> std::result::Result<(String, &str), String> {
+fn scheme(text: &str) -> std::result::Result<(String, &str), UrlError> {
     for (at, c) in text.char_indices() {
         match c {
             'a'..='z' | 'A'..='Z' => {}
             '0'..='9' | '+' | '-' | '.' if at > 0 => {}
-            ':' if at == 0 => return Err("missing protocol scheme".to_owned()),
+            ':' if at == 0 => return Err(UrlError::MissingScheme),
             ':' => return Ok((text[..at].to_ascii_lowercase(), &text[at + 1..])),
             _ => break,
         }
@@ -184,10 +211,10 @@ fn scheme(text: &str) -> std::result::Result<(String, &str), String> {
     Ok((String::new(), text))
 }
 
-fn check_host(host: &str) -> std::result::Result<(), String> {
+fn check_host(host: &str) -> std::result::Result<(), UrlError> {
     let port = if let Some(rest) = host.strip_prefix('[') {
         let Some((_, after)) = rest.split_once(']') else {
-            return Err("missing ']' in host".to_owned());
+            return Err(UrlError::MissingBracket);
         };
         after
     } else {
@@ -195,25 +222,25 @@ fn check_host(host: &str) -> std::result::Result<(), String> {
     };
     let digits = |port: &str| port.bytes().all(|b| b.is_ascii_digit());
     if !port.is_empty() && !port.strip_prefix(':').is_some_and(digits) {
-        return Err(format!("invalid port {port:?} after host"));
+        return Err(UrlError::InvalidPort(port.to_owned()));
     }
     if let Some(c) = host
         .chars()
         .find(|c| c.is_ascii() && !c.is_ascii_alphanumeric() && !"-._~!$&'()*+,;=:[]<>\"%".contains(*c))
     {
-        return Err(format!("invalid character {:?} in host name", c.to_string()));
+        return Err(UrlError::InvalidHostCharacter(c.to_string()));
     }
     check_escapes(host)
 }
 
-fn check_escapes(text: &str) -> std::result::Result<(), String> {
+fn check_escapes(text: &str) -> std::result::Result<(), UrlError> {
     let bytes = text.as_bytes();
     for (at, _) in text.match_indices('%') {
         let hex = |ahead: usize| bytes.get(at + ahead).is_some_and(u8::is_ascii_hexdigit);
         if !hex(1) || !hex(2) {
             let end = (at + 3).min(text.len());
             let shown = text.get(at..end).unwrap_or("%");
-            return Err(format!("invalid URL escape {shown:?}"));
+            return Err(UrlError::InvalidEscape(shown.to_owned()));
         }
     }
     Ok(())

@@ -44,8 +44,8 @@ pub(crate) enum Kind {
         operand: Id,
         /// Its name.
         field: Arc<str>,
-        /// Whether only its presence is asked for.
-        test: bool,
+        /// What is asked for.
+        kind: SelectKind,
     },
     /// A call of a function or operator.
     Call {
@@ -56,12 +56,12 @@ pub(crate) enum Kind {
         /// Its arguments.
         args: Vec<Id>,
     },
-    /// A list, and which of its items are there only if they have a value.
+    /// A list.
     List {
         /// The items.
         items: Vec<Id>,
         /// As many as items, or none.
-        optional: Vec<bool>,
+        presences: Vec<Presence>,
     },
     /// A map.
     Map(Vec<Entry>),
@@ -76,6 +76,24 @@ pub(crate) enum Kind {
     Comprehension(Box<Comprehension>),
 }
 
+/// What a selection asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SelectKind {
+    /// The field's value.
+    Value,
+    /// Whether there is such a field: `has(a.b)`.
+    Presence,
+}
+
+/// Whether a value must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It must.
+    Required,
+    /// It is an optional, and left out if that is empty: `[?a]`, `a.?b`.
+    Optional,
+}
+
 /// An entry of a map.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -84,7 +102,7 @@ pub(crate) struct Entry {
     /// Its value.
     pub(crate) value: Id,
     /// Whether it is there only if the value is.
-    pub(crate) optional: bool,
+    pub(crate) presence: Presence,
 }
 
 /// A field of a message.
@@ -97,7 +115,7 @@ pub(crate) struct Init {
     /// Its value.
     pub(crate) value: Id,
     /// Whether it is there only if the value is.
-    pub(crate) optional: bool,
+    pub(crate) presence: Presence,
 }
 
 /// A loop that folds a list or a map into one value.

@@ -15,6 +15,15 @@ pub(crate) struct Lexeme {
     pub(crate) end: u32,
 }
 
+/// What a backslash is in a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Escapes {
+    /// The beginning of an escape.
+    Read,
+    /// Itself: `r'\n'`.
+    Raw,
+}
+
 /// What could not be cut: from where to where.
 pub(crate) type Unknown = (u32, u32);
 
@@ -99,7 +108,7 @@ fn scan(rest: &[char]) -> Scan {
         '%' => one(Token::Percent),
         '.' if !second.is_some_and(|c| c.is_ascii_digit()) => one(Token::Dot),
         '.' | '0'..='9' => number_token(rest),
-        '"' | '\'' => match text(rest, false) {
+        '"' | '\'' => match text(rest, Escapes::Read) {
             Ok(length) => Scan::Token(Token::String, length),
             Err(length) => Scan::Stuck(length),
         },
@@ -162,7 +171,10 @@ fn word(rest: &[char]) -> Scan {
     let prefix = bytes + raw;
     if prefix == length
         && matches!(rest.get(prefix), Some('"' | '\''))
-        && let Ok(quoted) = text(&rest[prefix..], raw == 1)
+        && let Ok(quoted) = text(
+            &rest[prefix..],
+            if raw == 1 { Escapes::Raw } else { Escapes::Read },
+        )
     {
         let token = if bytes == 1 { Token::Bytes } else { Token::String };
         return Scan::Token(token, prefix + quoted);
@@ -189,31 +201,33 @@ fn escaped(rest: &[char]) -> Scan {
 }
 
 /// How long a text in quotes is, or where it cannot go on.
-fn text(rest: &[char], raw: bool) -> Result<usize, usize> {
+fn text(rest: &[char], escapes: Escapes) -> Result<usize, usize> {
     let quote = rest[0];
     if rest.get(1) == Some(&quote) && rest.get(2) == Some(&quote) {
         // Three quotes that are never closed are an empty text, and then something else.
-        return Ok(long_text(rest, quote, raw).unwrap_or(2));
+        return Ok(long_text(rest, quote, escapes).unwrap_or(2));
     }
     let mut at = 1;
     loop {
         match rest.get(at) {
             Some(c) if *c == quote => return Ok(at + 1),
             Some('\n' | '\r') | None => return Err(at),
-            Some('\\') if !raw => at += escape(&rest[at..]).map_err(|stuck| at + stuck)?,
+            Some('\\') if escapes == Escapes::Read => {
+                at += escape(&rest[at..]).map_err(|stuck| at + stuck)?
+            }
             Some(_) => at += 1,
         }
     }
 }
 
-fn long_text(rest: &[char], quote: char, raw: bool) -> Option<usize> {
+fn long_text(rest: &[char], quote: char, escapes: Escapes) -> Option<usize> {
     let mut at = 3;
     loop {
         match rest.get(at)? {
             c if *c == quote && rest.get(at + 1) == Some(&quote) && rest.get(at + 2) == Some(&quote) => {
                 return Some(at + 3);
             }
-            '\\' if !raw => at += escape(&rest[at..]).ok()?,
+            '\\' if escapes == Escapes::Read => at += escape(&rest[at..]).ok()?,
             _ => at += 1,
         }
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{
-    ast::{Comprehension, Entry, Id, Init, Kind, Literal},
+    ast::{Comprehension, Entry, Id, Init, Kind, Literal, SelectKind},
     parser::Parser,
     recovery::ParseStop,
 };
@@ -43,7 +43,7 @@ pub(super) fn global(
         Kind::Select {
             operand: *operand,
             field: Arc::clone(field),
-            test: true,
+            kind: SelectKind::Presence,
         }
     } else {
         let at = parser.ast.node(args[0]).offset;
@@ -74,8 +74,8 @@ pub(super) fn receiver(
         ("transformMap", 3 | 4) => LoopKind::TransformMap,
         ("transformMapEntry", 3 | 4) => LoopKind::TransformMapEntry,
         ("sortBy", 2) => return make.sort_by(target, args).map(Some),
-        ("optMap", 2) => return make.opt_map(target, args, false).map(Some),
-        ("optFlatMap", 2) => return make.opt_map(target, args, true).map(Some),
+        ("optMap", 2) => return make.opt_map(target, args, OptionalMap::Value).map(Some),
+        ("optFlatMap", 2) => return make.opt_map(target, args, OptionalMap::Optional).map(Some),
         ("bind", 3)
             if macros.bind
                 && matches!(make.parser.ast.kind(target), Kind::Ident(name) if &**name == "cel") =>
@@ -97,6 +97,20 @@ enum LoopKind {
     TransformList,
     TransformMap,
     TransformMapEntry,
+}
+
+/// What the expression of a mapped optional gives.
+#[derive(Clone, Copy, PartialEq)]
+enum OptionalMap {
+    Value,
+    Optional,
+}
+
+/// How many names a loop has for its items.
+#[derive(Clone, Copy, PartialEq)]
+enum LoopNames {
+    One,
+    Two,
 }
 
 /// Makes the nodes of a macro; they all stand where its bracket does.
@@ -125,7 +139,7 @@ impl MacroBuilder<'_, '_> {
     fn list(&mut self, items: Vec<Id>) -> ParseResult<Id> {
         self.node(Kind::List {
             items,
-            optional: Vec::new(),
+            presences: Vec::new(),
         })
     }
 
@@ -158,12 +172,17 @@ impl MacroBuilder<'_, '_> {
     }
 
     /// The names of the items, or that there is something wrong with them.
-    fn names(&mut self, args: &[Id], two: bool, not_simple: &str) -> ParseResult<Result<LoopVariables, Id>> {
+    fn names(
+        &mut self,
+        args: &[Id],
+        names: LoopNames,
+        not_simple: &str,
+    ) -> ParseResult<Result<LoopVariables, Id>> {
         let Some(var) = self.simple(args[0]) else {
             return self.wrong(args[0], not_simple).map(Err);
         };
         let mut var2 = None;
-        if two {
+        if names == LoopNames::Two {
             let Some(second) = self.simple(args[1]) else {
                 return self.wrong(args[1], not_simple).map(Err);
             };
@@ -184,21 +203,24 @@ impl MacroBuilder<'_, '_> {
 
     fn fold(&mut self, loops: LoopKind, target: Id, args: &[Id]) -> ParseResult<Id> {
         // With two variables the predicate is third.
-        let two = match loops {
-            LoopKind::All | LoopKind::Exists | LoopKind::ExistsOne => args.len() == 3,
-            LoopKind::Filter | LoopKind::Map => false,
-            _ => true,
+        let names = match loops {
+            LoopKind::All | LoopKind::Exists | LoopKind::ExistsOne if args.len() == 3 => LoopNames::Two,
+            LoopKind::TransformList | LoopKind::TransformMap | LoopKind::TransformMapEntry => LoopNames::Two,
+            _ => LoopNames::One,
         };
         let not_simple = if matches!(loops, LoopKind::Filter | LoopKind::Map) {
             "argument is not an identifier"
         } else {
             NOT_SIMPLE
         };
-        let (var, var2) = match self.names(args, two, not_simple)? {
+        let (var, var2) = match self.names(args, names, not_simple)? {
             Ok(names) => names,
             Err(broken) => return Ok(broken),
         };
-        let rest = &args[if two { 2 } else { 1 }..];
+        let rest = match names {
+            LoopNames::One => &args[1..],
+            LoopNames::Two => &args[2..],
+        };
         let asked = match rest {
             [filter, asked] => (Some(*filter), *asked),
             _ => (None, rest[0]),
@@ -341,9 +363,12 @@ impl MacroBuilder<'_, '_> {
         self.named(name, args[1], args[2])
     }
 
-    fn opt_map(&mut self, target: Id, args: &[Id], flat: bool) -> ParseResult<Id> {
+    fn opt_map(&mut self, target: Id, args: &[Id], gives: OptionalMap) -> ParseResult<Id> {
         let Some(name) = self.simple(args[0]) else {
-            let macro_name = if flat { "optFlatMap" } else { "optMap" };
+            let macro_name = match gives {
+                OptionalMap::Value => "optMap",
+                OptionalMap::Optional => "optFlatMap",
+            };
             return self.wrong(
                 args[0],
                 &format!("{macro_name}() variable name must be a simple identifier"),
@@ -353,7 +378,7 @@ impl MacroBuilder<'_, '_> {
         let copy = self.copy(target)?;
         let value = self.method("value", copy, Vec::new())?;
         let mut mapped = self.named(name, value, args[1])?;
-        if !flat {
+        if gives == OptionalMap::Value {
             mapped = self.call("optional.of", vec![mapped])?;
         }
         let none = self.call("optional.none", Vec::new())?;
@@ -391,14 +416,14 @@ impl MacroBuilder<'_, '_> {
             Kind::Broken => Kind::Broken,
             Kind::Literal(literal) => Kind::Literal(literal.clone()),
             Kind::Ident(name) => Kind::Ident(Arc::clone(name)),
-            Kind::Select { operand, field, test } => {
+            Kind::Select { operand, field, kind } => {
                 let operand = *operand;
                 let field = Arc::clone(field);
-                let test = *test;
+                let kind = *kind;
                 Kind::Select {
                     operand: self.copy(operand)?,
                     field,
-                    test,
+                    kind,
                 }
             }
             Kind::Call {
@@ -416,26 +441,26 @@ impl MacroBuilder<'_, '_> {
                     args: self.copies(&args)?,
                 }
             }
-            Kind::List { items, optional } => {
+            Kind::List { items, presences } => {
                 let items = items.clone();
-                let optional = optional.clone();
+                let presences = presences.clone();
                 Kind::List {
                     items: self.copies(&items)?,
-                    optional,
+                    presences,
                 }
             }
             Kind::Map(entries) => {
                 let entries: Vec<_> = entries
                     .iter()
-                    .map(|entry| (entry.key, entry.value, entry.optional))
+                    .map(|entry| (entry.key, entry.value, entry.presence))
                     .collect();
                 let copy = entries
                     .into_iter()
-                    .map(|(key, value, optional)| {
+                    .map(|(key, value, presence)| {
                         Ok(Entry {
                             key: self.copy(key)?,
                             value: self.copy(value)?,
-                            optional,
+                            presence,
                         })
                     })
                     .collect::<ParseResult<_>>()?;
@@ -445,16 +470,16 @@ impl MacroBuilder<'_, '_> {
                 let name = Arc::clone(name);
                 let fields: Vec<_> = fields
                     .iter()
-                    .map(|it| (it.offset, Arc::clone(&it.field), it.value, it.optional))
+                    .map(|it| (it.offset, Arc::clone(&it.field), it.value, it.presence))
                     .collect();
                 let copy = fields
                     .into_iter()
-                    .map(|(offset, field, value, optional)| {
+                    .map(|(offset, field, value, presence)| {
                         Ok(Init {
                             offset,
                             field,
                             value: self.copy(value)?,
-                            optional,
+                            presence,
                         })
                     })
                     .collect::<ParseResult<_>>()?;

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use super::{
-    ast::{Entry, Id, Init, Kind, Literal},
+    ast::{Entry, Id, Init, Kind, Literal, Presence},
     macros,
     parser::{ACCESS, EXPR, NAMES, OPT_EXPR, PRIMARY, ParseResult, Parser},
-    recovery::{GrammarRule, ParseFailure, ParseStop},
+    recovery::{Follow, GrammarRule, ParseFailure, ParseStop},
     token::{Set, Token},
     unescape,
 };
@@ -16,7 +16,7 @@ use crate::escape::is_reserved;
 
 impl Parser<'_> {
     pub(super) fn primary(&mut self) -> ParseResult<Id> {
-        self.tokens.enter(GrammarRule::Primary, ACCESS, true)?;
+        self.tokens.enter(GrammarRule::Primary, Follow::OrOuter(ACCESS))?;
         let result = self.operand();
         match self.tokens.leave(GrammarRule::Primary, result)? {
             Some(id) => Ok(id),
@@ -32,7 +32,7 @@ impl Parser<'_> {
             Token::Dot => Err(ParseStop::Failed(ParseFailure::NoAlternative(self.tokens.at + 1))),
             Token::LeftParen => {
                 self.tokens.take(Token::LeftParen, Set::NONE)?;
-                let inner = self.expr(Set::of(&[Token::RightParen]), false)?;
+                let inner = self.expr(Follow::Only(Set::of(&[Token::RightParen])))?;
                 self.close(Token::RightParen)?;
                 Ok(inner)
             }
@@ -90,17 +90,16 @@ impl Parser<'_> {
         self.tokens
             .sync(OPT_EXPR.with(Set::of(&[Token::Comma, Token::RightBracket])))?;
         let mut items = Vec::new();
-        let mut optional = Vec::new();
+        let mut presences = Vec::new();
         if OPT_EXPR.has(self.tokens.la()) {
             self.tokens.enter(
                 GrammarRule::ListInit,
-                Set::of(&[Token::Comma, Token::RightBracket]),
-                false,
+                Follow::Only(Set::of(&[Token::Comma, Token::RightBracket])),
             )?;
             loop {
-                let (item, is_optional) = self.opt_expr(Set::of(&[Token::Comma]), true)?;
+                let (item, presence) = self.opt_expr(Follow::OrOuter(Set::of(&[Token::Comma])))?;
                 items.push(item);
-                optional.push(is_optional);
+                presences.push(presence);
                 if !self.another(OPT_EXPR) {
                     break;
                 }
@@ -109,10 +108,10 @@ impl Parser<'_> {
             self.tokens.leave(GrammarRule::ListInit, Ok(()))?;
         }
         self.trailing(Token::RightBracket)?;
-        if !optional.contains(&true) {
-            optional.clear();
+        if !presences.contains(&Presence::Optional) {
+            presences.clear();
         }
-        self.node(offset, Kind::List { items, optional })
+        self.node(offset, Kind::List { items, presences })
     }
 
     /// Whether there is a comma, and something after it.
@@ -128,15 +127,15 @@ impl Parser<'_> {
         self.close(closing)
     }
 
-    fn opt_expr(&mut self, follow: Set, open: bool) -> ParseResult<(Id, bool)> {
-        self.tokens.enter(GrammarRule::OptExpr, follow, open)?;
+    fn opt_expr(&mut self, follow: Follow) -> ParseResult<(Id, Presence)> {
+        self.tokens.enter(GrammarRule::OptExpr, follow)?;
         let result = self.tokens.sync(OPT_EXPR).and_then(|()| {
-            let optional = self.question()?;
-            Ok((self.expr(Set::NONE, true)?, optional))
+            let presence = self.question()?;
+            Ok((self.expr(Follow::OrOuter(Set::NONE))?, presence))
         });
         match self.tokens.leave(GrammarRule::OptExpr, result)? {
             Some(read) => Ok(read),
-            None => Ok((self.broken()?, false)),
+            None => Ok((self.broken()?, Presence::Required)),
         }
     }
 
@@ -148,8 +147,7 @@ impl Parser<'_> {
         if OPT_EXPR.has(self.tokens.la()) {
             self.tokens.enter(
                 GrammarRule::MapInit,
-                Set::of(&[Token::Comma, Token::RightBrace]),
-                false,
+                Follow::Only(Set::of(&[Token::Comma, Token::RightBrace])),
             )?;
             let result = self.entries(&mut entries);
             self.tokens.leave(GrammarRule::MapInit, result)?;
@@ -160,10 +158,10 @@ impl Parser<'_> {
 
     fn entries(&mut self, entries: &mut Vec<Entry>) -> ParseResult<()> {
         loop {
-            let (key, optional) = self.opt_expr(Set::of(&[Token::Colon]), false)?;
+            let (key, presence) = self.opt_expr(Follow::Only(Set::of(&[Token::Colon])))?;
             self.tokens.take(Token::Colon, EXPR)?;
-            let value = self.expr(Set::of(&[Token::Comma]), true)?;
-            entries.push(Entry { key, value, optional });
+            let value = self.expr(Follow::OrOuter(Set::of(&[Token::Comma])))?;
+            entries.push(Entry { key, value, presence });
             if !self.another(OPT_EXPR) {
                 return Ok(());
             }
@@ -180,8 +178,7 @@ impl Parser<'_> {
         if start.has(self.tokens.la()) {
             self.tokens.enter(
                 GrammarRule::FieldInit,
-                Set::of(&[Token::Comma, Token::RightBrace]),
-                false,
+                Follow::Only(Set::of(&[Token::Comma, Token::RightBrace])),
             )?;
             let result = self.inits(start, &mut fields);
             self.tokens.leave(GrammarRule::FieldInit, result)?;
@@ -193,20 +190,20 @@ impl Parser<'_> {
     fn inits(&mut self, start: Set, fields: &mut Vec<Init>) -> ParseResult<()> {
         loop {
             self.tokens
-                .enter(GrammarRule::OptField, Set::of(&[Token::Colon]), false)?;
+                .enter(GrammarRule::OptField, Follow::Only(Set::of(&[Token::Colon])))?;
             let result = self.tokens.sync(start).and_then(|()| {
-                let optional = self.question()?;
-                Ok((self.name(Set::NONE)?, optional))
+                let presence = self.question()?;
+                Ok((self.name(Set::NONE)?, presence))
             });
             let field = self.tokens.leave(GrammarRule::OptField, result)?;
             let offset = self.tokens.take(Token::Colon, EXPR)?;
-            let value = self.expr(Set::of(&[Token::Comma]), true)?;
-            if let Some((Some(field), optional)) = field {
+            let value = self.expr(Follow::OrOuter(Set::of(&[Token::Comma])))?;
+            if let Some((Some(field), presence)) = field {
                 fields.push(Init {
                     offset,
                     field,
                     value,
-                    optional,
+                    presence,
                 });
             }
             if !self.another(start) {
@@ -217,7 +214,8 @@ impl Parser<'_> {
     }
 
     fn literal(&mut self) -> ParseResult<Id> {
-        self.tokens.enter(GrammarRule::Literal, Set::NONE, true)?;
+        self.tokens
+            .enter(GrammarRule::Literal, Follow::OrOuter(Set::NONE))?;
         let result = self.constant();
         match self.tokens.leave(GrammarRule::Literal, result)? {
             Some(id) => Ok(id),
@@ -227,8 +225,9 @@ impl Parser<'_> {
 
     fn constant(&mut self) -> ParseResult<Id> {
         let offset = self.tokens.offset();
-        let negative = self.tokens.la() == Token::Minus;
-        if negative {
+        let mut sign = "";
+        if self.tokens.la() == Token::Minus {
+            sign = "-";
             if !matches!(self.tokens.peek(1), Token::Int | Token::Float) {
                 return Err(ParseStop::Failed(ParseFailure::NoAlternative(self.tokens.at + 1)));
             }
@@ -237,15 +236,14 @@ impl Parser<'_> {
         let lexeme = self.tokens.lexeme(self.tokens.at);
         let text = self.tokens.source.text(lexeme.start, lexeme.end);
         self.tokens.take(lexeme.token, Set::NONE)?;
-        match constant(lexeme.token, negative, &text) {
+        match constant(lexeme.token, sign, &text) {
             Ok(literal) => self.node(offset, Kind::Literal(literal)),
             Err(message) => self.wrong(offset, message.to_owned()),
         }
     }
 }
 
-fn constant(token: Token, negative: bool, text: &str) -> Result<Literal, &'static str> {
-    let sign = if negative { "-" } else { "" };
+fn constant(token: Token, sign: &str, text: &str) -> Result<Literal, &'static str> {
     Ok(match token {
         Token::Int => match text.strip_prefix("0x") {
             Some(hex) => i64::from_str_radix(&format!("{sign}{hex}"), 16),

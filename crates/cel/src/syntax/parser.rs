@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use super::{
-    ast::{Ast, Id, Kind, Literal},
+    ast::{Ast, Id, Kind, Literal, Presence, SelectKind},
     lexer,
     macros::{self, Macros},
-    recovery::{GrammarRule, MAX_RECURSION_DEPTH, ParseFailure, ParseStop, Tokens},
+    recovery::{Follow, GrammarRule, MAX_RECURSION_DEPTH, ParseFailure, ParseStop, Tokens},
     token::{Set, Token},
 };
 use crate::source::{Issue, Source};
@@ -134,15 +134,15 @@ impl Parser<'_> {
     }
 
     fn start(&mut self) -> ParseResult<Id> {
-        self.tokens.enter(GrammarRule::Start, Set::NONE, false)?;
-        let root = self.expr(Set::of(&[Token::Eof]), false)?;
+        self.tokens.enter(GrammarRule::Start, Follow::Only(Set::NONE))?;
+        let root = self.expr(Follow::Only(Set::of(&[Token::Eof])))?;
         let end = self.tokens.take(Token::Eof, Set::NONE).map(|_| ());
         self.tokens.leave(GrammarRule::Start, end)?;
         Ok(root)
     }
 
-    pub(super) fn expr(&mut self, follow: Set, open: bool) -> ParseResult<Id> {
-        self.tokens.enter(GrammarRule::Expr, follow, open)?;
+    pub(super) fn expr(&mut self, follow: Follow) -> ParseResult<Id> {
+        self.tokens.enter(GrammarRule::Expr, follow)?;
         let result = self.conditional();
         match self.tokens.leave(GrammarRule::Expr, result)? {
             Some(id) => Ok(id),
@@ -151,14 +151,14 @@ impl Parser<'_> {
     }
 
     fn conditional(&mut self) -> ParseResult<Id> {
-        let condition = self.logic(Set::of(&[Token::Question]), true)?;
+        let condition = self.logic(Follow::OrOuter(Set::of(&[Token::Question])))?;
         if self.tokens.la() != Token::Question {
             return Ok(condition);
         }
         let offset = self.tokens.take(Token::Question, Set::NONE)?;
-        let yes = self.logic(Set::of(&[Token::Colon]), false)?;
+        let yes = self.logic(Follow::Only(Set::of(&[Token::Colon])))?;
         self.tokens.take(Token::Colon, EXPR)?;
-        let no = self.expr(Set::NONE, true)?;
+        let no = self.expr(Follow::OrOuter(Set::NONE))?;
         self.operator(offset, "_?_:_", vec![condition, yes, no], 1)
     }
 
@@ -181,21 +181,18 @@ impl Parser<'_> {
     }
 
     /// Terms joined by `||`, each of them joined by `&&`.
-    fn logic(&mut self, follow: Set, open: bool) -> ParseResult<Id> {
+    fn logic(&mut self, follow: Follow) -> ParseResult<Id> {
         // These two rules never fail by themselves; what may follow them is all that is kept of them.
-        self.tokens.enter(
-            GrammarRule::Start,
-            follow.with(Set::of(&[Token::Or, Token::And])),
-            open,
-        )?;
+        self.tokens
+            .enter(GrammarRule::Start, follow.with(Set::of(&[Token::Or, Token::And])))?;
         let mut ors = Vec::new();
         let mut or_offsets = Vec::new();
         loop {
-            let mut ands = vec![self.relation(false)?];
+            let mut ands = vec![self.relation()?];
             let mut and_offsets = Vec::new();
             while self.tokens.la() == Token::And {
                 and_offsets.push(self.tokens.take(Token::And, Set::NONE)?);
-                ands.push(self.relation(false)?);
+                ands.push(self.relation()?);
             }
             ors.push(self.balanced("_&&_", &ands, &and_offsets)?);
             if self.tokens.la() != Token::Or {
@@ -218,10 +215,11 @@ impl Parser<'_> {
         self.operator(offsets[middle], name, vec![left, right], 0)
     }
 
-    fn relation(&mut self, right: bool) -> ParseResult<Id> {
-        self.tokens.enter(GrammarRule::Relation, RELATIONS, true)?;
+    fn relation(&mut self) -> ParseResult<Id> {
+        self.tokens
+            .enter(GrammarRule::Relation, Follow::OrOuter(RELATIONS))?;
         let mut left = self.calc(0)?;
-        while !right && RELATIONS.has(self.tokens.la()) {
+        while RELATIONS.has(self.tokens.la()) {
             let name = match self.tokens.la() {
                 Token::Less => "_<_",
                 Token::LessEquals => "_<=_",
@@ -232,16 +230,26 @@ impl Parser<'_> {
                 _ => "@in",
             };
             let offset = self.tokens.take(self.tokens.la(), Set::NONE)?;
-            let operand = self.relation(true)?;
+            let operand = self.related()?;
             left = self.operator(offset, name, vec![left, operand], 1)?;
         }
         self.tokens.leave(GrammarRule::Relation, Ok(()))?;
         Ok(left)
     }
 
+    /// The right side of a relation: what follows it belongs to the relation around it.
+    fn related(&mut self) -> ParseResult<Id> {
+        self.tokens
+            .enter(GrammarRule::Relation, Follow::OrOuter(RELATIONS))?;
+        let operand = self.calc(0)?;
+        self.tokens.leave(GrammarRule::Relation, Ok(()))?;
+        Ok(operand)
+    }
+
     /// Sums, or products if `level` is one, or one operand.
     fn calc(&mut self, level: u8) -> ParseResult<Id> {
-        self.tokens.enter(GrammarRule::Calc, CALCULATIONS, true)?;
+        self.tokens
+            .enter(GrammarRule::Calc, Follow::OrOuter(CALCULATIONS))?;
         let mut left = self.unary()?;
         loop {
             let (name, right) = match self.tokens.la() {
@@ -261,7 +269,8 @@ impl Parser<'_> {
     }
 
     fn unary(&mut self) -> ParseResult<Id> {
-        self.tokens.enter(GrammarRule::Unary, Set::NONE, true)?;
+        self.tokens
+            .enter(GrammarRule::Unary, Follow::OrOuter(Set::NONE))?;
         let result = self.signed();
         match self.tokens.leave(GrammarRule::Unary, result)? {
             Some(id) => Ok(id),
@@ -300,7 +309,8 @@ impl Parser<'_> {
     }
 
     fn member(&mut self) -> ParseResult<Id> {
-        self.tokens.enter(GrammarRule::Member, Set::NONE, true)?;
+        self.tokens
+            .enter(GrammarRule::Member, Follow::OrOuter(Set::NONE))?;
         let result = self.accesses();
         match self.tokens.leave(GrammarRule::Member, result)? {
             Some(id) => Ok(id),
@@ -351,12 +361,12 @@ impl Parser<'_> {
 
     fn select(&mut self, operand: Id) -> ParseResult<Id> {
         let offset = self.tokens.take(Token::Dot, Set::NONE)?;
-        let optional = self.question()?;
+        let access = self.question()?;
         let at = self.tokens.offset();
         let Some(field) = self.name(ACCESS)? else {
             return self.broken();
         };
-        if optional {
+        if access == Presence::Optional {
             let field = self.node(at, Kind::Literal(Literal::String(field)))?;
             return self.operator(offset, "_?._", vec![operand, field], 1);
         }
@@ -365,7 +375,7 @@ impl Parser<'_> {
             Kind::Select {
                 operand,
                 field,
-                test: false,
+                kind: SelectKind::Value,
             },
             1,
         )
@@ -374,23 +384,22 @@ impl Parser<'_> {
     fn index(&mut self, operand: Id) -> ParseResult<Id> {
         let offset = self.tokens.take(Token::LeftBracket, Set::NONE)?;
         self.tokens.sync(OPT_EXPR)?;
-        let optional = self.question()?;
-        let index = self.expr(Set::of(&[Token::RightBracket]), false)?;
+        let access = self.question()?;
+        let index = self.expr(Follow::Only(Set::of(&[Token::RightBracket])))?;
         self.close(Token::RightBracket)?;
-        self.operator(
-            offset,
-            if optional { "_[?_]" } else { "_[_]" },
-            vec![operand, index],
-            1,
-        )
+        let name = match access {
+            Presence::Required => "_[_]",
+            Presence::Optional => "_[?_]",
+        };
+        self.operator(offset, name, vec![operand, index], 1)
     }
 
-    pub(super) fn question(&mut self) -> ParseResult<bool> {
-        let there = self.tokens.la() == Token::Question;
-        if there {
-            self.tokens.take(Token::Question, Set::NONE)?;
+    pub(super) fn question(&mut self) -> ParseResult<Presence> {
+        if self.tokens.la() != Token::Question {
+            return Ok(Presence::Required);
         }
-        Ok(there)
+        self.tokens.take(Token::Question, Set::NONE)?;
+        Ok(Presence::Optional)
     }
 
     /// A bracket at the end of an operand.
@@ -407,7 +416,8 @@ impl Parser<'_> {
 
     /// A name, perhaps in backquotes.
     pub(super) fn name(&mut self, follow: Set) -> ParseResult<Option<Arc<str>>> {
-        self.tokens.enter(GrammarRule::EscapeIdent, follow, true)?;
+        self.tokens
+            .enter(GrammarRule::EscapeIdent, Follow::OrOuter(follow))?;
         let result = self.tokens.sync(NAMES).and_then(|()| {
             let lexeme = self.tokens.lexeme(self.tokens.at);
             let quote = u32::from(lexeme.token == Token::EscapedIdent);
@@ -430,11 +440,11 @@ impl Parser<'_> {
         let mut args = Vec::new();
         if EXPR.has(self.tokens.la()) {
             self.tokens
-                .enter(GrammarRule::ExprList, Set::of(&[Token::RightParen]), false)?;
-            args.push(self.expr(Set::of(&[Token::Comma]), true)?);
+                .enter(GrammarRule::ExprList, Follow::Only(Set::of(&[Token::RightParen])))?;
+            args.push(self.expr(Follow::OrOuter(Set::of(&[Token::Comma])))?);
             while self.tokens.la() == Token::Comma {
                 self.tokens.take(Token::Comma, Set::NONE)?;
-                args.push(self.expr(Set::of(&[Token::Comma]), true)?);
+                args.push(self.expr(Follow::OrOuter(Set::of(&[Token::Comma])))?);
             }
             self.tokens.leave(GrammarRule::ExprList, Ok(()))?;
         }

@@ -57,6 +57,15 @@ pub(super) enum GrammarRule {
     Literal,
 }
 
+/// What can follow a rule where it is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Follow {
+    /// These tokens.
+    Only(Set),
+    /// These tokens, and what can follow the rule around it, which may end with it.
+    OrOuter(Set),
+}
+
 /// The tokens, and the state of recovery.
 pub(super) struct Tokens<'s> {
     pub(super) source: &'s Source,
@@ -66,14 +75,29 @@ pub(super) struct Tokens<'s> {
     pub(super) issues: Vec<Issue>,
     /// What is no token.
     unknown: &'s [Unknown],
-    /// What can follow each rule that is being read, and whether what follows its caller can follow too.
-    follows: Vec<(Set, bool)>,
+    /// What can follow each rule that is being read.
+    follows: Vec<Follow>,
     depths: [u32; 15],
     recovering: bool,
     last_failure: Option<usize>,
     failed_in: u32,
     reports: u32,
     recoveries: u32,
+}
+
+impl Follow {
+    pub(super) fn with(self, more: Set) -> Self {
+        match self {
+            Follow::Only(tokens) => Follow::Only(tokens.with(more)),
+            Follow::OrOuter(tokens) => Follow::OrOuter(tokens.with(more)),
+        }
+    }
+
+    fn tokens(self) -> Set {
+        match self {
+            Follow::Only(tokens) | Follow::OrOuter(tokens) => tokens,
+        }
+    }
 }
 
 impl<'s> Tokens<'s> {
@@ -129,8 +153,8 @@ impl<'s> Tokens<'s> {
     }
 
     /// Begins a rule.
-    pub(super) fn enter(&mut self, rule: GrammarRule, follow: Set, open: bool) -> Result<(), ParseStop> {
-        self.follows.push((follow, open));
+    pub(super) fn enter(&mut self, rule: GrammarRule, follow: Follow) -> Result<(), ParseStop> {
+        self.follows.push(follow);
         let depth = &mut self.depths[rule as usize];
         *depth += 1;
         if *depth > MAX_RECURSION_DEPTH {
@@ -190,9 +214,9 @@ impl<'s> Tokens<'s> {
     /// What can follow the current rule, through all that may end with it.
     pub(super) fn following(&self, first: Set) -> Set {
         let mut set = first;
-        for (follow, open) in self.follows.iter().rev() {
-            set = set.with(*follow);
-            if !open {
+        for follow in self.follows.iter().rev() {
+            set = set.with(follow.tokens());
+            if let Follow::Only(_) = follow {
                 break;
             }
         }
@@ -298,7 +322,7 @@ impl<'s> Tokens<'s> {
     fn recovery_set(&self) -> Set {
         self.follows
             .iter()
-            .fold(Set::NONE, |set, (follow, _)| set.with(*follow))
+            .fold(Set::NONE, |set, follow| set.with(follow.tokens()))
     }
 
     fn skip(&mut self, until: Set, limited: Option<u32>) -> Result<(), ParseStop> {

@@ -6,18 +6,27 @@ const STUCK: &str = "unable to unescape string";
 const OCTAL: &str = "unable to unescape octal sequence in string";
 const POINT: &str = "invalid unicode code point";
 
+/// What escapes stand for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LiteralKind {
+    /// Characters.
+    Text,
+    /// Bytes.
+    Bytes,
+}
+
 /// Reads a text, with its quotes and the letter before them.
 pub(super) fn text(quoted: &str) -> Result<String, &'static str> {
-    let bytes = read(quoted, false)?;
+    let bytes = read(quoted, LiteralKind::Text)?;
     String::from_utf8(bytes).map_err(|_| STUCK)
 }
 
 /// Reads bytes, with the quotes and without the `b`.
 pub(super) fn bytes(quoted: &str) -> Result<Vec<u8>, &'static str> {
-    read(quoted, true)
+    read(quoted, LiteralKind::Bytes)
 }
 
-fn read(quoted: &str, bytes: bool) -> Result<Vec<u8>, &'static str> {
+fn read(quoted: &str, kind: LiteralKind) -> Result<Vec<u8>, &'static str> {
     let raw = quoted.starts_with(['r', 'R']);
     let quoted = if raw { &quoted[1..] } else { quoted };
     let quotes = if quoted.len() >= 6 && (quoted.starts_with("\"\"\"") || quoted.starts_with("'''")) {
@@ -52,13 +61,21 @@ fn read(quoted: &str, bytes: bool) -> Result<Vec<u8>, &'static str> {
             't' => out.push(b'\t'),
             'v' => out.push(11),
             c @ ('\\' | '\'' | '"' | '`' | '?') => push(&mut out, c),
-            'x' | 'X' => point(&mut out, digits(&mut chars, 2, 16).ok_or(STUCK)?, bytes)?,
-            'u' | 'U' if bytes => return Err(STUCK),
-            'u' => point(&mut out, digits(&mut chars, 4, 16).ok_or(STUCK)?, false)?,
-            'U' => point(&mut out, digits(&mut chars, 8, 16).ok_or(STUCK)?, false)?,
+            'x' | 'X' => point(&mut out, digits(&mut chars, 2, 16).ok_or(STUCK)?, kind)?,
+            'u' | 'U' if kind == LiteralKind::Bytes => return Err(STUCK),
+            'u' => point(
+                &mut out,
+                digits(&mut chars, 4, 16).ok_or(STUCK)?,
+                LiteralKind::Text,
+            )?,
+            'U' => point(
+                &mut out,
+                digits(&mut chars, 8, 16).ok_or(STUCK)?,
+                LiteralKind::Text,
+            )?,
             c @ '0'..='3' => {
                 let low = digits(&mut chars, 2, 8).ok_or(OCTAL)?;
-                point(&mut out, (c as u32 - '0' as u32) * 64 + low, bytes)?;
+                point(&mut out, (c as u32 - '0' as u32) * 64 + low, kind)?;
             }
             _ => return Err(STUCK),
         }
@@ -74,11 +91,10 @@ fn digits(chars: &mut std::str::Chars<'_>, many: u32, radix: u32) -> Option<u32>
     Some(value)
 }
 
-fn point(out: &mut Vec<u8>, value: u32, bytes: bool) -> Result<(), &'static str> {
-    if bytes {
-        out.push(u8::try_from(value).map_err(|_| STUCK)?);
-    } else {
-        push(out, char::from_u32(value).ok_or(POINT)?);
+fn point(out: &mut Vec<u8>, value: u32, kind: LiteralKind) -> Result<(), &'static str> {
+    match kind {
+        LiteralKind::Bytes => out.push(u8::try_from(value).map_err(|_| STUCK)?),
+        LiteralKind::Text => push(out, char::from_u32(value).ok_or(POINT)?),
     }
     Ok(())
 }

@@ -106,7 +106,7 @@ impl<'a> Value<'a> {
     /// A semantic version, if the text is one.
     pub fn semver(text: &str) -> std::result::Result<Self, EvalError> {
         Ok(Value::Opaque(OpaqueValue::Semver(Arc::new(
-            Semver::parse(text).map_err(EvalError::new)?,
+            Semver::parse(text).map_err(|error| EvalError::new(error.to_string()))?,
         ))))
     }
 

@@ -17,7 +17,8 @@ use std::rc::Rc;
 
 use k3_api::admission::{OptionalVariableDeclarations, environment};
 use k3_cel::{
-    Bindings, CompileError, DeclType, Environment, ObjectDeclType, PER_CALL_LIMIT, Program, Shape, Value,
+    Bindings, CompileError, DeclType, Environment, EvalError, ObjectDeclType, PER_CALL_LIMIT, Program, Shape,
+    Value,
     Variables,
 };
 
@@ -159,7 +160,10 @@ impl CompositionEnv {
     /// The variables for one run: each is found out when it is asked for, once.
     pub(super) fn variables(&self) -> Rc<Variables<'_>> {
         let programs = self.variables.iter().map(|(name, expression)| {
-            let program = expression.program.as_ref().map_err(ToString::to_string);
+            let program = expression
+                .program
+                .as_ref()
+                .map_err(|error| EvalError::new(error.to_string()));
             (name.as_str(), program)
         });
         Variables::new(programs.collect())
