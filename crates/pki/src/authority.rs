@@ -188,45 +188,61 @@ fn extensions(
 ) -> Result<Vec<Extension>, IssueError> {
     let mut all = Vec::new();
     if let Some(value) = encode_key_usage(template.usages)? {
-        all.push(extension(KEY_USAGE, true, value)?);
+        all.push(extension(KEY_USAGE, Criticality::Critical, value)?);
     }
     if let Some(value) = encode_purposes(template.usages)? {
-        all.push(extension(EXTENDED_KEY_USAGE, false, value)?);
+        all.push(extension(EXTENDED_KEY_USAGE, Criticality::NotCritical, value)?);
     }
     let constraints = BasicConstraints {
         ca: issuer.is_own,
         path_len_constraint: issuer.is_own.then_some(0),
     };
-    all.push(extension(BASIC_CONSTRAINTS, true, constraints.to_der()?)?);
+    all.push(extension(
+        BASIC_CONSTRAINTS,
+        Criticality::Critical,
+        constraints.to_der()?,
+    )?);
     if issuer.is_own {
         // Derived from the key, so that certificates remain valid when the authority's certificate is renewed.
         let hash = digest(&SHA256, key.info());
         let id = SubjectKeyIdentifier(OctetString::new(&hash.as_ref()[..20])?);
-        all.push(extension(SUBJECT_KEY_ID, false, id.to_der()?)?);
+        all.push(extension(SUBJECT_KEY_ID, Criticality::NotCritical, id.to_der()?)?);
     }
     if let Some(id) = issuer.key_id {
         let id = AuthorityKeyIdentifier {
             key_identifier: Some(OctetString::new(id)?),
             ..AuthorityKeyIdentifier::default()
         };
-        all.push(extension(AUTHORITY_KEY_ID, false, id.to_der()?)?);
+        all.push(extension(
+            AUTHORITY_KEY_ID,
+            Criticality::NotCritical,
+            id.to_der()?,
+        )?);
     }
     if !template.names.is_empty() {
         // Without a subject the names are all that identifies the owner.
         let value = encode_names(template.names)?;
-        all.push(extension(
-            SUBJECT_ALTERNATIVE_NAMES,
-            template.subject.is_empty(),
-            value,
-        )?);
+        let criticality = if template.subject.is_empty() {
+            Criticality::Critical
+        } else {
+            Criticality::NotCritical
+        };
+        all.push(extension(SUBJECT_ALTERNATIVE_NAMES, criticality, value)?);
     }
     Ok(all)
 }
 
-fn extension(oid: ObjectIdentifier, critical: bool, value: Vec<u8>) -> der::Result<Extension> {
+/// Whether a reader that does not know an extension must refuse the certificate.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Criticality {
+    Critical,
+    NotCritical,
+}
+
+fn extension(oid: ObjectIdentifier, criticality: Criticality, value: Vec<u8>) -> der::Result<Extension> {
     Ok(Extension {
         extn_id: oid,
-        critical,
+        critical: criticality == Criticality::Critical,
         extn_value: OctetString::new(value)?,
     })
 }

@@ -1,6 +1,6 @@
 //! Errors of parsing, verification and creation.
 
-use crate::KeyKind;
+use crate::{KeyKind, SignatureError};
 
 /// Why bytes are not the certificate, request or key that they should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,12 +59,12 @@ pub enum RequestError {
     #[error(transparent)]
     Parse(#[from] ParseError),
     /// The signature is not the one of the key in the request.
-    #[error("{message}")]
+    #[error("{source}")]
     Signature {
         /// The sort of the key.
         key: KeyKind,
-        /// The error message, as in Go.
-        message: String,
+        /// What is wrong with it.
+        source: SignatureError,
     },
 }
 

@@ -33,6 +33,7 @@ pub use self::{
     },
     public_key::{Curve, KeyKind, PublicKey},
     request::CertificateRequest,
+    signature::SignatureError,
     subject::{Identity, Subject},
     token_key::{TokenAlgorithm, TokenKey, TokenKeyParts, TokenSigner},
 };

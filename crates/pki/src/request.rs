@@ -59,10 +59,10 @@ impl CertificateRequest {
         let signature = request.signature.as_bytes();
         let signature = signature.ok_or(ParseError::Field("malformed signature"))?;
         let text = request.info.to_der().map_err(ParseError::from)?;
-        signature::verify(&read.public_key, &request.algorithm, &text, signature).map_err(|message| {
+        signature::verify(&read.public_key, &request.algorithm, &text, signature).map_err(|source| {
             RequestError::Signature {
                 key: read.public_key.kind(),
-                message,
+                source,
             }
         })?;
         Ok(read)

@@ -48,7 +48,33 @@ struct PssParameters {
     trailer: Option<u8>,
 }
 
-const UNIMPLEMENTED: &str = "x509: cannot verify signature: algorithm unimplemented";
+/// Why a signature is not one of a key, in Go's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SignatureError {
+    /// The algorithm is unknown, or not for this key.
+    #[error("x509: cannot verify signature: algorithm unimplemented")]
+    Unimplemented,
+    /// The algorithm is for another kind of key.
+    #[error(
+        "x509: signature algorithm specifies an {expected} public key, but have public key of type {found}"
+    )]
+    OtherKey {
+        /// The kind of key that the algorithm is for.
+        expected: &'static str,
+        /// Go's type of the key.
+        found: &'static str,
+    },
+    /// It is not a signature of the text by an RSA key.
+    #[error("crypto/rsa: verification error")]
+    Rsa,
+    /// It is not a signature of the text by an ECDSA key.
+    #[error("x509: ECDSA verification failure")]
+    Ecdsa,
+    /// It is not a signature of the text by an Ed25519 key.
+    #[error("x509: Ed25519 verification failure")]
+    Ed25519,
+}
 
 const SCHEMES: [(ObjectIdentifier, Scheme); 7] = [
     (oid("1.2.840.113549.1.1.11"), Scheme::Rsa(Hash::Sha256)),
@@ -77,28 +103,24 @@ pub(crate) fn verify(
     algorithm: &AlgorithmIdentifierOwned,
     text: &[u8],
     signature: &[u8],
-) -> Result<(), String> {
-    let scheme = read_scheme(algorithm).ok_or(UNIMPLEMENTED)?;
+) -> Result<(), SignatureError> {
+    let scheme = read_scheme(algorithm).ok_or(SignatureError::Unimplemented)?;
     let failure = match (scheme, key.kind()) {
-        (_, KeyKind::Unknown) => return Err(UNIMPLEMENTED.to_owned()),
-        (Scheme::Rsa(_) | Scheme::RsaPss(_), KeyKind::Rsa { .. }) => "crypto/rsa: verification error",
-        (Scheme::Ecdsa(_), KeyKind::Ecdsa(_)) => "x509: ECDSA verification failure",
-        (Scheme::Ed25519, KeyKind::Ed25519) => "x509: Ed25519 verification failure",
+        (_, KeyKind::Unknown) => return Err(SignatureError::Unimplemented),
+        (Scheme::Rsa(_) | Scheme::RsaPss(_), KeyKind::Rsa { .. }) => SignatureError::Rsa,
+        (Scheme::Ecdsa(_), KeyKind::Ecdsa(_)) => SignatureError::Ecdsa,
+        (Scheme::Ed25519, KeyKind::Ed25519) => SignatureError::Ed25519,
         (scheme, kind) => return Err(mismatch(scheme, kind)),
     };
     let is_verified = match (scheme, key.kind()) {
         (Scheme::Ecdsa(hash), KeyKind::Ecdsa(Curve::P521)) => verify_p521(key, hash, text, signature),
         (scheme, kind) => {
-            let algorithm = ring_algorithm(scheme, kind).ok_or(UNIMPLEMENTED)?;
+            let algorithm = ring_algorithm(scheme, kind).ok_or(SignatureError::Unimplemented)?;
             let key = UnparsedPublicKey::new(algorithm, key.bits());
             key.verify(text, signature).is_ok()
         }
     };
-    if is_verified {
-        Ok(())
-    } else {
-        Err(failure.to_owned())
-    }
+    if is_verified { Ok(()) } else { Err(failure) }
 }
 
 fn read_scheme(algorithm: &AlgorithmIdentifierOwned) -> Option<Scheme> {
@@ -163,7 +185,7 @@ fn verify_p521(key: &PublicKey, hash: Hash, text: &[u8], signature: &[u8]) -> bo
     verified().is_some()
 }
 
-fn mismatch(scheme: Scheme, kind: KeyKind) -> String {
+fn mismatch(scheme: Scheme, kind: KeyKind) -> SignatureError {
     let expected = match scheme {
         Scheme::Rsa(_) | Scheme::RsaPss(_) => "RSA",
         Scheme::Ecdsa(_) => "ECDSA",
@@ -174,9 +196,7 @@ fn mismatch(scheme: Scheme, kind: KeyKind) -> String {
         KeyKind::Ecdsa(_) => "*ecdsa.PublicKey",
         KeyKind::Ed25519 | KeyKind::Unknown => "ed25519.PublicKey",
     };
-    format!(
-        "x509: signature algorithm specifies an {expected} public key, but have public key of type {found}"
-    )
+    SignatureError::OtherKey { expected, found }
 }
 
 // --- Hash ---

@@ -55,11 +55,9 @@ fn a_request_that_was_changed_is_refused() {
             .unwrap()
             + 2;
         bytes[at] = b'b';
-        let message = message.to_owned();
-        assert_eq!(
-            CertificateRequest::from_der(&bytes),
-            Err(RequestError::Signature { key, message })
-        );
+        let error = CertificateRequest::from_der(&bytes).unwrap_err();
+        assert_eq!(error.to_string(), message);
+        assert!(matches!(error, RequestError::Signature { key: found, .. } if found == key));
     }
 }
 
