@@ -83,17 +83,33 @@ pub(crate) fn display(shown: &dyn fmt::Display, max: usize) -> String {
     out.text
 }
 
+/// A value as JSON, or as much of it as fits.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BoundedJson {
+    Whole(String),
+    /// Its beginning, with dots.
+    Cut(String),
+}
+
+impl BoundedJson {
+    pub(crate) fn into_text(self) -> String {
+        match self {
+            BoundedJson::Whole(text) | BoundedJson::Cut(text) => text,
+        }
+    }
+}
+
 /// A value as JSON with sorted keys, if it takes at most so many bytes; else its beginning. No more than that is
 /// looked at.
-pub(crate) fn json(value: &Value, max: usize) -> Result<String, String> {
+pub(crate) fn json(value: &Value, max: usize) -> BoundedJson {
     let mut out = String::new();
     if push_json(&mut out, value, max) {
-        return Ok(out);
+        return BoundedJson::Whole(out);
     }
     let end = out.floor_char_boundary(max);
     out.truncate(end);
     out.push_str("...");
-    Err(out)
+    BoundedJson::Cut(out)
 }
 
 /// Appends a value until the text has so many bytes; whether all of it was appended.
@@ -175,7 +191,7 @@ mod tests {
         assert_eq!(display(&"abc", 3), "abc");
         assert_eq!(
             super::json(&json!({"a": [1, "x"]}), 13),
-            Ok(r#"{"a":[1,"x"]}"#.to_owned())
+            BoundedJson::Whole(r#"{"a":[1,"x"]}"#.to_owned())
         );
     }
 
@@ -186,7 +202,7 @@ mod tests {
         assert_eq!(display(&"ab\u{fc}d", 3), "ab...");
         assert_eq!(
             super::json(&json!({"a": [1, "xyz"]}), 10),
-            Err(r#"{"a":[1,"x..."#.to_owned())
+            BoundedJson::Cut(r#"{"a":[1,"x..."#.to_owned())
         );
     }
 

@@ -55,7 +55,7 @@ impl Columns {
                 name: text("name"),
                 kind: text("type"),
                 format: text("format"),
-                priority: i32::try_from(column.int("priority").unwrap_or_default()).unwrap_or_default(),
+                priority: i32::try_from(column.int_or_zero("priority")).unwrap_or_default(),
                 description: ColumnDescription::Text(Cow::Owned(description)),
             });
             columns.paths.push(parsed);

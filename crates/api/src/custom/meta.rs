@@ -14,6 +14,7 @@ use crate::{
     field::{Error, Path},
     limits::{self, MAX_PATH_BYTES},
     name::{self, NameFormat},
+    schema::SettleError,
     strategy::{ErrorList, Tree, TreeMut, object_meta as validate_object_meta},
 };
 
@@ -30,17 +31,17 @@ pub(crate) enum MalformedMetadata {
 }
 
 /// Brings metadata into the form of its type. Gives the fields it does not know; the error is why it cannot be read.
-pub(super) fn settle(metadata: &mut Value, malformed: MalformedMetadata) -> Result<Vec<String>, String> {
+pub(super) fn settle(metadata: &mut Value, malformed: MalformedMetadata) -> Result<Vec<String>, SettleError> {
     match decode::normalize(metadata, *object_meta()) {
         Ok(decoded) => {
             let unknown = unknown_fields(&decoded.strict_errors);
             *metadata = decoded.value;
             Ok(unknown)
         }
-        Err(error) if malformed == MalformedMetadata::Refuse => Err(error.to_string()),
+        Err(error) if malformed == MalformedMetadata::Refuse => Err(error.into()),
         Err(_) => {
             let Value::Object(fields) = std::mem::take(metadata) else {
-                return Err("invalid metadata: expected object".to_owned());
+                return Err(SettleError::NoObject);
             };
             *metadata = Value::Object(serde_json::Map::new());
             let mut unknown = Vec::new();
@@ -150,7 +151,7 @@ impl MetadataCoercion {
                 }
             }
             Err(error) if self.malformed == MalformedMetadata::Refuse => {
-                return Err(Box::new(Error::invalid(&child_path, before, error)));
+                return Err(Box::new(Error::invalid(&child_path, before, error.to_string())));
             }
             Err(_) => *metadata = before,
         }
@@ -206,7 +207,7 @@ fn resource(object: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let child_path = at.child("metadata");
     let mut metadata = given.clone();
     if let Err(error) = settle(&mut metadata, MalformedMetadata::Refuse) {
-        errors.push(Error::invalid(&child_path, given, error));
+        errors.push(Error::invalid(&child_path, given, error.to_string()));
         return;
     }
     if metadata.text("name").is_empty() {

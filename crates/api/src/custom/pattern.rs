@@ -10,7 +10,7 @@ use std::{
 use parking_lot::Mutex;
 use regex::Regex;
 
-use crate::kinds::go_regexp_error;
+use crate::kinds::{GoRegexpError, go_regexp_error};
 
 /// So many are kept; then all are forgotten.
 const KEPT: usize = 256;
@@ -19,11 +19,22 @@ const KEPT: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern(Arc<Regex>);
 
+/// Why a text is not a regular expression.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum PatternError {
+    /// Go does not read it.
+    #[error(transparent)]
+    Syntax(#[from] GoRegexpError),
+    /// It is too large to be compiled.
+    #[error(transparent)]
+    Compile(#[from] k3_cel::RegexError),
+}
+
 // --- Pattern ---
 
 impl Pattern {
-    /// Compiles an expression, unless it was used lately. The error is the text Go has for it.
-    pub(crate) fn new(source: &str) -> Result<Self, String> {
+    /// Compiles an expression, unless it was used lately. The error has the text that Go has for it.
+    pub(crate) fn new(source: &str) -> Result<Self, PatternError> {
         static CACHE: OnceLock<Mutex<HashMap<String, Arc<Regex>>>> = OnceLock::new();
         let cache = CACHE.get_or_init(Mutex::default);
         let lock = || cache.lock();
@@ -31,7 +42,7 @@ impl Pattern {
             return Ok(Pattern(Arc::clone(known)));
         }
         if let Some(error) = go_regexp_error(source) {
-            return Err(error);
+            return Err(error.into());
         }
         let compiled = Arc::new(k3_cel::regular_expression(source)?);
         let mut kept = lock();
@@ -86,7 +97,7 @@ mod tests {
     #[test]
     fn rejects_invalid_patterns_with_the_error_of_go() {
         assert_eq!(
-            Pattern::new("a(b").unwrap_err(),
+            Pattern::new("a(b").unwrap_err().to_string(),
             "error parsing regexp: missing closing ): `a(b`"
         );
     }

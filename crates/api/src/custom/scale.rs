@@ -26,6 +26,23 @@ pub struct Scale {
     pub selector_path: Option<String>,
 }
 
+/// A field that has another type than a scale needs, in upstream's words.
+#[derive(Debug, thiserror::Error)]
+#[error(".{path} accessor error: {value} is of the type {found}, expected {expected}")]
+struct AccessorError {
+    path: String,
+    value: String,
+    found: String,
+    expected: &'static str,
+}
+
+/// A scale, and where its number is from.
+struct ReadScale {
+    scale: Value,
+    /// Whether the object has the number that is asked for.
+    has_replicas: bool,
+}
+
 // --- Scale ---
 
 impl Scale {
@@ -40,28 +57,34 @@ impl Scale {
 
     /// The scale of an object, to be shown.
     pub fn read(&self, object: &Value) -> Result<Value, Status> {
-        let (scale, found) = self.of(object).map_err(Status::unknown)?;
-        if !found {
+        let read = self
+            .of(object)
+            .map_err(|error| Status::unknown(error.to_string()))?;
+        if !read.has_replicas {
             return Err(Status::internal_error(format!(
                 "the spec replicas field {} does not exist",
                 go::quote(&self.spec_path)
             )));
         }
-        Ok(scale)
+        Ok(read.scale)
     }
 
     /// The scale of an object, to be changed: a number that no client sends stands for one that is not there.
     pub fn before(&self, object: &Value) -> Result<Value, Status> {
-        let (mut scale, found) = self.of(object).map_err(Status::unknown)?;
-        if !found {
-            scale.ensure_object("spec").set("replicas", i64::from(i32::MIN));
+        let mut read = self
+            .of(object)
+            .map_err(|error| Status::unknown(error.to_string()))?;
+        if !read.has_replicas {
+            read.scale
+                .ensure_object("spec")
+                .set("replicas", i64::from(i32::MIN));
         }
-        Ok(scale)
+        Ok(read.scale)
     }
 
     /// Gives an object the number a scale asks for, and the resourceVersion it was read at, if it names one.
     pub fn write(&self, object: &mut Value, scale: &Value) -> Result<(), Status> {
-        let replicas = scale.at("spec").int("replicas").unwrap_or_default();
+        let replicas = scale.at("spec").int_or_zero("replicas");
         if replicas == i64::from(i32::MIN) {
             return Err(Status::bad_request(format!(
                 "the spec replicas field {} cannot be empty",
@@ -91,11 +114,13 @@ impl Scale {
 
     /// The scale of an object that was written.
     pub fn of_written(&self, object: &Value) -> Result<Value, Status> {
-        let (scale, _) = self.of(object).map_err(Status::bad_request)?;
-        Ok(scale)
+        let read = self
+            .of(object)
+            .map_err(|error| Status::bad_request(error.to_string()))?;
+        Ok(read.scale)
     }
 
-    fn of(&self, object: &Value) -> Result<(Value, bool), String> {
+    fn of(&self, object: &Value) -> Result<ReadScale, AccessorError> {
         let wanted = number(object, &self.spec_path)?;
         let actual = number(object, &self.status_path)?;
         let selector = match &self.selector_path {
@@ -107,7 +132,7 @@ impl Scale {
             "apiVersion": "autoscaling/v1",
             "metadata": {},
             "spec": {},
-            "status": {"replicas": narrow(actual.unwrap_or_default())},
+            "status": {"replicas": narrow(actual.unwrap_or(0))},
         });
         let metadata = scale.ensure_object("metadata");
         for name in METADATA {
@@ -119,7 +144,10 @@ impl Scale {
         if !selector.is_empty() {
             scale.ensure_object("status").set("selector", selector);
         }
-        Ok((scale, wanted.is_some()))
+        Ok(ReadScale {
+            scale,
+            has_replicas: wanted.is_some(),
+        })
     }
 
     /// What is wrong with the number that is asked for.
@@ -131,9 +159,9 @@ impl Scale {
     pub(super) fn validate_status(&self, object: &Value, errors: &mut ErrorList) {
         validate_replicas(object, &self.status_path, errors);
         if let Some(path) = &self.selector_path
-            && let Err(message) = text(object, path)
+            && let Err(error) = text(object, path)
         {
-            errors.push(Error::invalid(&Path::new(path), "", message));
+            errors.push(Error::invalid(&Path::new(path), "", error.to_string()));
         }
     }
 }
@@ -150,7 +178,7 @@ fn narrow(number: i64) -> i64 {
 fn validate_replicas(object: &Value, path: &str, errors: &mut ErrorList) {
     let at = Path::new(path);
     match number(object, path) {
-        Err(message) => errors.push(Error::invalid(&at, BadValue::Integer(0), message)),
+        Err(error) => errors.push(Error::invalid(&at, BadValue::Integer(0), error.to_string())),
         Ok(Some(number)) if number < 0 => {
             errors.push(Error::invalid(&at, number, "should be a non-negative integer"));
         }
@@ -162,7 +190,7 @@ fn validate_replicas(object: &Value, path: &str, errors: &mut ErrorList) {
     }
 }
 
-fn number(object: &Value, path: &str) -> Result<Option<i64>, String> {
+fn number(object: &Value, path: &str) -> Result<Option<i64>, AccessorError> {
     match find(object, path)? {
         None => Ok(None),
         Some(value) => value
@@ -172,27 +200,28 @@ fn number(object: &Value, path: &str) -> Result<Option<i64>, String> {
     }
 }
 
-fn text<'v>(object: &'v Value, path: &str) -> Result<&'v str, String> {
+fn text<'v>(object: &'v Value, path: &str) -> Result<&'v str, AccessorError> {
     match find(object, path)? {
         None => Ok(""),
         Some(value) => value.as_str().ok_or_else(|| wrong(path, value, "string")),
     }
 }
 
-fn wrong(path: &str, value: &Value, wanted: &str) -> String {
+fn wrong(path: &str, value: &Value, expected: &'static str) -> AccessorError {
     let path: Vec<_> = split(path).collect();
-    let type_name = match value {
+    let found = match value {
         Value::Null => "<nil>",
         value => go::type_name(value),
     };
-    format!(
-        ".{} accessor error: {} is of the type {type_name}, expected {wanted}",
-        path.join("."),
-        go::plain(value)
-    )
+    AccessorError {
+        path: path.join("."),
+        value: go::plain(value).to_string(),
+        found: found.to_owned(),
+        expected,
+    }
 }
 
-fn find<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
+fn find<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, AccessorError> {
     let names: Vec<_> = split(path).collect();
     let mut value = object;
     for (index, name) in names.iter().enumerate() {

@@ -23,7 +23,7 @@ use crate::{
     field::{Error, ErrorKind, Path},
     go,
     name::{self, NameFormat},
-    schema::CustomType,
+    schema::{CustomType, SettleError},
     strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut},
     time::Time,
     type_schema::TypeSchema,
@@ -105,7 +105,7 @@ impl CustomResourceStrategy {
 
     /// Brings an object into form: metadata as all objects have them, nothing that the schema does not know, no `null`
     /// where that is no value. Gives the paths of the fields that are not known; the error is why it cannot be read.
-    pub fn coerce(&self, object: &mut Value, source: ObjectSource) -> Result<Vec<String>, String> {
+    pub fn coerce(&self, object: &mut Value, source: ObjectSource) -> Result<Vec<String>, SettleError> {
         let malformed = match source {
             ObjectSource::Storage => MalformedMetadata::Drop,
             ObjectSource::Request | ObjectSource::Conversion => MalformedMetadata::Refuse,
@@ -115,7 +115,7 @@ impl CustomResourceStrategy {
             let found = meta::settle(metadata, malformed)?;
             unknown.extend(found.into_iter().map(|path| format!("metadata.{path}")));
         }
-        let (group, _) = self.api_version.split_once('/').unwrap_or_default();
+        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
         let given = object
             .text("apiVersion")
             .split_once('/')
@@ -129,10 +129,10 @@ impl CustomResourceStrategy {
             self.prune_nulls(object);
         }
         let unknown_embedded = meta::coerce(object, node, false, malformed, &Path::NIL);
-        unknown.extend(unknown_embedded.map_err(|error| error.to_string())?);
+        unknown.extend(unknown_embedded?);
         if source == ObjectSource::Storage
             && let Some(metadata) = object.at_mut("metadata")
-            && metadata.int("generation").unwrap_or_default() == 0
+            && metadata.int_or_zero("generation") == 0
         {
             metadata.set("generation", 1);
         }
@@ -222,7 +222,7 @@ impl CustomType for CustomResourceStrategy {
         &self.schema
     }
 
-    fn settle(&self, object: &mut Value) -> Result<Vec<String>, String> {
+    fn settle(&self, object: &mut Value) -> Result<Vec<String>, SettleError> {
         self.coerce(object, ObjectSource::Request)
     }
 }

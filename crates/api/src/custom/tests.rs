@@ -315,12 +315,10 @@ fn metadata_of_another_type_is_refused_in_a_request_and_dropped_from_the_store()
     let rules = &definition.storage().strategy;
     let mut bad = object(json!({}));
     bad.ensure_object("metadata").set("labels", "x");
+    let error = rules.coerce(&mut bad.clone(), ObjectSource::Request).unwrap_err();
     assert_eq!(
-        rules.coerce(&mut bad.clone(), ObjectSource::Request),
-        Err(
-            "json: cannot unmarshal string into Go struct field ObjectMeta.labels of type map[string]string"
-                .to_owned()
-        )
+        error.to_string(),
+        "json: cannot unmarshal string into Go struct field ObjectMeta.labels of type map[string]string"
     );
     rules.coerce(&mut bad, ObjectSource::Storage).unwrap();
     assert_eq!(bad.at("metadata"), &json!({"name": "x", "generation": 1}));

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Path;
 use crate::{
     go,
-    limits::{self, MAX_MESSAGE_BYTES, MAX_PATH_BYTES, MAX_VALUE_BYTES},
+    limits::{self, BoundedJson, MAX_MESSAGE_BYTES, MAX_PATH_BYTES, MAX_VALUE_BYTES},
 };
 
 /// Something that is wrong with a field. Its texts are bounded.
@@ -307,8 +307,8 @@ impl BadValue {
             BadValue::Json(Value::String(text)) => BadValue::Text(text).bounded(),
             BadValue::Json(value @ (Value::Array(_) | Value::Object(_))) => {
                 match limits::json(&value, MAX_VALUE_BYTES) {
-                    Ok(_) => BadValue::Json(value),
-                    Err(begin) => BadValue::Printed(begin),
+                    BoundedJson::Whole(_) => BadValue::Json(value),
+                    BoundedJson::Cut(begin) => BadValue::Printed(begin),
                 }
             }
             other => other,
@@ -384,7 +384,7 @@ impl From<&Value> for BadValue {
     fn from(value: &Value) -> Self {
         // A long list may be shown by an error of each of its items: it is not copied.
         match (value, limits::json(value, MAX_VALUE_BYTES)) {
-            (Value::Array(_) | Value::Object(_), Err(begin)) => BadValue::Printed(begin),
+            (Value::Array(_) | Value::Object(_), BoundedJson::Cut(begin)) => BadValue::Printed(begin),
             _ => BadValue::Json(value.clone()),
         }
     }

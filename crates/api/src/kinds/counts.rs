@@ -34,9 +34,9 @@ pub(super) fn validate_not_greater_than(
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    let max = tree.int(limit).unwrap_or_default();
+    let max = tree.int_or_zero(limit);
     for name in names {
-        let number = tree.int(name).unwrap_or_default();
+        let number = tree.int_or_zero(name);
         if number > max {
             errors.push(Error::invalid(&at.child(name), number, detail));
         }

@@ -100,8 +100,7 @@ pub(crate) fn typed_string(text: &str) -> BadValue {
 
 /// A value as JSON; `null` if it is absent.
 pub(crate) fn json_value(value: &Value) -> BadValue {
-    let (Ok(text) | Err(text)) = limits::json(value, MAX_VALUE_BYTES);
-    BadValue::Printed(text)
+    BadValue::Printed(limits::json(value, MAX_VALUE_BYTES).into_text())
 }
 
 /// The unified diff of two values of this internal type, one line per field.

@@ -48,7 +48,7 @@ mod webhook_client;
 use crate::strategy::RestStrategy;
 
 pub use self::apiextensions::non_structural_schema_message;
-pub(crate) use self::apiextensions::{go_regexp_error, resolve_field_path};
+pub(crate) use self::apiextensions::{GoRegexpError, go_regexp_error, resolve_field_path};
 pub use self::{
     apiextensions::{get_api_approval_state, is_invalid_ca_bundle},
     authentication::token_review,

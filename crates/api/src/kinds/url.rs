@@ -34,28 +34,64 @@ enum UrlPart {
     Other,
 }
 
+/// Why a text is not a URL, in Go's words.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("parse {}: {reason}", go::quote(.text))]
+pub(crate) struct UrlError {
+    text: String,
+    #[source]
+    reason: UrlErrorReason,
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum UrlErrorReason {
+    #[error("net/url: invalid control character in URL")]
+    ControlCharacter,
+    #[error("empty url")]
+    Empty,
+    #[error("invalid URI for request")]
+    Relative,
+    #[error("first path segment in URL cannot contain colon")]
+    ColonInFirstSegment,
+    #[error("missing protocol scheme")]
+    MissingScheme,
+    #[error("missing ']' in host")]
+    MissingBracket,
+    #[error("invalid port {} after host", go::quote(.0))]
+    Port(String),
+    #[error("net/url: invalid userinfo")]
+    Userinfo,
+    #[error("invalid URL escape {}", go::quote(.0))]
+    Escape(String),
+    #[error("invalid character {} in host name", go::quote(.0.encode_utf8(&mut [0; 4])))]
+    HostCharacter(char),
+}
+
 // --- Url ---
 
 impl<'u> Url<'u> {
-    /// Parses a URL; the error is Go's message.
-    pub(crate) fn parse(text: &'u str, form: UrlForm) -> Result<Self, String> {
+    /// Parses a URL.
+    pub(crate) fn parse(text: &'u str, form: UrlForm) -> Result<Self, UrlError> {
         let (body, fragment) = match form {
             UrlForm::Reference => text.split_once('#').unwrap_or((text, "")),
             UrlForm::Request => (text, ""),
         };
-        let wrap = |text: &str, msg: String| format!("parse {}: {msg}", go::quote(text));
-        let mut url = Self::parse_parts(body, form).map_err(|msg| wrap(body, msg))?;
-        validate_escapes(fragment, UrlPart::Other).map_err(|msg| wrap(text, msg))?;
+        let wrap = |text: &str, reason| UrlError {
+            text: text.to_owned(),
+            reason,
+        };
+        let mut url = Self::parse_parts(body, form).map_err(|reason| wrap(body, reason))?;
+        validate_escapes(fragment, UrlPart::Other).map_err(|reason| wrap(text, reason))?;
         url.fragment = fragment;
         Ok(url)
     }
 
-    fn parse_parts(text: &'u str, form: UrlForm) -> Result<Self, String> {
+    fn parse_parts(text: &'u str, form: UrlForm) -> Result<Self, UrlErrorReason> {
         if text.bytes().any(|b| b < 0x20 || b == 0x7f) {
-            return Err("net/url: invalid control character in URL".to_owned());
+            return Err(UrlErrorReason::ControlCharacter);
         }
         if text.is_empty() && form == UrlForm::Request {
-            return Err("empty url".to_owned());
+            return Err(UrlErrorReason::Empty);
         }
         let (scheme, rest) = split_scheme(text)?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -69,14 +105,14 @@ impl<'u> Url<'u> {
                 return Ok(url);
             }
             if form == UrlForm::Request {
-                return Err("invalid URI for request".to_owned());
+                return Err(UrlErrorReason::Relative);
             }
             if rest
                 .split('/')
                 .next()
                 .is_some_and(|segment| segment.contains(':'))
             {
-                return Err("first path segment in URL cannot contain colon".to_owned());
+                return Err(UrlErrorReason::ColonInFirstSegment);
             }
         }
         let may_have_host = !scheme.is_empty() || form == UrlForm::Reference && !rest.starts_with("///");
@@ -101,12 +137,12 @@ impl<'u> Url<'u> {
     }
 }
 
-fn split_scheme(text: &str) -> Result<(&str, &str), String> {
+fn split_scheme(text: &str) -> Result<(&str, &str), UrlErrorReason> {
     for (index, byte) in text.bytes().enumerate() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' => {}
             b'0'..=b'9' | b'+' | b'-' | b'.' if index > 0 => {}
-            b':' if index == 0 => return Err("missing protocol scheme".to_owned()),
+            b':' if index == 0 => return Err(UrlErrorReason::MissingScheme),
             b':' => return Ok((&text[..index], &text[index + 1..])),
             _ => break,
         }
@@ -114,9 +150,9 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
     Ok(("", text))
 }
 
-fn validate_host(host: &str) -> Result<(), String> {
+fn validate_host(host: &str) -> Result<(), UrlErrorReason> {
     let port = if host.starts_with('[') {
-        let end = host.rfind(']').ok_or("missing ']' in host")?;
+        let end = host.rfind(']').ok_or(UrlErrorReason::MissingBracket)?;
         &host[end + 1..]
     } else {
         host.rfind(':').map_or("", |start| &host[start..])
@@ -124,21 +160,21 @@ fn validate_host(host: &str) -> Result<(), String> {
     let digits = port.strip_prefix(':');
     let valid = port.is_empty() || digits.is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
     if !valid {
-        return Err(format!("invalid port {} after host", go::quote(port)));
+        return Err(UrlErrorReason::Port(port.to_owned()));
     }
     validate_escapes(host, UrlPart::Host)
 }
 
-fn validate_userinfo(user: &str) -> Result<(), String> {
+fn validate_userinfo(user: &str) -> Result<(), UrlErrorReason> {
     let fine = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
     if !user.chars().all(fine) {
-        return Err("net/url: invalid userinfo".to_owned());
+        return Err(UrlErrorReason::Userinfo);
     }
     validate_escapes(user, UrlPart::Other)
 }
 
 /// Validates the percent escapes of a part, and the characters of a host.
-fn validate_escapes(text: &str, part: UrlPart) -> Result<(), String> {
+fn validate_escapes(text: &str, part: UrlPart) -> Result<(), UrlErrorReason> {
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let mut length = c.len_utf8();
@@ -149,7 +185,7 @@ fn validate_escapes(text: &str, part: UrlPart) -> Result<(), String> {
             let plain = digits.is_some_and(|digits| digits[0].is_ascii_digit() && digits[0] < b'8');
             if !hex || part == UrlPart::Host && plain && !rest.starts_with("%25") {
                 let escape: String = rest.chars().take(3).collect();
-                return Err(format!("invalid URL escape {}", go::quote(&escape)));
+                return Err(UrlErrorReason::Escape(escape));
             }
             length = 3;
         } else if part == UrlPart::Host
@@ -157,10 +193,7 @@ fn validate_escapes(text: &str, part: UrlPart) -> Result<(), String> {
             && !c.is_ascii_alphanumeric()
             && !"-_.~!$&'()*+,;=:[]<>\"".contains(c)
         {
-            return Err(format!(
-                "invalid character {} in host name",
-                go::quote(c.encode_utf8(&mut [0; 4]))
-            ));
+            return Err(UrlErrorReason::HostCharacter(c));
         }
         rest = &rest[length..];
     }
@@ -172,7 +205,7 @@ mod tests {
     use super::*;
 
     fn parse_error(text: &str) -> String {
-        Url::parse(text, UrlForm::Reference).unwrap_err()
+        Url::parse(text, UrlForm::Reference).unwrap_err().to_string()
     }
 
     proptest::proptest! {

@@ -123,7 +123,7 @@ fn validate_webhook_service(service: &Value, at: &Path<'_>, errors: &mut ErrorLi
             errors.push(Error::required(&at.child(reported_field), ""));
         }
     }
-    let port = service.int("port").unwrap_or_default();
+    let port = service.int_or_zero("port");
     let msgs = name::validate_port_number(port);
     if !msgs.is_empty() {
         let detail = format!("port is not valid: {}", msgs.join(", "));

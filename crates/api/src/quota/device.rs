@@ -93,7 +93,7 @@ impl DeviceClassIndex {
 /// How many devices of each class a claim may get at most.
 fn devices(claim: &Value) -> BTreeMap<&str, usize> {
     let count = |request: &Value| match request.text("allocationMode") {
-        "ExactCount" => usize::try_from(request.int("count").unwrap_or_default()).unwrap_or_default(),
+        "ExactCount" => usize::try_from(request.int_or_zero("count")).unwrap_or_default(),
         "All" => MAX_DEVICES_PER_REQUEST,
         _ => 0,
     };

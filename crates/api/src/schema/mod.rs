@@ -46,5 +46,5 @@ mod text;
 mod zero;
 
 pub use self::field::{Field, ListMergeKind, Struct, StructRef, Type};
-pub use self::object_type::{CustomType, ObjectType};
+pub use self::object_type::{CustomType, ObjectType, SettleError};
 pub use self::table::{Schema, schema};

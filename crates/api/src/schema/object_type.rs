@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::StructRef;
 use crate::{
     decode::{self, DecodeError, DecodedBody, StrictError},
+    field::Error as FieldError,
     type_schema::{Shape, TypeSchema},
 };
 
@@ -26,7 +27,21 @@ pub trait CustomType: Send + Sync {
 
     /// Brings a tree of a request into form: metadata as all objects have them, nothing that the type does not know. Gives the
     /// paths of what was left out, or why the tree cannot be read.
-    fn settle(&self, object: &mut Value) -> Result<Vec<String>, String>;
+    fn settle(&self, object: &mut Value) -> Result<Vec<String>, SettleError>;
+}
+
+/// Why a tree is not an object of its type.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettleError {
+    /// Its metadata has another type.
+    #[error(transparent)]
+    Metadata(#[from] DecodeError),
+    /// Its metadata is not an object.
+    #[error("invalid metadata: expected object")]
+    NoObject,
+    /// An object inside is not one.
+    #[error(transparent)]
+    Embedded(#[from] Box<FieldError>),
 }
 
 // --- ObjectType ---
@@ -96,7 +111,9 @@ impl ObjectType {
 }
 
 fn settled(mut decoded: DecodedBody, of: &dyn CustomType) -> Result<DecodedBody, DecodeError> {
-    let unknown = of.settle(&mut decoded.value).map_err(DecodeError::Type)?;
+    let unknown = of
+        .settle(&mut decoded.value)
+        .map_err(|error| DecodeError::Type(error.to_string()))?;
     for path in unknown {
         decoded.strict_errors.add(StrictError::Unknown(path));
     }

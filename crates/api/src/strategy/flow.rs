@@ -79,7 +79,7 @@ pub fn update(
     keep_identity(new.ensure_object("metadata"), before);
     // A status is no wish of the user, and what else its writer changed is no reason to look at the object again.
     if part != WrittenPart::Status && whole.has_generation() && whole.raises_generation(new, old) {
-        let generation = before.int("generation").unwrap_or_default() + 1;
+        let generation = before.int_or_zero("generation") + 1;
         new.ensure_object("metadata").set("generation", generation);
     }
     let path = Path::new("metadata");

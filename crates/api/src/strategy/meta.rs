@@ -100,7 +100,7 @@ pub fn object_meta_update(new: &Value, old: &Value, at: &Path<'_>) -> ErrorList 
         ));
     }
     if new.int("generation") < old.int("generation") {
-        let generation = new.int("generation").unwrap_or_default();
+        let generation = new.int_or_zero("generation");
         errors.push(Error::invalid(
             &at.child("generation"),
             generation,

@@ -20,12 +20,15 @@ use std::{borrow::Cow, sync::Arc};
 
 use serde_json::Value;
 
-pub(crate) use self::flow::{keep_status, reset_status};
 pub use self::{
     columns::{Column, ColumnDescription, Row, age, named_row},
     flow::{WrittenPart, create, review, update},
     meta::{object_meta, object_meta_update, standard_finalizer},
     tree::{Tree, TreeMut},
+};
+pub(crate) use self::{
+    flow::{keep_status, reset_status},
+    tree::decoded_bytes,
 };
 pub use crate::field::ErrorList;
 use crate::{apply::managed::ResetFields, kinds::Kind, name::NameFormat, time::Time};

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::base64;
+
 /// Reading a tree. Never fails: a field that is missing, or of another type, is an empty one.
 pub trait Tree {
     /// The value of a field; `null` if it is not there.
@@ -17,7 +19,7 @@ pub trait Tree {
 
     /// A field that is text; empty if it is not there.
     fn text(&self, name: &str) -> &str {
-        self.at(name).as_str().unwrap_or_default()
+        self.at(name).as_str().unwrap_or("")
     }
 
     /// A field that is a whole number.
@@ -25,9 +27,15 @@ pub trait Tree {
         self.at(name).as_i64()
     }
 
+    /// A field that is a whole number; zero if it is not there. Go has no difference between the two where an optional
+    /// number is not a pointer.
+    fn int_or_zero(&self, name: &str) -> i64 {
+        self.int(name).unwrap_or(0)
+    }
+
     /// A field that is true; false if it is not there.
     fn flag(&self, name: &str) -> bool {
-        self.at(name).as_bool().unwrap_or_default()
+        self.at(name).as_bool().unwrap_or(false)
     }
 
     /// The items of a list; none if it is not there.
@@ -69,6 +77,12 @@ pub trait TreeMut {
 }
 
 static NULL: Value = Value::Null;
+
+/// The bytes of a field of the type bytes. Decoding has refused texts that are not base64; where one is met nevertheless, it
+/// has no bytes.
+pub(crate) fn decoded_bytes(text: &str) -> Vec<u8> {
+    base64::decode(text).unwrap_or_default()
+}
 
 /// An empty map to point at.
 fn nothing() -> &'static Map<String, Value> {

@@ -114,7 +114,7 @@ impl CustomResourceConverter {
             version_rules
                 .strategy
                 .coerce(object, ObjectSource::Conversion)
-                .map_err(ConversionError::Malformed)?;
+                .map_err(|error| ConversionError::Malformed(error.to_string()))?;
         }
         Ok(objects)
     }
@@ -194,7 +194,9 @@ fn settle(
     object: &mut Value,
     source: ObjectSource,
 ) -> Result<(), ConversionError> {
-    rules.coerce(object, source).map_err(ConversionError::Malformed)?;
+    rules
+        .coerce(object, source)
+        .map_err(|error| ConversionError::Malformed(error.to_string()))?;
     rules.set_defaults(object);
     Ok(())
 }

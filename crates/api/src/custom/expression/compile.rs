@@ -2,7 +2,7 @@
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/compilation.go Compile, compileRule
 
-use k3_cel::{DeclType, Environment, Program, Shape, Type};
+use k3_cel::{CompileError, DeclType, Environment, Program, Shape, Type};
 
 use super::{
     super::node::{Node, SchemaFlag},
@@ -25,13 +25,30 @@ pub(crate) struct ExpressionScope {
     optional: Environment,
 }
 
+/// Why an expression of a rule cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RuleCompileError {
+    #[error("program instantiation failed: {0}")]
+    Instantiation(#[source] CompileError),
+    #[error("compilation failed: {0}")]
+    Compilation(#[source] CompileError),
+    #[error("cel expression must evaluate to a bool")]
+    NotBool,
+    #[error("messageExpression instantiation failed: {0}")]
+    MessageInstantiation(#[source] CompileError),
+    #[error("messageExpression compilation failed: {0}")]
+    MessageCompilation(#[source] CompileError),
+    #[error("messageExpression must evaluate to a string")]
+    MessageNotString,
+}
+
 /// A compiled rule.
 #[derive(Debug)]
 pub(crate) struct CompiledRule {
-    /// `None` if the rule is empty; the error is the text that explains why it cannot be compiled.
-    pub(crate) program: Option<Result<Program, String>>,
+    /// `None` if the rule is empty.
+    pub(crate) program: Option<Result<Program, RuleCompileError>>,
     /// The same of the expression that gives the message.
-    pub(crate) message: Option<Result<Program, String>>,
+    pub(crate) message: Option<Result<Program, RuleCompileError>>,
     /// Whether it speaks of the old value.
     pub(crate) uses_old: bool,
 }
@@ -81,11 +98,9 @@ impl ExpressionScope {
             &self.plain
         };
         let program = match Program::compile(environment, &rule.expression) {
-            Err(error) if error.is_instantiation() => Err(format!("program instantiation failed: {error}")),
-            Err(error) => Err(format!("compilation failed: {error}")),
-            Ok(program) if *program.result_type() != Type::Bool => {
-                Err("cel expression must evaluate to a bool".to_owned())
-            }
+            Err(error) if error.is_instantiation() => Err(RuleCompileError::Instantiation(error)),
+            Err(error) => Err(RuleCompileError::Compilation(error)),
+            Ok(program) if *program.result_type() != Type::Bool => Err(RuleCompileError::NotBool),
             Ok(program) => Ok(program),
         };
         if let Ok(program) = &program {
@@ -93,11 +108,11 @@ impl ExpressionScope {
             if !rule.message_expression.is_empty() {
                 compiled.message = Some(match Program::compile(environment, &rule.message_expression) {
                     Err(error) if error.is_instantiation() => {
-                        Err(format!("messageExpression instantiation failed: {error}"))
+                        Err(RuleCompileError::MessageInstantiation(error))
                     }
-                    Err(error) => Err(format!("messageExpression compilation failed: {error}")),
+                    Err(error) => Err(RuleCompileError::MessageCompilation(error)),
                     Ok(program) if *program.result_type() != Type::String => {
-                        Err("messageExpression must evaluate to a string".to_owned())
+                        Err(RuleCompileError::MessageNotString)
                     }
                     Ok(program) => Ok(program),
                 });

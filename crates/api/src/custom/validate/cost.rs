@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
 };
 
-use super::super::pattern::Pattern;
+use super::super::pattern::{Pattern, PatternError};
 
 /// Steps that validating one object may take: a value validated by a schema, a required field looked up, or 64 bytes of
 /// the text of an error.
@@ -21,7 +21,7 @@ pub(super) const OBJECT_TOO_LARGE: &str = "the object is too large to be validat
 #[derive(Debug)]
 pub(super) struct ValidationCost<'n> {
     steps: Cell<usize>,
-    patterns: RefCell<HashMap<&'n str, Result<Pattern, String>>>,
+    patterns: RefCell<HashMap<&'n str, Result<Pattern, PatternError>>>,
 }
 
 // --- ValidationCost ---
@@ -48,7 +48,7 @@ impl<'n> ValidationCost<'n> {
 
     /// Whether a text matches a pattern of the schema; an error if that does not compile. A pattern is compiled once
     /// for all values of the object.
-    pub(super) fn matches(&self, pattern: &'n str, text: &str) -> Result<bool, String> {
+    pub(super) fn matches(&self, pattern: &'n str, text: &str) -> Result<bool, PatternError> {
         let mut patterns = self.patterns.borrow_mut();
         let compiled = patterns.entry(pattern).or_insert_with(|| Pattern::new(pattern));
         compiled

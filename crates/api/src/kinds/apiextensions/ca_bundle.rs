@@ -4,9 +4,8 @@ use k3_pki::{Certificate, pem_blocks};
 use serde_json::Value;
 
 use crate::{
-    base64,
     field::{Error, Path},
-    strategy::ErrorList,
+    strategy::{ErrorList, decoded_bytes},
 };
 
 /// Validates a bundle: one certificate that can be parsed is enough.
@@ -27,7 +26,7 @@ pub fn is_invalid_ca_bundle(bundle: &Value) -> bool {
 
 // upstream: staging/src/k8s.io/client-go/transport/transport.go createErrorParsingCAData
 fn invalid_ca_bundle_message(text: &str) -> Option<String> {
-    let blocks = pem_blocks(&base64::decode(text).unwrap_or_default());
+    let blocks = pem_blocks(&decoded_bytes(text));
     if blocks.is_empty() {
         return Some("unable to parse bytes as PEM block".to_owned());
     }

@@ -180,7 +180,11 @@ impl ExpressionValidation<'_> {
                 multiply_with_overflow_guard(program.estimate().max, cardinality),
                 &field_path,
             ),
-            Some(Err(msg)) => self.messages.push(Error::invalid(&field_path, rule_value(), msg)),
+            Some(Err(error)) => {
+                let detail = error.to_string();
+                self.messages
+                    .push(Error::invalid(&field_path, rule_value(), detail));
+            }
         }
         let field_path = at.child("messageExpression");
         match &compiled.message {
@@ -192,7 +196,11 @@ impl ExpressionValidation<'_> {
                     &field_path,
                 );
             }
-            Some(Err(msg)) => self.messages.push(Error::invalid(&field_path, rule_value(), msg)),
+            Some(Err(error)) => {
+                let detail = error.to_string();
+                self.messages
+                    .push(Error::invalid(&field_path, rule_value(), detail));
+            }
         }
     }
 

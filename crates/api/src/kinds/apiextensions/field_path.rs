@@ -14,38 +14,61 @@ pub(super) struct ResolvedField<'s> {
     pub(super) schema: &'s Value,
 }
 
-const INVALID_FIELD: &str = "does not refer to a valid field";
+/// Why a path does not name a field, in upstream's words.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum FieldPathError {
+    #[error("unexpected end of JSON path")]
+    UnexpectedEnd,
+    #[error("array notation is not allowed")]
+    Brackets,
+    #[error("expected single quoted string but got {0}")]
+    NotQuoted(String),
+    #[error("expected ] but got {0}")]
+    MissingBracket(String),
+    #[error("expected [ or . but got: {0}")]
+    UnexpectedToken(String),
+    #[error("does not refer to a valid field")]
+    NoSuchField,
+}
 
-/// Resolves a path in a schema; the error is the reason it is invalid. `brackets`: whether `['a.b']` is allowed.
+/// How a path may name fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FieldPathSyntax {
+    /// `.a.b`
+    Dots,
+    /// `.a['b.c']` too.
+    DotsAndBrackets,
+}
+
+/// Resolves a path in a schema.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go ValidFieldPath
 pub(super) fn resolve<'s>(
     text: &str,
     schema: &'s Value,
-    brackets: bool,
-) -> Result<ResolvedField<'s>, String> {
+    syntax: FieldPathSyntax,
+) -> Result<ResolvedField<'s>, FieldPathError> {
     let mut resolved = ResolvedField {
         path: String::new(),
         schema,
     };
     let mut rest = text;
-    let end = || "unexpected end of JSON path".to_owned();
     while let Some(token) = next_token(&mut rest) {
         match token {
-            "[" if !brackets => return Err("array notation is not allowed".to_owned()),
+            "[" if syntax == FieldPathSyntax::Dots => return Err(FieldPathError::Brackets),
             "[" => {
-                let name = self::next_token(&mut rest).ok_or_else(end)?;
+                let name = self::next_token(&mut rest).ok_or(FieldPathError::UnexpectedEnd)?;
                 let inner = name
                     .strip_prefix('\'')
                     .and_then(|name| name.strip_suffix('\''))
-                    .ok_or_else(|| format!("expected single quoted string but got {name}"))?;
+                    .ok_or_else(|| FieldPathError::NotQuoted(name.to_owned()))?;
                 resolved.enter(&inner.replace("\\'", "'").replace("\\\\", "\\"))?;
-                match self::next_token(&mut rest).ok_or_else(end)? {
+                match self::next_token(&mut rest).ok_or(FieldPathError::UnexpectedEnd)? {
                     "]" => {}
-                    other => return Err(format!("expected ] but got {other}")),
+                    other => return Err(FieldPathError::MissingBracket(other.to_owned())),
                 }
             }
-            "." => resolved.enter(self::next_token(&mut rest).ok_or_else(end)?)?,
-            other => return Err(format!("expected [ or . but got: {other}")),
+            "." => resolved.enter(self::next_token(&mut rest).ok_or(FieldPathError::UnexpectedEnd)?)?,
+            other => return Err(FieldPathError::UnexpectedToken(other.to_owned())),
         }
     }
     Ok(resolved)
@@ -71,10 +94,10 @@ fn next_token<'t>(rest: &mut &'t str) -> Option<&'t str> {
 // --- Found ---
 
 impl ResolvedField<'_> {
-    fn enter(&mut self, name: &str) -> Result<(), String> {
+    fn enter(&mut self, name: &str) -> Result<(), FieldPathError> {
         let properties = self.schema.entries("properties");
         if !properties.is_empty() {
-            self.schema = properties.get(name).ok_or(INVALID_FIELD)?;
+            self.schema = properties.get(name).ok_or(FieldPathError::NoSuchField)?;
             if !self.path.is_empty() {
                 self.path.push('.');
             }
@@ -83,7 +106,7 @@ impl ResolvedField<'_> {
             self.schema = schema;
             self.path.extend(["[", name, "]"]);
         } else {
-            return Err(INVALID_FIELD.to_owned());
+            return Err(FieldPathError::NoSuchField);
         }
         Ok(())
     }
@@ -99,7 +122,7 @@ mod tests {
         #[test]
         fn resolves_any_text_without_panic(text in "[a.'\\[\\]\\\\\u{e9}]{0,12}") {
             let schema = json!({"additionalProperties": {"additionalProperties": {"type": "string"}}});
-            let _ = resolve(&text, &schema, true);
+            let _ = resolve(&text, &schema, FieldPathSyntax::DotsAndBrackets);
         }
     }
 
@@ -110,18 +133,15 @@ mod tests {
             "map": {"additionalProperties": {"type": "boolean"}},
         }});
         let path = |text: &str| {
-            resolve(text, &schema, true)
+            resolve(text, &schema, FieldPathSyntax::DotsAndBrackets)
                 .map(|resolved| (resolved.path, resolved.schema.text("type").to_owned()))
         };
         assert_eq!(path(".spec.a"), Ok(("spec.a".into(), "string".into())));
         assert_eq!(path(".spec['b.c']"), Ok(("spec.b.c".into(), "integer".into())));
         assert_eq!(path(".map.x"), Ok(("map[x]".into(), "boolean".into())));
-        assert_eq!(path(".spec.z"), Err(INVALID_FIELD.into()));
-        assert_eq!(path("spec"), Err("expected [ or . but got: spec".into()));
-        assert_eq!(
-            path(".spec[a]"),
-            Err("expected single quoted string but got a".into())
-        );
-        assert!(resolve(".spec['a']", &schema, false).is_err());
+        assert_eq!(path(".spec.z"), Err(FieldPathError::NoSuchField));
+        assert_eq!(path("spec"), Err(FieldPathError::UnexpectedToken("spec".into())));
+        assert_eq!(path(".spec[a]"), Err(FieldPathError::NotQuoted("a".into())));
+        assert!(resolve(".spec['a']", &schema, FieldPathSyntax::Dots).is_err());
     }
 }

@@ -23,7 +23,8 @@ mod stored_definition;
 mod structural;
 mod version;
 
-pub(crate) use self::regexp::go_regexp_error;
+use self::field_path::FieldPathSyntax;
+pub(crate) use self::regexp::{GoRegexpError, go_regexp_error};
 pub use self::{approval::get_api_approval_state, ca_bundle::is_invalid_ca_bundle};
 use serde_json::Value;
 
@@ -79,7 +80,7 @@ pub fn non_structural_schema_message(crd: &Value) -> Option<String> {
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go ValidFieldPath
 pub(crate) fn resolve_field_path(path: &str, schema: &Value) -> Option<String> {
     // Brackets are allowed in validation rules.
-    field_path::resolve(path, schema, true)
+    field_path::resolve(path, schema, FieldPathSyntax::DotsAndBrackets)
         .ok()
         .map(|found| found.path)
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     defaults, error_values,
     expressions::{self, CostCheck},
-    field_path,
+    field_path::{self, FieldPathSyntax},
     go_struct::Field,
     schema,
     stored_definition::StoredDefinition,
@@ -508,7 +508,7 @@ fn validate_rules(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
         if has_lines(path) {
             errors.push(Error::invalid(&path_at, path, "must not contain line breaks"));
         }
-        if *supported && field_path::resolve(path, schema, true).is_err() {
+        if *supported && field_path::resolve(path, schema, FieldPathSyntax::DotsAndBrackets).is_err() {
             errors.push(Error::invalid(&path_at, path, "must be a valid path"));
         }
     }

@@ -30,13 +30,21 @@ impl RepeatCounts {
 
 const MAX_REPEAT: u32 = 1000;
 
-/// Go's error message of an invalid expression.
-pub(crate) fn go_regexp_error(pattern: &str) -> Option<String> {
+/// What Go reports of an invalid expression.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("error parsing regexp: {what}: `{part}`")]
+pub(crate) struct GoRegexpError {
+    what: &'static str,
+    part: String,
+}
+
+/// Go's error of an invalid expression.
+pub(crate) fn go_regexp_error(pattern: &str) -> Option<GoRegexpError> {
     compiled_size(pattern).err()
 }
 
-/// The approximate size of the compiled expression, or Go's error message.
-pub(super) fn compiled_size(pattern: &str) -> Result<usize, String> {
+/// The approximate size of the compiled expression, or Go's error.
+pub(super) fn compiled_size(pattern: &str) -> Result<usize, GoRegexpError> {
     let mut parser = Parser {
         text: pattern,
         at: 0,
@@ -49,7 +57,10 @@ pub(super) fn compiled_size(pattern: &str) -> Result<usize, String> {
     };
     match parser.parse() {
         Ok(()) => Ok(parser.weight),
-        Err((what, which)) => Err(format!("error parsing regexp: {what}: `{which}`")),
+        Err((what, part)) => Err(GoRegexpError {
+            what,
+            part: part.to_owned(),
+        }),
     }
 }
 
@@ -440,7 +451,7 @@ mod tests {
             ("(?P<a", "invalid named capture: `(?P<a`"),
         ] {
             assert_eq!(
-                go_regexp_error(pattern),
+                go_regexp_error(pattern).map(|error| error.to_string()),
                 Some(format!("error parsing regexp: {messages}")),
                 "{pattern}"
             );

@@ -61,13 +61,13 @@ impl<'o> StoredDefinition<'o> {
         }
         let weight = match regexp::compiled_size(pattern) {
             Ok(weight) => self.weight.get().saturating_add(weight),
-            Err(msg) => return Some(msg),
+            Err(error) => return Some(error.to_string()),
         };
         self.weight.set(weight);
         if weight > MAX_COMPILED_SIZE {
             return None;
         }
-        Pattern::new(pattern).err()
+        Pattern::new(pattern).err().map(|error| error.to_string())
     }
 }
 

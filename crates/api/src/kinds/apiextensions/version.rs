@@ -5,7 +5,10 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::{
-    expressions::CostCheck, field_path, internal_spec::StoredVersion, openapi, schema,
+    expressions::CostCheck,
+    field_path::{self, FieldPathSyntax},
+    internal_spec::StoredVersion,
+    openapi, schema,
     stored_definition::StoredDefinition,
 };
 use crate::{
@@ -185,10 +188,10 @@ pub(super) fn validate_selectable_fields(
             errors.push(Error::required(&field_path, ""));
             continue;
         }
-        let resolved = match field_path::resolve(text, schema, false) {
+        let resolved = match field_path::resolve(text, schema, FieldPathSyntax::Dots) {
             Ok(resolved) => resolved,
-            Err(msg) => {
-                let detail = format!("is an invalid path: {msg}");
+            Err(error) => {
+                let detail = format!("is an invalid path: {error}");
                 errors.push(Error::invalid(&field_path, text, detail));
                 continue;
             }

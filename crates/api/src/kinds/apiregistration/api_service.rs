@@ -69,7 +69,7 @@ impl RestStrategy for ApiService {
         let at = Path::new("spec");
         validate_group_version(spec, &at, errors);
         for (field, max) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
-            let priority = spec.int(field).unwrap_or_default();
+            let priority = spec.int_or_zero(field);
             if !(1..=max).contains(&priority) {
                 let detail = format!("must be positive and less than {max}");
                 errors.push(Error::invalid(&at.child(field), priority, detail));
@@ -189,7 +189,7 @@ fn validate_service(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
             errors.push(Error::required(&field_path.child(field), ""));
         }
     }
-    let port = service.int("port").unwrap_or_default();
+    let port = service.int_or_zero("port");
     let msgs = name::validate_port_number(port);
     if !msgs.is_empty() {
         let detail = format!("port is not valid: {}", msgs.join(", "));

@@ -46,11 +46,7 @@ impl RestStrategy for ControllerRevision {
         let owners = object.at("metadata").items("ownerReferences");
         let controller = owners.iter().find(|owner| owner.flag("controller"));
         let name = controller.map_or_else(|| "<none>".to_owned(), controller_name);
-        named_row(
-            object,
-            now,
-            [json!(name), json!(object.int("revision").unwrap_or_default())],
-        )
+        named_row(object, now, [json!(name), json!(object.int_or_zero("revision"))])
     }
 }
 

@@ -163,7 +163,7 @@ impl RestStrategy for DaemonSet {
             "updatedNumberScheduled",
             "numberAvailable",
         ];
-        let counts = counts.map(|name| json!(status.int(name).unwrap_or_default()));
+        let counts = counts.map(|name| json!(status.int_or_zero(name)));
         let nodes = label_selector::format_labels(template.at("spec").at("nodeSelector"));
         let mut row = named_row(object, now, counts.into_iter().chain([nodes]));
         row.cells.extend(pod_template::layout_container_cells(template));

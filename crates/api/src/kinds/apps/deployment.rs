@@ -153,7 +153,7 @@ impl RestStrategy for Deployment {
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let status = object.at("status");
-        let count = |tree: &Value, name: &str| tree.int(name).unwrap_or_default();
+        let count = |tree: &Value, name: &str| tree.int_or_zero(name);
         let selector = match Selector::from_object(spec.get("selector")) {
             Ok(selector) => selector.to_string(),
             Err(_) => "<invalid>".to_owned(),
@@ -198,7 +198,7 @@ fn validate_deployment_spec(object: &Value, old: Option<&Value>, errors: &mut Er
     }
     counts::validate_nonnegative_fields(spec, &["progressDeadlineSeconds"], &at, errors);
     if let Some(deadline) = spec.int("progressDeadlineSeconds")
-        && deadline <= spec.int("minReadySeconds").unwrap_or_default()
+        && deadline <= spec.int_or_zero("minReadySeconds")
     {
         let detail = "must be greater than minReadySeconds";
         errors.push(Error::invalid(

@@ -188,7 +188,7 @@ impl RestStrategy for StatefulSet {
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let status = object.at("status");
-        let count = |tree: &Value, name: &str| tree.int(name).unwrap_or_default();
+        let count = |tree: &Value, name: &str| tree.int_or_zero(name);
         let ready = format!("{}/{}", count(status, "readyReplicas"), count(spec, "replicas"));
         let mut row = named_row(object, now, [json!(ready)]);
         row.cells

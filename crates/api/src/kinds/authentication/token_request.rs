@@ -29,7 +29,7 @@ impl RestStrategy for TokenRequest {
     fn validate(&self, object: &Value, _: &StrategyContext<'_>, errors: &mut ErrorList) {
         let spec = object.at("spec");
         let root = Path::new("spec");
-        let seconds = spec.int("expirationSeconds").unwrap_or_default();
+        let seconds = spec.int_or_zero("expirationSeconds");
         let field_path = root.child("expirationSeconds");
         if seconds < MIN_EXPIRATION_SECONDS {
             let detail = "may not specify a duration less than 10 minutes";

@@ -144,8 +144,8 @@ impl RestStrategy for HorizontalPodAutoscaler {
                 status.items("currentMetrics")
             )),
             json!(min.map_or_else(|| "<unset>".to_owned(), |min| min.to_string())),
-            json!(spec.int("maxReplicas").unwrap_or_default()),
-            json!(status.int("currentReplicas").unwrap_or_default()),
+            json!(spec.int_or_zero("maxReplicas")),
+            json!(status.int_or_zero("currentReplicas")),
         ];
         named_row(object, now, cells)
     }
@@ -173,7 +173,7 @@ fn target_versions(spec: &Value) -> ApiVersions {
 fn validate_autoscaler_spec(spec: &Value, target: ApiVersions, metrics: ApiVersions, errors: &mut ErrorList) {
     let at = Path::new("spec");
     let min = spec.int("minReplicas");
-    let max = spec.int("maxReplicas").unwrap_or_default();
+    let max = spec.int_or_zero("maxReplicas");
     if min.is_some_and(|min| max < min) {
         let detail = "must be greater than or equal to `minReplicas`";
         errors.push(Error::invalid(&at.child("maxReplicas"), max, detail));
@@ -296,7 +296,7 @@ fn validate_scaling_policy(policy: &Value, at: &Path<'_>, errors: &mut ErrorList
         errors.push(Error::not_supported(&at.child("type"), kind, ["Percent", "Pods"]));
     }
     for name in ["value", "periodSeconds"] {
-        let number = policy.int(name).unwrap_or_default();
+        let number = policy.int_or_zero(name);
         if number <= 0 {
             errors.push(Error::invalid(
                 &at.child(name),
@@ -305,7 +305,7 @@ fn validate_scaling_policy(policy: &Value, at: &Path<'_>, errors: &mut ErrorList
             ));
         }
     }
-    let period = policy.int("periodSeconds").unwrap_or_default();
+    let period = policy.int_or_zero("periodSeconds");
     if period > MAX_PERIOD_SECONDS {
         let detail = format!("must be less than or equal to {MAX_PERIOD_SECONDS}");
         errors.push(Error::invalid(&at.child("periodSeconds"), period, detail));

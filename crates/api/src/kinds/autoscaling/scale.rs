@@ -45,7 +45,7 @@ pub fn of(kind: &Kind, object: &Value) -> Option<Value> {
         "apiVersion": "autoscaling/v1",
         "metadata": {},
         "spec": {},
-        "status": {"replicas": status.int("replicas").unwrap_or_default()},
+        "status": {"replicas": status.int_or_zero("replicas")},
     });
     let metadata = scale.ensure_object("metadata");
     for name in METADATA {
@@ -64,7 +64,7 @@ pub fn of(kind: &Kind, object: &Value) -> Option<Value> {
 /// Sets the replicas of an object from a Scale, and the resourceVersion if the Scale has one.
 // upstream: pkg/registry/apps/deployment/storage/storage.go UpdatedObject
 pub fn set(object: &mut Value, scale: &Value) {
-    let replicas = scale.at("spec").int("replicas").unwrap_or_default();
+    let replicas = scale.at("spec").int_or_zero("replicas");
     object.ensure_object("spec").set("replicas", replicas);
     let metadata = scale.at("metadata");
     object
@@ -89,7 +89,7 @@ impl RestStrategy for Scale {
 
     // upstream: pkg/printers/internalversion/printers.go printScale
     fn row(&self, object: &Value, now: Time) -> Row {
-        let replicas = |field: &str| json!(object.at(field).int("replicas").unwrap_or_default());
+        let replicas = |field: &str| json!(object.at(field).int_or_zero("replicas"));
         named_row(object, now, [replicas("spec"), replicas("status")])
     }
 }

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use super::signer;
 use crate::{
     apply::{FieldSet, managed::ResetFields},
-    base64,
     field::{BadValue, Error, Path},
     kinds::{condition, field_checks, status_meta},
     name,
-    strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut},
+    strategy::{
+        Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, decoded_bytes,
+    },
     time::Time,
 };
 
@@ -186,7 +187,7 @@ fn validate_pod_certificate_request_spec(spec: &Value, errors: &mut ErrorList) {
         let detail = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set";
         errors.push(Error::invalid(&at, BadValue::Omitted, detail));
     } else {
-        let bytes = base64::decode(request).unwrap_or_default();
+        let bytes = decoded_bytes(request);
         validate_stub_pkcs10_request(&bytes, &at.child("stubPKCS10Request"), errors);
     }
 }

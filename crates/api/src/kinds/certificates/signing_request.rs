@@ -5,7 +5,7 @@ mod conditions;
 use std::{borrow::Cow, net::IpAddr};
 
 use k3_duration::{Duration, human_duration};
-use k3_pki::{AlternativeName, Certificate, CertificateRequest, pem_blocks};
+use k3_pki::{AlternativeName, Certificate, CertificateRequest, ParseError, RequestError, pem_blocks};
 use serde_json::{Map, Value, json};
 
 use self::conditions::{
@@ -20,7 +20,10 @@ use crate::{
     go,
     kinds::field_checks,
     name::NameFormat,
-    strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, age},
+    strategy::{
+        Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, age,
+        decoded_bytes,
+    },
     time::Time,
 };
 
@@ -232,8 +235,12 @@ fn validate_certificate_signing_request(object: &Value, old: Option<&Value>, err
     let spec = object.at("spec");
     // An unchanged request was parsed on create.
     let read = old.is_some_and(|old| old.at("spec").at("request") == spec.at("request"));
-    if !read && let Err(msg) = parse_certificate_request(spec.text("request")) {
-        errors.push(Error::invalid(&at.child("request"), spec.at("request"), msg));
+    if !read && let Err(error) = parse_certificate_request(spec.text("request")) {
+        errors.push(Error::invalid(
+            &at.child("request"),
+            spec.at("request"),
+            error.to_string(),
+        ));
     }
     validate_usages(spec, old, &at.child("usages"), errors);
     let field_path = at.child("signerName");
@@ -261,10 +268,14 @@ fn validate_certificate_signing_request(object: &Value, old: Option<&Value>, err
         let before = certificate(old);
         before == certificate(object) || parse_certificates(&before).is_err()
     });
-    if !arbitrary && let Err(msg) = parse_certificates(&certificate(object)) {
+    if !arbitrary && let Err(error) = parse_certificates(&certificate(object)) {
         let status = Path::new("status");
         let field_path = status.child("certificate");
-        errors.push(Error::invalid(&field_path, "<certificate data>", msg));
+        errors.push(Error::invalid(
+            &field_path,
+            "<certificate data>",
+            error.to_string(),
+        ));
     }
 }
 
@@ -344,9 +355,23 @@ fn validate_update_by_endpoint(new: &Value, old: &Value, endpoint: UpdateEndpoin
 
 /// Parses `spec.request` and verifies its signature. Approvers and signers decide on what this returns.
 // upstream: pkg/apis/certificates/helpers.go ParseCSR
-pub fn parse_certificate_request(text: &str) -> Result<CertificateRequest, String> {
-    let pem = base64::decode(text).unwrap_or_default();
-    CertificateRequest::from_pem(&pem).map_err(|error| error.to_string())
+pub fn parse_certificate_request(text: &str) -> Result<CertificateRequest, RequestError> {
+    CertificateRequest::from_pem(&decoded_bytes(text))
+}
+
+/// Why `status.certificate` is not a list of certificates, in upstream's words.
+#[derive(Debug, thiserror::Error)]
+enum CertificatesError {
+    #[error("only CERTIFICATE PEM blocks are allowed, found {}", go::quote(.0))]
+    Label(String),
+    #[error("no PEM block headers are permitted")]
+    Headers,
+    #[error(transparent)]
+    Certificate(#[from] ParseError),
+    #[error("found CERTIFICATE PEM block containing 0 certificates")]
+    EmptyBlock,
+    #[error("must contain at least one CERTIFICATE PEM block")]
+    NoBlock,
 }
 
 /// Subject and alternative names that `spec.request` asks for.
@@ -416,26 +441,25 @@ pub fn certificate_not_after(certificate: &str) -> Option<Time> {
 }
 
 // upstream: pkg/apis/certificates/validation/validation.go validateCertificate
-fn parse_certificates(text: &str) -> Result<(), String> {
+fn parse_certificates(text: &str) -> Result<(), CertificatesError> {
     if text.is_empty() {
         return Ok(());
     }
-    let blocks = pem_blocks(&base64::decode(text).unwrap_or_default());
+    let blocks = pem_blocks(&decoded_bytes(text));
     for block in &blocks {
         if block.label != "CERTIFICATE" {
-            let kind = go::quote(&block.label);
-            return Err(format!("only CERTIFICATE PEM blocks are allowed, found {kind}"));
+            return Err(CertificatesError::Label(block.label.clone()));
         }
         if block.has_headers {
-            return Err("no PEM block headers are permitted".to_owned());
+            return Err(CertificatesError::Headers);
         }
-        let read = Certificate::list_from_der(&block.bytes).map_err(|error| error.to_string())?;
+        let read = Certificate::list_from_der(&block.bytes)?;
         if read.is_empty() {
-            return Err("found CERTIFICATE PEM block containing 0 certificates".to_owned());
+            return Err(CertificatesError::EmptyBlock);
         }
     }
     if blocks.is_empty() {
-        return Err("must contain at least one CERTIFICATE PEM block".to_owned());
+        return Err(CertificatesError::NoBlock);
     }
     Ok(())
 }

@@ -147,7 +147,7 @@ fn validate_port(errors: &mut ErrorList, at: &Path<'_>, port: &Value, needs_name
     } else if needs_name {
         errors.push(Error::required(&at.child("name"), ""));
     }
-    validate_port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
+    validate_port_number(port.int_or_zero("port"), &at.child("port"), errors);
     validate_protocol(port.text("protocol"), &at.child("protocol"), errors);
     if let Some(protocol) = port.at("appProtocol").as_str() {
         push_invalid(

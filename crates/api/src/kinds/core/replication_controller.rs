@@ -125,7 +125,7 @@ impl RestStrategy for ReplicationController {
 
     fn selectable_fields(&self) -> &'static [SelectableField] {
         const REPLICAS: SelectableField = SelectableField::rule("status.replicas", |object| {
-            let replicas = object.at("status").int("replicas").unwrap_or_default();
+            let replicas = object.at("status").int_or_zero("replicas");
             Cow::Owned(replicas.to_string())
         });
         const FIELDS: &[SelectableField] = &[REPLICAS];

@@ -50,7 +50,7 @@ pub(super) struct FlowSchema;
 impl RestStrategy for FlowSchema {
     fn set_defaults(&self, object: &mut Value) {
         let spec = object.ensure_object("spec");
-        if spec.int("matchingPrecedence").unwrap_or_default() == 0 {
+        if spec.int_or_zero("matchingPrecedence") == 0 {
             spec.set("matchingPrecedence", DEFAULT_PRECEDENCE);
         }
     }
@@ -113,7 +113,7 @@ impl RestStrategy for FlowSchema {
         Row::new(vec![
             json!(metadata.text("name")),
             json!(spec.at("priorityLevelConfiguration").text("name")),
-            json!(spec.int("matchingPrecedence").unwrap_or_default()),
+            json!(spec.int_or_zero("matchingPrecedence")),
             json!(method),
             age(metadata.text("creationTimestamp"), now),
             json!(dangling.map_or("?", |condition| condition.text("status"))),
@@ -140,7 +140,7 @@ fn is_same_name_and_spec(one: &Value, other: &Value) -> bool {
 
 // upstream: pkg/apis/flowcontrol/validation/validation.go ValidateFlowSchemaSpec
 fn validate_flow_schema_spec(schema_name: &str, spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    let precedence = spec.int("matchingPrecedence").unwrap_or_default();
+    let precedence = spec.int_or_zero("matchingPrecedence");
     let field_path = at.child("matchingPrecedence");
     if precedence <= 0 {
         errors.push(Error::invalid(

@@ -49,7 +49,7 @@ impl RestStrategy for PriorityLevelConfiguration {
                 .and_then(|response| response.at_mut("queuing"));
             if let Some(queuing) = queuing.filter(|queuing| queuing.is_object()) {
                 for (name, value) in [("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)] {
-                    if queuing.int(name).unwrap_or_default() == 0 {
+                    if queuing.int_or_zero(name) == 0 {
                         queuing.set(name, value);
                     }
                 }
@@ -109,7 +109,7 @@ impl RestStrategy for PriorityLevelConfiguration {
         let queuing = limited.at("limitResponse").at("queuing");
         let cell = |holder: &Value, name: &str| match holder {
             Value::Null => json!("<none>"),
-            holder => json!(holder.int(name).unwrap_or_default()),
+            holder => json!(holder.int_or_zero(name)),
         };
         let cells = [
             json!(spec.text("type")),
@@ -208,7 +208,7 @@ fn validate_queuing(queuing: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if queuing.is_null() {
         return;
     }
-    let number = |name: &str| queuing.int(name).unwrap_or_default();
+    let number = |name: &str| queuing.int_or_zero(name);
     let length = number("queueLengthLimit");
     let queues = number("queues");
     let hand = number("handSize");

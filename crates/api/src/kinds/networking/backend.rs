@@ -56,7 +56,7 @@ fn validate_service_backend(service: &Value, at: &Path<'_>, errors: &mut ErrorLi
     }
     let port = service.at("port");
     let field_path = field_path.child("port");
-    match (port.text("name"), port.int("number").unwrap_or_default()) {
+    match (port.text("name"), port.int_or_zero("number")) {
         ("", 0) => errors.push(Error::required(at, "port name or number is required")),
         ("", number) => errors.extend(
             name::validate_port_number(number)

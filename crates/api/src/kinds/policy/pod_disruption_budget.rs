@@ -122,7 +122,7 @@ impl RestStrategy for PodDisruptionBudget {
             Value::Null => json!("N/A"),
             amount => json!(go::plain(amount)),
         };
-        let allowed = object.at("status").int("disruptionsAllowed").unwrap_or_default();
+        let allowed = object.at("status").int_or_zero("disruptionsAllowed");
         let cells = [amount("minAvailable"), amount("maxUnavailable"), json!(allowed)];
         named_row(object, now, cells)
     }

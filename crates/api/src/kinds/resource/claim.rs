@@ -148,7 +148,7 @@ fn validate_device_request(request: &Value, at: &Path<'_>, errors: &mut ErrorLis
 // upstream: pkg/apis/resource/validation/validation.go validateExactDeviceRequest, validateDeviceSubRequest
 fn validate_exact_request(request: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     configuration::validate_selectors(request, ValidatedItem::New, at, errors);
-    let count = request.int("count").unwrap_or_default();
+    let count = request.int_or_zero("count");
     let field_path = at.child("count");
     match request.text("allocationMode") {
         "All" if count != 0 => {

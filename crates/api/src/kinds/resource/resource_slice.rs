@@ -196,12 +196,12 @@ fn validate_resource_slice_spec(spec: &Value, old: &Value, at: &Path<'_>, errors
     let pool = spec.at("pool");
     let field_path = at.child("pool");
     names::validate_pool_name(pool.text("name"), &field_path.child("name"), errors);
-    let count = pool.int("resourceSliceCount").unwrap_or_default();
+    let count = pool.int_or_zero("resourceSliceCount");
     if count <= 0 {
         let field_path = field_path.child("resourceSliceCount");
         errors.push(Error::invalid(&field_path, count, "must be greater than zero"));
     }
-    let generation = pool.int("generation").unwrap_or_default();
+    let generation = pool.int_or_zero("generation");
     if generation < 0 {
         let detail = "must be greater than or equal to zero";
         errors.push(Error::invalid(

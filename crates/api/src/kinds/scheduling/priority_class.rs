@@ -115,7 +115,7 @@ impl RestStrategy for PriorityClass {
 }
 
 fn value(object: &Value) -> i64 {
-    object.int("value").unwrap_or_default()
+    object.int_or_zero("value")
 }
 
 /// Why a class with the system prefix is no system priority class.

@@ -35,7 +35,7 @@ impl RestStrategy for CsiDriver {
     // upstream: pkg/registry/storage/csidriver/strategy.go PrepareForUpdate; the generation starts at 0 and only updates raise it
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _: &StrategyContext<'_>) {
         if new.at("spec") != old.at("spec") {
-            let generation = old.at("metadata").int("generation").unwrap_or_default() + 1;
+            let generation = old.at("metadata").int_or_zero("generation") + 1;
             new.ensure_object("metadata").set("generation", generation);
         }
     }

@@ -18,8 +18,7 @@ use std::rc::Rc;
 use k3_api::admission::{OptionalVariableDeclarations, environment};
 use k3_cel::{
     Bindings, CompileError, DeclType, Environment, EvalError, ObjectDeclType, PER_CALL_LIMIT, Program, Shape,
-    Value,
-    Variables,
+    Value, Variables,
 };
 
 pub(super) use self::{

@@ -158,7 +158,7 @@ impl RestStrategy for Job {
     // upstream: pkg/registry/batch/job/strategy.go JobToSelectableFields
     fn selectable_fields(&self) -> &'static [SelectableField] {
         const SUCCESSFUL: SelectableField = SelectableField::rule("status.successful", |object| {
-            let succeeded = object.at("status").int("succeeded").unwrap_or_default();
+            let succeeded = object.at("status").int_or_zero("succeeded");
             Cow::Owned(succeeded.to_string())
         });
         const FIELDS: &[SelectableField] = &[SUCCESSFUL];
@@ -185,7 +185,7 @@ impl RestStrategy for Job {
     fn row(&self, object: &Value, now: Time) -> Row {
         let spec = object.at("spec");
         let status = object.at("status");
-        let succeeded = status.int("succeeded").unwrap_or_default();
+        let succeeded = status.int_or_zero("succeeded");
         let completions = match (spec.int("completions"), spec.int("parallelism")) {
             (Some(completions), _) => format!("{succeeded}/{completions}"),
             (None, Some(at_once @ 2..)) => format!("{succeeded}/1 of {at_once}"),

@@ -145,7 +145,7 @@ pub(super) fn validate_success_policy(spec: &Value, at: &Path<'_>, errors: &mut 
     if rules.len() > MAX_RULES {
         errors.push(Error::too_many(&field_path, Some(rules.len()), MAX_RULES));
     }
-    let completions = spec.int("completions").unwrap_or_default();
+    let completions = spec.int_or_zero("completions");
     for (index, rule) in rules.iter().enumerate() {
         validate_success_policy_rule(rule, completions, &field_path.index(index), errors);
     }

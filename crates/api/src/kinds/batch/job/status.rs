@@ -43,7 +43,7 @@ pub(super) fn validate_job_status_update(new: &Value, old: &Value, errors: &mut 
     }
     if (changed("ready") || changed("active"))
         && let Some(ready) = new.status.int("ready")
-        && ready > new.status.int("active").unwrap_or_default()
+        && ready > new.status.int_or_zero("active")
     {
         let detail = "cannot set more ready pods than active";
         errors.push(Error::invalid(&at.child("ready"), ready, detail));
@@ -284,7 +284,7 @@ fn validate_no_regression(new: &JobView<'_>, old: &JobView<'_>, at: &Path<'_>, e
     // An elastic indexed job (completions equal parallelism) can be scaled down, and then drops indexes beyond.
     let scalable = new.is_indexed() && new.spec.at("completions") == new.spec.at("parallelism");
     for (name, applies) in [("failed", true), ("succeeded", !scalable)] {
-        let count = |status: &Value| status.int(name).unwrap_or_default();
+        let count = |status: &Value| status.int_or_zero(name);
         let now = count(new.status);
         if applies && now < count(old.status) {
             let detail = format!("cannot decrease the {name} counter");

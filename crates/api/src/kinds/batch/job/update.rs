@@ -52,7 +52,7 @@ fn should_allow_mutable_pod_template(job: &Value) -> bool {
     let status = job.at("status");
     let idle = !status.has("startTime")
         || condition_status::is_condition_true(status.items("conditions"), "Suspended");
-    job.at("spec").flag("suspend") && idle && status.int("active").unwrap_or_default() == 0
+    job.at("spec").flag("suspend") && idle && status.int_or_zero("active") == 0
 }
 
 // upstream: pkg/apis/batch/validation/validation.go validatePodTemplateUpdate, validatePodResourceUpdatesOnly

@@ -6,9 +6,8 @@ use serde_json::Value;
 
 use super::HOUR;
 use crate::{
-    base64,
     field::{BadValue, Error, Path},
-    strategy::{ErrorList, Tree},
+    strategy::{ErrorList, Tree, decoded_bytes},
     time::Time,
 };
 
@@ -36,7 +35,7 @@ pub(super) fn validate_issued_certificate(new: &Value, old: &Value, now: Time) -
         return wrong("leaf certificate does not parse as valid X.509");
     };
     let mut errors = validate_subject_alt_names(&leaf, &at);
-    let request = base64::decode(old.at("spec").text("stubPKCS10Request")).unwrap_or_default();
+    let request = decoded_bytes(old.at("spec").text("stubPKCS10Request"));
     let Ok(request) = CertificateRequest::from_der(&request) else {
         let spec = Path::new("spec");
         let at = spec.child("stubPKCS10Request");
@@ -167,7 +166,7 @@ pub(super) fn validate_times(new: &Value, leaf: &Certificate, now: Time) -> Erro
         let detail = "leaf certificate lifetime must be >= 1 hour";
         return ErrorList::from(vec![Error::invalid(&at, lifetime.nanos(), detail)]);
     }
-    let max = new.at("spec").int("maxExpirationSeconds").unwrap_or_default();
+    let max = new.at("spec").int_or_zero("maxExpirationSeconds");
     if lifetime > Duration::from_seconds(max) {
         let detail = format!("leaf certificate lifetime must be <= spec.maxExpirationSeconds ({max})");
         return ErrorList::from(vec![Error::invalid(&at, lifetime.nanos(), detail)]);

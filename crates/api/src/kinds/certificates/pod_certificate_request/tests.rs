@@ -15,7 +15,7 @@ fn request() -> Value {
         "podName": "p", "podUID": "1",
         "serviceAccountName": "s", "serviceAccountUID": "2",
         "nodeName": "n", "nodeUID": "3",
-        "stubPKCS10Request": base64::encode(&samples::certificate_request()),
+        "stubPKCS10Request": crate::base64::encode(&samples::certificate_request()),
     }});
     PodCertificateRequest.set_defaults(&mut object);
     object

@@ -76,7 +76,7 @@ pub(super) fn print_event(object: &Value, now: Time) -> Row {
     let series = object.at("series");
     if !series.is_null() {
         last = seen(series.at("lastObservedTime"));
-        count = series.int("count").unwrap_or_default();
+        count = series.int_or_zero("count");
     } else if count == 0 {
         count = 1;
     }

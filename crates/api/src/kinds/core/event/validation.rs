@@ -133,7 +133,7 @@ fn validate_series(errors: &mut ErrorList, event: &Value) {
     if series.is_null() {
         return;
     }
-    if series.int("count").unwrap_or_default() < 2 {
+    if series.int_or_zero("count") < 2 {
         errors.push(Error::invalid(
             &Path::new("series.count"),
             "",

@@ -55,7 +55,7 @@ pub(super) fn validate_affinity(
 
 // upstream: pkg/apis/core/validation/validation.go validateWeightedPodAffinityTerms
 fn validate_weight(term: &Value, at: &Path<'_>, errors: &mut ErrorList) {
-    let weight = term.int("weight").unwrap_or_default();
+    let weight = term.int_or_zero("weight");
     if !(1..=100).contains(&weight) {
         errors.invalid(&at.child("weight"), weight, "must be in the range 1-100");
     }

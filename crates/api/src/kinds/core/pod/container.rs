@@ -231,7 +231,7 @@ fn validate_container_ports(ports: &[Value], at: &Path<'_>, errors: &mut ErrorLi
                 errors.duplicate(&field_path.child("name"), name);
             }
         }
-        let mut number = |field: &str, needed: bool| match port.int(field).unwrap_or_default() {
+        let mut number = |field: &str, needed: bool| match port.int_or_zero(field) {
             0 if needed => errors.required(&field_path.child(field), ""),
             0 => {}
             number => {

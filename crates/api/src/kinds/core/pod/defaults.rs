@@ -28,7 +28,7 @@ pub(super) fn set_defaults_pod(pod: &mut Value) {
         for container in spec.items_mut(list) {
             default_requests_from_limits(container);
             for port in container.items_mut("ports") {
-                if on_host && port.int("hostPort").unwrap_or_default() == 0 {
+                if on_host && port.int_or_zero("hostPort") == 0 {
                     let number = port.at("containerPort").clone();
                     port.set("hostPort", number);
                 }
@@ -86,7 +86,7 @@ fn fill_text(object: &mut Value, name: &str, text: &str) {
 }
 
 fn fill_number(object: &mut Value, name: &str, number: i64) {
-    if object.int(name).unwrap_or_default() == 0 {
+    if object.int_or_zero(name) == 0 {
         object.set(name, number);
     }
 }

@@ -132,7 +132,7 @@ pub(super) fn validate_probes_and_lifecycle(
                 errors.invalid(&ends_at, ends, "must not be set for readinessProbes");
             }
         } else {
-            let successes = value.int("successThreshold").unwrap_or_default();
+            let successes = value.int_or_zero("successThreshold");
             if successes != 1 {
                 errors.invalid(&field_path.child("successThreshold"), successes, "must be 1");
             }
@@ -150,7 +150,7 @@ fn validate_probe(probe: &Value, grace: Option<i64>, at: &Path<'_>, errors: &mut
         "successThreshold",
         "failureThreshold",
     ] {
-        errors.not_negative(&at.child(name), probe.int(name).unwrap_or_default());
+        errors.not_negative(&at.child(name), probe.int_or_zero(name));
     }
     let name = "terminationGracePeriodSeconds";
     if let Some(seconds) = probe.int(name).filter(|seconds| *seconds <= 0) {
@@ -188,7 +188,7 @@ fn validate_handler(
             }
         }
         _ => {
-            let seconds = action.int("seconds").unwrap_or_default();
+            let seconds = action.int_or_zero("seconds");
             if let Some(max) = grace.filter(|max| !(0..=*max).contains(&seconds)) {
                 let detail =
                     format!("must be non-negative and less than terminationGracePeriodSeconds ({max})");

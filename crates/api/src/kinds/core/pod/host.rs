@@ -33,8 +33,8 @@ pub(super) fn validate_host_network(
         let item_at = list_at.index(index);
         let ports_at = item_at.child("ports");
         for (number, port) in container.items("ports").iter().enumerate() {
-            let host = port.int("hostPort").unwrap_or_default();
-            let own = port.int("containerPort").unwrap_or_default();
+            let host = port.int_or_zero("hostPort");
+            let own = port.int_or_zero("containerPort");
             // Templates may omit it; the pod is defaulted.
             if (options.is_pod || host != 0) && host != own {
                 let detail = "must match `containerPort` when `hostNetwork` is true";

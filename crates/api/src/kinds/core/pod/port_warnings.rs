@@ -46,7 +46,7 @@ pub(super) fn warn_of_duplicate_ports(spec: &Value, at: &Path<'_>, messages: &mu
 }
 
 fn host_port(port: &Value) -> i64 {
-    port.int("hostPort").unwrap_or_default()
+    port.int_or_zero("hostPort")
 }
 
 fn collision(port: &Value, other: &Value) -> Option<&'static str> {
@@ -71,7 +71,7 @@ fn port_go_syntax(port: &Value) -> String {
         "{{Name:{} HostPort:{} ContainerPort:{} Protocol:{} HostIP:{}}}",
         port.text("name"),
         host_port(port),
-        port.int("containerPort").unwrap_or_default(),
+        port.int_or_zero("containerPort"),
         port.text("protocol"),
         port.text("hostIP"),
     )

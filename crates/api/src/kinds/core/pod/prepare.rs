@@ -89,7 +89,7 @@ pub(super) fn prepare_status_for_update(new: &mut Value, old: &Value) {
 
 fn preserve_old_observed_generation(new: &mut Value, old: &Value) {
     let name = "observedGeneration";
-    if new.int(name).unwrap_or_default() == 0 {
+    if new.int_or_zero(name) == 0 {
         new.copy_from(name, old);
     }
 }

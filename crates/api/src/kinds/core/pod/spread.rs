@@ -33,7 +33,7 @@ pub(super) fn validate_topology_spread_constraints(
     for (index, constraint) in constraints.iter().enumerate() {
         let field_path = at.index(index);
         validate_positive(
-            constraint.int("maxSkew").unwrap_or_default(),
+            constraint.int_or_zero("maxSkew"),
             &field_path.child("maxSkew"),
             errors,
         );

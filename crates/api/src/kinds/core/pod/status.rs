@@ -134,9 +134,9 @@ fn validate_state_transitions(
         let name = before.text("name");
         let revived = alive.contains(name);
         let allowed = !ephemeral
-            && by_name.get(name).is_some_and(|container| {
-                restart::restarts(container, spec, ended.int("exitCode").unwrap_or_default())
-            });
+            && by_name
+                .get(name)
+                .is_some_and(|container| restart::restarts(container, spec, ended.int_or_zero("exitCode")));
         if revived && !allowed {
             let detail = "may not be transitioned to non-terminated state";
             errors.forbidden(&at.index(index).child("state"), detail);
@@ -314,7 +314,7 @@ fn validate_container_status_users(statuses: &[Value], os: &Value, at: &Path<'_>
             "linux" | "" => {}
             _ => continue,
         }
-        let number = user.int("uid").unwrap_or_default();
+        let number = user.int_or_zero("uid");
         if !(0..=i64::from(u32::MAX)).contains(&number) {
             let detail = format!("must be between 0 and {}, inclusive", u32::MAX);
             errors.invalid(&field_path.child("uid"), number, detail);

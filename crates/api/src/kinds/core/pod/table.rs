@@ -167,7 +167,7 @@ fn summarize_containers(spec: &Value, status: &Value) -> ContainerSummary {
         let state = container.at("state");
         let ended = state.at("terminated");
         let waiting = state.at("waiting").text("reason");
-        if !ended.is_null() && ended.int("exitCode").unwrap_or_default() == 0 {
+        if !ended.is_null() && ended.int_or_zero("exitCode") == 0 {
             continue;
         }
         if sidecar && container.flag("started") {
@@ -209,8 +209,8 @@ fn summarize_containers(spec: &Value, status: &Value) -> ContainerSummary {
 
 /// The reason of a terminated container.
 fn termination_reason(ended: &Value) -> String {
-    match (ended.text("reason"), ended.int("signal").unwrap_or_default()) {
-        ("", 0) => format!("ExitCode:{}", ended.int("exitCode").unwrap_or_default()),
+    match (ended.text("reason"), ended.int_or_zero("signal")) {
+        ("", 0) => format!("ExitCode:{}", ended.int_or_zero("exitCode")),
         ("", signal) => format!("Signal:{signal}"),
         (reason, _) => reason.to_owned(),
     }
@@ -248,7 +248,7 @@ impl ContainerSummary {
                 waiting.clone_into(&mut self.reason);
             } else if !ended.is_null() {
                 self.reason = termination_reason(ended);
-                if ended.int("exitCode").unwrap_or_default() != 0 {
+                if ended.int_or_zero("exitCode") != 0 {
                     failure = Some(self.reason.clone());
                 }
             } else if container.flag("ready") && state.has("running") {
@@ -273,7 +273,7 @@ impl ContainerSummary {
 
 impl RestartSummary {
     fn add(&mut self, container: &Value) {
-        self.count += container.int("restartCount").unwrap_or_default();
+        self.count += container.int_or_zero("restartCount");
         let ended = container.at_path("lastState.terminated.finishedAt").as_str();
         let ended = ended.and_then(|text| Time::parse(text).ok());
         self.last = self.last.max(ended);

@@ -13,7 +13,8 @@ use crate::{
     kinds::{field_checks::push_invalid, go_values::typed_string},
     name,
     strategy::{
-        Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, named_row,
+        Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, TreeMut, decoded_bytes,
+        named_row,
     },
     time::Time,
 };
@@ -91,7 +92,7 @@ impl RestStrategy for Secret {
         if new.text("type") != TLS {
             return Vec::new();
         }
-        let bytes = |key: &str| base64::decode(new.at("data").text(key)).unwrap_or_default();
+        let bytes = |key: &str| decoded_bytes(new.at("data").text(key));
         key_pair::invalid_key_pair_message(&bytes(CERTIFICATE), &bytes(PRIVATE_KEY))
             .into_iter()
             .collect()
@@ -157,7 +158,7 @@ fn validate_registry_config(errors: &mut ErrorList, data: &Value, root: &Path<'_
         errors.push(Error::required(&field_path, ""));
         return;
     };
-    let bytes = base64::decode(text).unwrap_or_default();
+    let bytes = decoded_bytes(text);
     let msg = match decode::untyped(&bytes) {
         Err(error) => error.to_string(),
         Ok(decoded) => match decoded.value {

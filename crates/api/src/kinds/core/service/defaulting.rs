@@ -114,7 +114,7 @@ fn patch_allocated_values(new: &mut Value, old: &Value) {
     }
     if needs_health_check(new) && needs_health_check(old) {
         let spec = new.ensure_object("spec");
-        if spec.int("healthCheckNodePort").unwrap_or_default() == 0 {
+        if spec.int_or_zero("healthCheckNodePort") == 0 {
             spec.copy_from("healthCheckNodePort", before);
         }
     }
@@ -123,7 +123,7 @@ fn patch_allocated_values(new: &mut Value, old: &Value) {
 /// Ports of the same name keep their node ports, unless another port requests them.
 // upstream: pkg/registry/core/service/storage/storage.go patchAllocatedValues
 fn keep_node_ports(spec: &mut Value, before: &Value) {
-    let number = |port: &Value| port.int("nodePort").unwrap_or_default();
+    let number = |port: &Value| port.int_or_zero("nodePort");
     let old = before.items("ports");
     let old_numbers: HashSet<i64> = old.iter().map(number).collect();
     let requested = spec.items("ports").iter().map(number);

@@ -179,7 +179,7 @@ fn set_defaults_service_spec(spec: &mut Value) {
         fill_text(port, "protocol", "TCP");
         let target = port.at("targetPort");
         if target.is_null() || target == &json!(0) || target == &json!("") {
-            let number = port.int("port").unwrap_or_default();
+            let number = port.int_or_zero("port");
             port.set("targetPort", number);
         }
     }

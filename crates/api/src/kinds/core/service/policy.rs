@@ -32,7 +32,7 @@ pub(super) fn validate_traffic_policies(errors: &mut ErrorList, service: &Value)
     let field_path = root.child("healthCheckNodePort");
     match (
         needs_health_check(service),
-        spec.int("healthCheckNodePort").unwrap_or_default(),
+        spec.int_or_zero("healthCheckNodePort"),
     ) {
         (true, 0) => errors.push(Error::required(&field_path, "")),
         (true, number) => validate_port_number(number, &field_path, errors),

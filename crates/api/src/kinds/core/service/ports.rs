@@ -93,14 +93,14 @@ fn requests_on_create(service: &Value) -> Vec<(usize, NodePortRequest)> {
     // By service port number: the first requested node port.
     let mut asked_for: HashMap<i64, i64> = HashMap::new();
     for port in ports.iter().filter(|port| own(port) != 0) {
-        let number = port.int("port").unwrap_or_default();
+        let number = port.int_or_zero("port");
         asked_for.entry(number).or_insert(own(port));
     }
     for (index, port) in ports.iter().enumerate() {
         if own(port) == 0 && !should_allocate_node_ports(service) {
             continue;
         }
-        let number = port.int("port").unwrap_or_default();
+        let number = port.int_or_zero("port");
         match first.get(&number) {
             None => {
                 let requested = asked_for.get(&number).copied();
@@ -164,7 +164,7 @@ fn numbers(service: &Value) -> impl Iterator<Item = i64> {
 }
 
 fn number_of(port: &Value) -> i64 {
-    port.int("nodePort").unwrap_or_default()
+    port.int_or_zero("nodePort")
 }
 
 // upstream: pkg/registry/core/service/storage/alloc.go allocHealthCheckNodePort

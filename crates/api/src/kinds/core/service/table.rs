@@ -51,7 +51,7 @@ fn format_ports(spec: &Value) -> Vec<String> {
     spec.items("ports")
         .iter()
         .map(|port| {
-            let number = port.int("port").unwrap_or_default();
+            let number = port.int_or_zero("port");
             let protocol = port.text("protocol");
             match port.int("nodePort") {
                 Some(node_port) if node_port > 0 => format!("{number}:{node_port}/{protocol}"),

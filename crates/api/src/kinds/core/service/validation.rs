@@ -141,7 +141,7 @@ fn validate_service_port<'v>(
     } else if needs_name {
         errors.push(Error::required(&field_path, ""));
     }
-    validate_port_number(port.int("port").unwrap_or_default(), &at.child("port"), errors);
+    validate_port_number(port.int_or_zero("port"), &at.child("port"), errors);
     validate_protocol(port.text("protocol"), &at.child("protocol"), errors);
     let field_path = at.child("targetPort");
     match port.at("targetPort") {
@@ -221,7 +221,7 @@ fn validate_port_conflicts(errors: &mut ErrorList, service: &Value) {
     let root = Path::new("spec");
     let root = root.child("ports");
     let ports = service.at("spec").items("ports");
-    let number = |port: &Value, name: &str| port.int(name).unwrap_or_default();
+    let number = |port: &Value, name: &str| port.int_or_zero(name);
     if kind(service) == CLUSTER_IP {
         for (index, port) in ports.iter().enumerate() {
             if number(port, "nodePort") != 0 {
