@@ -20,7 +20,7 @@ use crate::{
     source::{CompileError, Issue, Source},
     syntax::{
         self,
-        ast::{Ast, Id, Kind, Literal, Presence},
+        ast::{Ast, Id, Kind, Literal, Optionality},
     },
     types::Type,
     value::Value,
@@ -167,11 +167,15 @@ impl ProgramPlan {
     fn prepare(&mut self, id: Id, overloads: &[&'static str]) -> Result<(), CompileError> {
         let constant = match &self.ast.node(id).kind {
             Kind::Literal(literal) => Some(of_literal(literal)),
-            Kind::List { items, presences } if presences.is_empty() => {
+            Kind::List { items, optionalities } if optionalities.is_empty() => {
                 let items: Option<Vec<_>> = items.iter().map(|item| self.constant(*item).cloned()).collect();
                 items.map(Value::list)
             }
-            Kind::Map(entries) if entries.iter().all(|entry| entry.presence == Presence::Required) => {
+            Kind::Map(entries)
+                if entries
+                    .iter()
+                    .all(|entry| entry.optionality == Optionality::Required) =>
+            {
                 let mut map = crate::value::Entries::default();
                 let mut known = true;
                 for entry in entries {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{TypeChecker, infer::most_general, type_named};
 use crate::{
-    syntax::ast::{Id, Kind, Presence},
+    syntax::ast::{Id, Kind, Optionality},
     types::Type,
 };
 
@@ -37,15 +37,15 @@ impl TypeChecker<'_> {
     }
 
     pub(super) fn list(&mut self, id: Id) -> Type {
-        let Kind::List { items, presences } = self.ast.kind(id) else {
+        let Kind::List { items, optionalities } = self.ast.kind(id) else {
             return Type::Error;
         };
         let items = items.clone();
-        let presences = presences.clone();
+        let optionalities = optionalities.clone();
         let mut joined = None;
         for (at, item) in items.into_iter().enumerate() {
             self.node(item);
-            let ty = if presences.get(at) == Some(&Presence::Optional) {
+            let ty = if optionalities.get(at) == Some(&Optionality::Optional) {
                 self.unwrapped(item)
             } else {
                 self.ty(item)
@@ -62,16 +62,16 @@ impl TypeChecker<'_> {
         };
         let entries: Vec<_> = entries
             .iter()
-            .map(|entry| (entry.key, entry.value, entry.presence))
+            .map(|entry| (entry.key, entry.value, entry.optionality))
             .collect();
         let mut joined: Option<(Type, Type)> = None;
-        for (key, value, presence) in entries {
+        for (key, value, optionality) in entries {
             self.node(key);
             let (keys, values) = joined.map_or((None, None), |(keys, values)| (Some(keys), Some(values)));
             let ty = self.ty(key);
             let keys = self.join(key, keys, ty);
             self.node(value);
-            let ty = if presence == Presence::Optional {
+            let ty = if optionality == Optionality::Optional {
                 self.unwrapped(value)
             } else {
                 self.ty(value)
@@ -89,7 +89,7 @@ impl TypeChecker<'_> {
         let name = Arc::clone(name);
         let fields: Vec<_> = fields
             .iter()
-            .map(|it| (it.offset, Arc::clone(&it.field), it.value, it.presence))
+            .map(|it| (it.offset, Arc::clone(&it.field), it.value, it.optionality))
             .collect();
         let plain = name.strip_prefix('.').unwrap_or(&name);
         let ty = match type_named(plain, self.environment.patch_types()) {
@@ -100,10 +100,10 @@ impl TypeChecker<'_> {
                 Type::Error
             }
         };
-        for (offset, field, value, presence) in fields {
+        for (offset, field, value, optionality) in fields {
             self.node(value);
             let wanted = self.member(id, Some(offset), &ty, &field);
-            let given = if presence == Presence::Optional {
+            let given = if optionality == Optionality::Optional {
                 self.unwrapped(value)
             } else {
                 self.ty(value)

@@ -9,7 +9,7 @@ use crate::{
         regex, time,
     },
     source::Issue,
-    syntax::ast::{Id, Kind, Literal, Presence},
+    syntax::ast::{Id, Kind, Literal, Optionality},
     types::Type,
 };
 
@@ -33,8 +33,8 @@ pub(super) fn check(checked: &CheckedExpression) -> Vec<Issue> {
                     check_format_arguments(checked, node.offset, *target, *arg, &mut issues);
                 }
             }
-            Kind::List { items, presences } if !formatted => {
-                let found = mismatches(checked, items, presences);
+            Kind::List { items, optionalities } if !formatted => {
+                let found = mismatches(checked, items, optionalities);
                 // A list is reported once, a map for each of its keys and values.
                 issues.extend(found.into_iter().take(1));
             }
@@ -42,8 +42,8 @@ pub(super) fn check(checked: &CheckedExpression) -> Vec<Issue> {
                 let keys: Vec<Id> = entries.iter().map(|entry| entry.key).collect();
                 issues.extend(mismatches(checked, &keys, &[]));
                 let values: Vec<Id> = entries.iter().map(|entry| entry.value).collect();
-                let presences: Vec<Presence> = entries.iter().map(|entry| entry.presence).collect();
-                issues.extend(mismatches(checked, &values, &presences));
+                let optionalities: Vec<Optionality> = entries.iter().map(|entry| entry.optionality).collect();
+                issues.extend(mismatches(checked, &values, &optionalities));
             }
             _ => {}
         }
@@ -122,9 +122,9 @@ fn check_format_arguments(
 }
 
 /// Which have another type than the first.
-fn mismatches(checked: &CheckedExpression, ids: &[Id], presences: &[Presence]) -> Vec<Issue> {
-    let ty = |at: usize| match (&checked.types[ids[at] as usize], presences.get(at)) {
-        (Type::Optional(inner), Some(Presence::Optional)) => Type::clone(inner),
+fn mismatches(checked: &CheckedExpression, ids: &[Id], optionalities: &[Optionality]) -> Vec<Issue> {
+    let ty = |at: usize| match (&checked.types[ids[at] as usize], optionalities.get(at)) {
+        (Type::Optional(inner), Some(Optionality::Optional)) => Type::clone(inner),
         (other, _) => other.clone(),
     };
     let mut issues = Vec::new();

@@ -143,7 +143,7 @@ impl TypeChecker<'_> {
                 let field = Arc::clone(field);
                 match kind {
                     SelectKind::Value => self.select(id, operand, &field),
-                    SelectKind::Presence => {
+                    SelectKind::Test => {
                         self.field(id, operand, &field);
                         Type::Bool
                     }

@@ -109,7 +109,7 @@ impl<'c> Estimator<'c> {
             }
             Kind::Select {
                 operand,
-                kind: SelectKind::Presence,
+                kind: SelectKind::Test,
                 ..
             } => self.cost(*operand),
             Kind::Select { operand, field, .. } => {

@@ -10,7 +10,7 @@ use super::{Evaluation, SELECT};
 use crate::{
     bindings::BoundVariable,
     error::EvalError,
-    syntax::ast::{Id, Kind, Presence, SelectKind},
+    syntax::ast::{Id, Kind, Optionality, SelectKind},
     value::{Result, Value},
 };
 
@@ -82,8 +82,8 @@ impl<'a> Evaluation<'_, '_, 'a> {
                 let attribute = self.attribute(*operand)?;
                 let key = Value::text(Arc::clone(field));
                 match kind {
-                    SelectKind::Presence => self.test_only(attribute, &key),
-                    SelectKind::Value => self.step(attribute, &key, Presence::Required),
+                    SelectKind::Test => self.test_only(attribute, &key),
+                    SelectKind::Value => self.step(attribute, &key, Optionality::Required),
                 }
             }
             Kind::Call { function, args, .. } => match &**function {
@@ -94,7 +94,7 @@ impl<'a> Evaluation<'_, '_, 'a> {
                 "_?._" => {
                     let attribute = self.attribute(args[0])?;
                     let key = self.eval(args[1])?;
-                    self.step(attribute, &key, Presence::Optional)
+                    self.step(attribute, &key, Optionality::Optional)
                 }
                 _ => {
                     let attribute = self.attribute(args[0])?;
@@ -102,11 +102,11 @@ impl<'a> Evaluation<'_, '_, 'a> {
                         return Ok(attribute);
                     }
                     let key = self.attribute(args[1])?.value();
-                    let presence = match &**function {
-                        "_[?_]" => Presence::Optional,
-                        _ => Presence::Required,
+                    let optionality = match &**function {
+                        "_[?_]" => Optionality::Optional,
+                        _ => Optionality::Required,
                     };
-                    self.step(attribute, &key, presence)
+                    self.step(attribute, &key, optionality)
                 }
             },
             _ => self.eval(id).map(Attribute::from_value),
@@ -117,15 +117,15 @@ impl<'a> Evaluation<'_, '_, 'a> {
         &mut self,
         attribute: Attribute<'a>,
         key: &Value<'a>,
-        presence: Presence,
+        optionality: Optionality,
     ) -> std::result::Result<Attribute<'a>, EvalError> {
-        let (value, presence) = match attribute {
-            Attribute::Present(value) => (value, presence),
-            Attribute::Optional(value) => (value, Presence::Optional),
+        let (value, optionality) = match attribute {
+            Attribute::Present(value) => (value, optionality),
+            Attribute::Optional(value) => (value, Optionality::Optional),
             Attribute::Absent => return Ok(Attribute::Absent),
         };
         let found = part(&value, key);
-        if presence == Presence::Optional {
+        if optionality == Optionality::Optional {
             return match found? {
                 Ok(found) => {
                     self.charge(SELECT)?;
@@ -168,8 +168,8 @@ impl<'a> Evaluation<'_, '_, 'a> {
         };
         let lazy = Rc::clone(lazy);
         Some(match (kind, lazy.get(field, self.bindings)) {
-            (SelectKind::Presence, Some(Ok(_))) => Ok(Value::Bool(true)),
-            (SelectKind::Presence, None) => Ok(Value::Bool(false)),
+            (SelectKind::Test, Some(Ok(_))) => Ok(Value::Bool(true)),
+            (SelectKind::Test, None) => Ok(Value::Bool(false)),
             (_, Some(value)) => value,
             (SelectKind::Value, None) => Err(EvalError::new(format!("no such key: {field}"))),
         })

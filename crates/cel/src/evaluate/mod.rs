@@ -19,7 +19,7 @@ use crate::{
     error::{ErrorKind, EvalError},
     function::regex as expressions,
     program::{Call, EvaluationResult, ProgramPlan},
-    syntax::ast::{Id, Kind, Presence, SelectKind},
+    syntax::ast::{Id, Kind, Optionality, SelectKind},
     value::{Entries, List, Map, Result, Value, equal},
 };
 
@@ -100,7 +100,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
                 attribute.map(Attribute::value)
             }
             Kind::Select {
-                kind: SelectKind::Presence,
+                kind: SelectKind::Test,
                 ..
             } => self.attribute(id).map(Attribute::value),
             Kind::Select { .. } => self.walk(id),
@@ -120,12 +120,12 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
                 }
                 _ => self.call(id, function, *target, args),
             },
-            Kind::List { items, presences } => self.list(items, presences),
+            Kind::List { items, optionalities } => self.list(items, optionalities),
             Kind::Map(entries) => {
                 let mut map = Entries::default();
                 for entry in entries {
                     let key = self.eval(entry.key)?;
-                    match self.entry(entry.value, entry.presence, &key)? {
+                    match self.entry(entry.value, entry.optionality, &key)? {
                         Some(value) => map.insert(key, value)?,
                         None => map.remove(&key),
                     }
@@ -139,7 +139,7 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
                     message_fields.retain(|(other, _)| *other != field.field);
                     if let Some(value) = self.entry(
                         field.value,
-                        field.presence,
+                        field.optionality,
                         &Value::text(Arc::clone(&field.field)),
                     )? {
                         message_fields.push((Arc::clone(&field.field), value));
@@ -156,12 +156,12 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
     fn entry(
         &mut self,
         value: Id,
-        presence: Presence,
+        optionality: Optionality,
         key: &Value<'a>,
     ) -> std::result::Result<Option<Value<'a>>, EvalError> {
         let value = self.eval(value)?;
         match value {
-            value if presence == Presence::Required => Ok(Some(value)),
+            value if optionality == Optionality::Required => Ok(Some(value)),
             Value::Optional(value) => Ok(value.map(|value| Value::clone(&value))),
             other => {
                 let message =
@@ -171,11 +171,11 @@ impl<'p, 'b, 'a> Evaluation<'p, 'b, 'a> {
         }
     }
 
-    fn list(&mut self, items: &'p [Id], presences: &'p [Presence]) -> Result<'a> {
+    fn list(&mut self, items: &'p [Id], optionalities: &'p [Optionality]) -> Result<'a> {
         let mut list = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
             let value = self.eval(*item)?;
-            if presences.get(at) != Some(&Presence::Optional) {
+            if optionalities.get(at) != Some(&Optionality::Optional) {
                 list.push(value);
                 continue;
             }

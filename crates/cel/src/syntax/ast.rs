@@ -61,7 +61,7 @@ pub(crate) enum Kind {
         /// The items.
         items: Vec<Id>,
         /// As many as items, or none.
-        presences: Vec<Presence>,
+        optionalities: Vec<Optionality>,
     },
     /// A map.
     Map(Vec<Entry>),
@@ -82,12 +82,12 @@ pub(crate) enum SelectKind {
     /// The field's value.
     Value,
     /// Whether there is such a field: `has(a.b)`.
-    Presence,
+    Test,
 }
 
 /// Whether a value must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Presence {
+pub(crate) enum Optionality {
     /// It must.
     Required,
     /// It is an optional, and left out if that is empty: `[?a]`, `a.?b`.
@@ -102,7 +102,7 @@ pub(crate) struct Entry {
     /// Its value.
     pub(crate) value: Id,
     /// Whether it is there only if the value is.
-    pub(crate) presence: Presence,
+    pub(crate) optionality: Optionality,
 }
 
 /// A field of a message.
@@ -115,7 +115,7 @@ pub(crate) struct Init {
     /// Its value.
     pub(crate) value: Id,
     /// Whether it is there only if the value is.
-    pub(crate) presence: Presence,
+    pub(crate) optionality: Optionality,
 }
 
 /// A loop that folds a list or a map into one value.

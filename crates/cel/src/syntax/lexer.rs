@@ -213,7 +213,7 @@ fn text(rest: &[char], escapes: Escapes) -> Result<usize, usize> {
             Some(c) if *c == quote => return Ok(at + 1),
             Some('\n' | '\r') | None => return Err(at),
             Some('\\') if escapes == Escapes::Read => {
-                at += escape(&rest[at..]).map_err(|stuck| at + stuck)?
+                at += escape(&rest[at..]).map_err(|stuck| at + stuck)?;
             }
             Some(_) => at += 1,
         }

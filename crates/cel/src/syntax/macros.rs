@@ -43,7 +43,7 @@ pub(super) fn global(
         Kind::Select {
             operand: *operand,
             field: Arc::clone(field),
-            kind: SelectKind::Presence,
+            kind: SelectKind::Test,
         }
     } else {
         let at = parser.ast.node(args[0]).offset;
@@ -139,7 +139,7 @@ impl MacroBuilder<'_, '_> {
     fn list(&mut self, items: Vec<Id>) -> ParseResult<Id> {
         self.node(Kind::List {
             items,
-            presences: Vec::new(),
+            optionalities: Vec::new(),
         })
     }
 
@@ -441,26 +441,26 @@ impl MacroBuilder<'_, '_> {
                     args: self.copies(&args)?,
                 }
             }
-            Kind::List { items, presences } => {
+            Kind::List { items, optionalities } => {
                 let items = items.clone();
-                let presences = presences.clone();
+                let optionalities = optionalities.clone();
                 Kind::List {
                     items: self.copies(&items)?,
-                    presences,
+                    optionalities,
                 }
             }
             Kind::Map(entries) => {
                 let entries: Vec<_> = entries
                     .iter()
-                    .map(|entry| (entry.key, entry.value, entry.presence))
+                    .map(|entry| (entry.key, entry.value, entry.optionality))
                     .collect();
                 let copy = entries
                     .into_iter()
-                    .map(|(key, value, presence)| {
+                    .map(|(key, value, optionality)| {
                         Ok(Entry {
                             key: self.copy(key)?,
                             value: self.copy(value)?,
-                            presence,
+                            optionality,
                         })
                     })
                     .collect::<ParseResult<_>>()?;
@@ -470,16 +470,16 @@ impl MacroBuilder<'_, '_> {
                 let name = Arc::clone(name);
                 let fields: Vec<_> = fields
                     .iter()
-                    .map(|it| (it.offset, Arc::clone(&it.field), it.value, it.presence))
+                    .map(|it| (it.offset, Arc::clone(&it.field), it.value, it.optionality))
                     .collect();
                 let copy = fields
                     .into_iter()
-                    .map(|(offset, field, value, presence)| {
+                    .map(|(offset, field, value, optionality)| {
                         Ok(Init {
                             offset,
                             field,
                             value: self.copy(value)?,
-                            presence,
+                            optionality,
                         })
                     })
                     .collect::<ParseResult<_>>()?;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::{
-    ast::{Entry, Id, Init, Kind, Literal, Presence},
+    ast::{Entry, Id, Init, Kind, Literal, Optionality},
     macros,
     parser::{ACCESS, EXPR, NAMES, OPT_EXPR, PRIMARY, ParseResult, Parser},
     recovery::{Follow, GrammarRule, ParseFailure, ParseStop},
@@ -90,16 +90,16 @@ impl Parser<'_> {
         self.tokens
             .sync(OPT_EXPR.with(Set::of(&[Token::Comma, Token::RightBracket])))?;
         let mut items = Vec::new();
-        let mut presences = Vec::new();
+        let mut optionalities = Vec::new();
         if OPT_EXPR.has(self.tokens.la()) {
             self.tokens.enter(
                 GrammarRule::ListInit,
                 Follow::Only(Set::of(&[Token::Comma, Token::RightBracket])),
             )?;
             loop {
-                let (item, presence) = self.opt_expr(Follow::OrOuter(Set::of(&[Token::Comma])))?;
+                let (item, optionality) = self.opt_expr(Follow::OrOuter(Set::of(&[Token::Comma])))?;
                 items.push(item);
-                presences.push(presence);
+                optionalities.push(optionality);
                 if !self.another(OPT_EXPR) {
                     break;
                 }
@@ -108,10 +108,10 @@ impl Parser<'_> {
             self.tokens.leave(GrammarRule::ListInit, Ok(()))?;
         }
         self.trailing(Token::RightBracket)?;
-        if !presences.contains(&Presence::Optional) {
-            presences.clear();
+        if !optionalities.contains(&Optionality::Optional) {
+            optionalities.clear();
         }
-        self.node(offset, Kind::List { items, presences })
+        self.node(offset, Kind::List { items, optionalities })
     }
 
     /// Whether there is a comma, and something after it.
@@ -127,15 +127,15 @@ impl Parser<'_> {
         self.close(closing)
     }
 
-    fn opt_expr(&mut self, follow: Follow) -> ParseResult<(Id, Presence)> {
+    fn opt_expr(&mut self, follow: Follow) -> ParseResult<(Id, Optionality)> {
         self.tokens.enter(GrammarRule::OptExpr, follow)?;
         let result = self.tokens.sync(OPT_EXPR).and_then(|()| {
-            let presence = self.question()?;
-            Ok((self.expr(Follow::OrOuter(Set::NONE))?, presence))
+            let optionality = self.question()?;
+            Ok((self.expr(Follow::OrOuter(Set::NONE))?, optionality))
         });
         match self.tokens.leave(GrammarRule::OptExpr, result)? {
             Some(read) => Ok(read),
-            None => Ok((self.broken()?, Presence::Required)),
+            None => Ok((self.broken()?, Optionality::Required)),
         }
     }
 
@@ -158,10 +158,14 @@ impl Parser<'_> {
 
     fn entries(&mut self, entries: &mut Vec<Entry>) -> ParseResult<()> {
         loop {
-            let (key, presence) = self.opt_expr(Follow::Only(Set::of(&[Token::Colon])))?;
+            let (key, optionality) = self.opt_expr(Follow::Only(Set::of(&[Token::Colon])))?;
             self.tokens.take(Token::Colon, EXPR)?;
             let value = self.expr(Follow::OrOuter(Set::of(&[Token::Comma])))?;
-            entries.push(Entry { key, value, presence });
+            entries.push(Entry {
+                key,
+                value,
+                optionality,
+            });
             if !self.another(OPT_EXPR) {
                 return Ok(());
             }
@@ -192,18 +196,18 @@ impl Parser<'_> {
             self.tokens
                 .enter(GrammarRule::OptField, Follow::Only(Set::of(&[Token::Colon])))?;
             let result = self.tokens.sync(start).and_then(|()| {
-                let presence = self.question()?;
-                Ok((self.name(Set::NONE)?, presence))
+                let optionality = self.question()?;
+                Ok((self.name(Set::NONE)?, optionality))
             });
             let field = self.tokens.leave(GrammarRule::OptField, result)?;
             let offset = self.tokens.take(Token::Colon, EXPR)?;
             let value = self.expr(Follow::OrOuter(Set::of(&[Token::Comma])))?;
-            if let Some((Some(field), presence)) = field {
+            if let Some((Some(field), optionality)) = field {
                 fields.push(Init {
                     offset,
                     field,
                     value,
-                    presence,
+                    optionality,
                 });
             }
             if !self.another(start) {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::{
-    ast::{Ast, Id, Kind, Literal, Presence, SelectKind},
+    ast::{Ast, Id, Kind, Literal, Optionality, SelectKind},
     lexer,
     macros::{self, Macros},
     recovery::{Follow, GrammarRule, MAX_RECURSION_DEPTH, ParseFailure, ParseStop, Tokens},
@@ -366,7 +366,7 @@ impl Parser<'_> {
         let Some(field) = self.name(ACCESS)? else {
             return self.broken();
         };
-        if access == Presence::Optional {
+        if access == Optionality::Optional {
             let field = self.node(at, Kind::Literal(Literal::String(field)))?;
             return self.operator(offset, "_?._", vec![operand, field], 1);
         }
@@ -388,18 +388,18 @@ impl Parser<'_> {
         let index = self.expr(Follow::Only(Set::of(&[Token::RightBracket])))?;
         self.close(Token::RightBracket)?;
         let name = match access {
-            Presence::Required => "_[_]",
-            Presence::Optional => "_[?_]",
+            Optionality::Required => "_[_]",
+            Optionality::Optional => "_[?_]",
         };
         self.operator(offset, name, vec![operand, index], 1)
     }
 
-    pub(super) fn question(&mut self) -> ParseResult<Presence> {
+    pub(super) fn question(&mut self) -> ParseResult<Optionality> {
         if self.tokens.la() != Token::Question {
-            return Ok(Presence::Required);
+            return Ok(Optionality::Required);
         }
         self.tokens.take(Token::Question, Set::NONE)?;
-        Ok(Presence::Optional)
+        Ok(Optionality::Optional)
     }
 
     /// A bracket at the end of an operand.
