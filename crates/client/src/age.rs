@@ -6,6 +6,11 @@ use jiff::{Timestamp, civil::DateTime, fmt::temporal::Pieces};
 use k3_duration::human_duration;
 use serde_json::Value;
 
+/// A flag that is not a duration.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid duration {0:?}: expected a form such as 90s, 5m or 1h30m")]
+pub(crate) struct InvalidDuration(String);
+
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// Seconds since 1970.
@@ -14,7 +19,10 @@ const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
     reason = "ages are relative to the local clock; this is the only function that reads it"
 )]
 pub(crate) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // A clock before 1970 is not set: everything then is new.
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
@@ -45,9 +53,8 @@ pub(crate) fn age(at: i64) -> String {
 }
 
 /// Parses a duration flag: `90s`, `1h30m`, `2d`, or seconds. clap adds its own `error:` prefix.
-pub(crate) fn duration_argument(text: &str) -> Result<Duration, String> {
-    k3_duration::parse_with_days_and_seconds(text)
-        .map_err(|_| format!("invalid duration {text:?}: expected a form such as 90s, 5m or 1h30m"))
+pub(crate) fn duration_argument(text: &str) -> Result<Duration, InvalidDuration> {
+    k3_duration::parse_with_days_and_seconds(text).map_err(|_| InvalidDuration(text.to_owned()))
 }
 
 #[cfg(test)]
@@ -74,7 +81,7 @@ mod tests {
         assert_eq!(duration_argument("0"), Ok(Duration::ZERO));
         assert_eq!(duration_argument("90"), Ok(Duration::from_secs(90)));
         for wrong in ["soon", "", "5x", "-1s"] {
-            let error = duration_argument(wrong).unwrap_err();
+            let error = duration_argument(wrong).unwrap_err().to_string();
             assert!(error.starts_with("invalid duration"), "{error}");
         }
     }

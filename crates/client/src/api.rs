@@ -8,7 +8,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::upgrade::Upgraded;
@@ -58,7 +58,7 @@ impl ApiClient {
             .filter(|status| status["kind"] == "Status");
         let status = status.unwrap_or_else(|| {
             let text = String::from_utf8_lossy(&body).trim().to_owned();
-            let reason = code.canonical_reason().unwrap_or_default().replace(' ', "");
+            let reason = code.canonical_reason().unwrap_or("").replace(' ', "");
             json!({"code": code.as_u16(), "reason": reason, "message": text})
         });
         Err(ClientError::server(status, None))
@@ -152,7 +152,8 @@ impl ApiClient {
         }
         let protocol = answer.headers().get(header::SEC_WEBSOCKET_PROTOCOL);
         let protocol = protocol.and_then(|protocol| protocol.to_str().ok());
-        let protocol = protocol.unwrap_or_default().to_owned();
+        // A server that selects none speaks the oldest one.
+        let protocol = protocol.unwrap_or("").to_owned();
         let upgraded = hyper::upgrade::on(answer).await;
         let upgraded = upgraded.map_err(|error| self.unreachable(&error))?;
         Ok((TokioIo::new(upgraded), protocol))
@@ -217,11 +218,18 @@ fn request(method: Method, path: &str, accept: &str, body: Option<(&str, &Value)
 impl ResponseStream {
     /// Returns the next line without its line end; the last line may have none.
     pub(crate) async fn line(&mut self) -> Result<Option<Bytes>, ClientError> {
+        let line = self.whole_line().await?;
+        Ok(line.map(|line| match line.strip_suffix(b"\n") {
+            Some(text) => line.slice_ref(text),
+            None => line,
+        }))
+    }
+
+    /// Returns the next line with its line end; the last line may have none.
+    pub(crate) async fn whole_line(&mut self) -> Result<Option<Bytes>, ClientError> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line = self.buffer.split_to(end).freeze();
-                self.buffer.advance(1);
-                return Ok(Some(line));
+                return Ok(Some(self.buffer.split_to(end + 1).freeze()));
             }
             match self.chunk().await? {
                 Some(chunk) => self.buffer.extend_from_slice(&chunk),

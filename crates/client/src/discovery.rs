@@ -195,17 +195,19 @@ impl DiscoveryCache {
     }
 
     async fn core(&mut self, api: &ApiClient) -> Result<&[Arc<ApiResource>], ClientError> {
-        if self.core.is_none() {
-            self.core = Some(discover_group_list(api, "/api").await?);
-        }
-        Ok(self.core.as_deref().unwrap_or_default())
+        let found = match self.core.take() {
+            Some(known) => known,
+            None => discover_group_list(api, "/api").await?,
+        };
+        Ok(self.core.insert(found))
     }
 
     async fn groups(&mut self, api: &ApiClient) -> Result<&[Arc<ApiResource>], ClientError> {
-        if self.groups.is_none() {
-            self.groups = Some(discover_group_list(api, "/apis").await?);
-        }
-        Ok(self.groups.as_deref().unwrap_or_default())
+        let found = match self.groups.take() {
+            Some(known) => known,
+            None => discover_group_list(api, "/apis").await?,
+        };
+        Ok(self.groups.insert(found))
     }
 }
 

@@ -18,6 +18,8 @@ mod resource_builder;
 mod session;
 mod stdout;
 mod table;
+#[cfg(test)]
+mod testing;
 mod watch;
 mod yaml;
 

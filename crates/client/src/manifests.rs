@@ -17,6 +17,15 @@ pub(crate) struct ManifestDocument {
     pub(crate) object: Value,
 }
 
+/// Which files of a directory are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Directories {
+    /// Those in the directory itself.
+    Flat,
+    /// Those in the directories inside too.
+    Recursive,
+}
+
 // --- ManifestDocument ---
 
 impl ManifestDocument {
@@ -47,7 +56,10 @@ impl ManifestDocument {
 }
 
 /// Reads the objects in files and directories; `-` is stdin.
-pub(crate) fn read(paths: &[PathBuf], is_recursive: bool) -> Result<Vec<ManifestDocument>, ClientError> {
+pub(crate) fn read(
+    paths: &[PathBuf],
+    directories: Directories,
+) -> Result<Vec<ManifestDocument>, ClientError> {
     let mut documents = Vec::new();
     for path in paths {
         if path == Path::new("-") {
@@ -56,7 +68,7 @@ pub(crate) fn read(paths: &[PathBuf], is_recursive: bool) -> Result<Vec<Manifest
             documents.extend(split("STDIN", &text)?);
         } else if path.is_dir() {
             let mut files = Vec::new();
-            collect(path, is_recursive, &mut files)?;
+            collect(path, directories, &mut files)?;
             for file in files {
                 documents.extend(read_file(&file)?);
             }
@@ -86,7 +98,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> ClientError {
 }
 
 /// Collects the files of a directory, sorted by name.
-fn collect(directory: &Path, is_recursive: bool, files: &mut Vec<PathBuf>) -> Result<(), ClientError> {
+fn collect(directory: &Path, directories: Directories, files: &mut Vec<PathBuf>) -> Result<(), ClientError> {
     let entries = fs::read_dir(directory).map_err(|error| unreadable(directory, &error))?;
     let mut paths = Vec::new();
     for entry in entries {
@@ -95,8 +107,8 @@ fn collect(directory: &Path, is_recursive: bool, files: &mut Vec<PathBuf>) -> Re
     paths.sort();
     for path in paths {
         if path.is_dir() {
-            if is_recursive {
-                collect(&path, is_recursive, files)?;
+            if directories == Directories::Recursive {
+                collect(&path, directories, files)?;
             }
         } else if path.extension().is_some_and(|extension| {
             ["json", "yaml", "yml"]

@@ -6,7 +6,11 @@ use k3_jsonpath::{JsonPath, ParseError, Template};
 use serde::Serialize;
 use serde_json::{Value, ser::PrettyFormatter};
 
-use crate::{error::ClientError, stdout::StdoutWriter, table::Table};
+use crate::{
+    error::ClientError,
+    stdout::StdoutWriter,
+    table::{Header, Table},
+};
 
 // upstream: staging/src/k8s.io/cli-runtime/pkg/genericclioptions/print_flags.go PrintFlags
 /// An output format.
@@ -21,45 +25,74 @@ pub(crate) enum OutputFormat {
     Columns(Vec<(String, JsonPath)>),
 }
 
-impl FromStr for OutputFormat {
-    type Err = String;
+/// Why `-o` is not an output format.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OutputFormatError {
+    #[error("cannot read {path}: {source}")]
+    Unreadable { path: String, source: std::io::Error },
+    #[error("template format specified but no template given: -o {0}=...")]
+    MissingTemplate(String),
+    #[error(
+        "unable to match a printer suitable for the output format {0:?}, allowed formats are: \
+         custom-columns,json,jsonpath,jsonpath-file,name,wide,yaml"
+    )]
+    Unknown(String),
+    #[error("unexpected custom-columns spec: {0}, expected <header>:<json-path-expr>")]
+    InvalidColumn(String),
+    #[error(transparent)]
+    InvalidPath(#[from] InvalidPath),
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        parse(text).map_err(|failed| failed.to_string().trim_start_matches("error: ").to_owned())
+/// Why a text is not a JSONPath.
+#[derive(Debug, thiserror::Error)]
+#[error("error parsing jsonpath {text}: {source}")]
+pub(crate) struct InvalidPath {
+    text: String,
+    source: ParseError,
+}
+
+impl From<InvalidPath> for ClientError {
+    fn from(error: InvalidPath) -> Self {
+        ClientError::usage(error)
     }
 }
 
-fn parse(text: &str) -> Result<OutputFormat, ClientError> {
-    let (format, argument) = text
-        .split_once('=')
-        .map_or((text, None), |(format, argument)| (format, Some(argument)));
-    let from_file = |path: Option<&str>| {
-        let path = path.unwrap_or_default();
-        fs::read_to_string(path).map_err(|error| ClientError::usage(format!("cannot read {path}: {error}")))
-    };
-    match (format, argument) {
-        ("wide", None) => Ok(OutputFormat::Wide),
-        ("json", None) => Ok(OutputFormat::Json),
-        ("yaml", None) => Ok(OutputFormat::Yaml),
-        ("name", None) => Ok(OutputFormat::Name),
-        ("jsonpath" | "jsonpath-as-text", Some(template)) => {
-            Ok(OutputFormat::JsonPath(parse_template(template)?))
+impl FromStr for OutputFormat {
+    type Err = OutputFormatError;
+
+    fn from_str(text: &str) -> Result<Self, OutputFormatError> {
+        let (format, argument) = text
+            .split_once('=')
+            .map_or((text, None), |(format, argument)| (format, Some(argument)));
+        match (format, argument) {
+            ("wide", None) => Ok(Self::Wide),
+            ("json", None) => Ok(Self::Json),
+            ("yaml", None) => Ok(Self::Yaml),
+            ("name", None) => Ok(Self::Name),
+            ("jsonpath" | "jsonpath-as-text", Some(template)) => {
+                Ok(Self::JsonPath(parse_template(template)?))
+            }
+            ("jsonpath-file", path) => Ok(Self::JsonPath(parse_template(&read_template(path)?)?)),
+            ("custom-columns", Some(columns)) => Ok(Self::Columns(parse_columns(columns)?)),
+            ("jsonpath" | "custom-columns", None) => {
+                Err(OutputFormatError::MissingTemplate(format.to_owned()))
+            }
+            _ => Err(OutputFormatError::Unknown(text.to_owned())),
         }
-        ("jsonpath-file", path) => Ok(OutputFormat::JsonPath(parse_template(&from_file(path)?)?)),
-        ("custom-columns", Some(columns)) => Ok(OutputFormat::Columns(parse_columns(columns)?)),
-        ("jsonpath" | "custom-columns", None) => Err(ClientError::usage(format!(
-            "template format specified but no template given: -o {format}=..."
-        ))),
-        _ => Err(ClientError::usage(format!(
-            "unable to match a printer suitable for the output format {text:?}, allowed formats are: \
-             custom-columns,json,jsonpath,jsonpath-file,name,wide,yaml"
-        ))),
     }
+}
+
+fn read_template(path: Option<&str>) -> Result<String, OutputFormatError> {
+    let path = path.ok_or_else(|| OutputFormatError::MissingTemplate("jsonpath-file".to_owned()))?;
+    fs::read_to_string(path).map_err(|source| OutputFormatError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 // upstream: staging/src/k8s.io/kubectl/pkg/cmd/get/customcolumn.go NewCustomColumnsPrinterFromSpec
 /// Parses `NAME:.metadata.name,AGE:.metadata.creationTimestamp`.
-fn parse_columns(text: &str) -> Result<Vec<(String, JsonPath)>, ClientError> {
+fn parse_columns(text: &str) -> Result<Vec<(String, JsonPath)>, OutputFormatError> {
     // A comma may be part of a filter, so only commas outside brackets separate columns.
     let mut depth = 0;
     let parts = text.split(|letter| {
@@ -71,38 +104,39 @@ fn parse_columns(text: &str) -> Result<Vec<(String, JsonPath)>, ClientError> {
         letter == ',' && depth == 0
     });
     let column = |part: &str| {
-        let (header, path) = part.split_once(':').ok_or_else(|| {
-            ClientError::usage(format!(
-                "unexpected custom-columns spec: {part}, expected <header>:<json-path-expr>"
-            ))
-        })?;
+        let (header, path) = part
+            .split_once(':')
+            .ok_or_else(|| OutputFormatError::InvalidColumn(part.to_owned()))?;
         Ok((header.to_owned(), parse_path(path)?))
     };
     parts.map(column).collect()
 }
 
 /// Parses the path of a column, of `--sort-by` or of `wait`.
-pub(crate) fn parse_path(text: &str) -> Result<JsonPath, ClientError> {
-    JsonPath::parse_relaxed(text).map_err(|error| invalid_path(text, &error))
+pub(crate) fn parse_path(text: &str) -> Result<JsonPath, InvalidPath> {
+    JsonPath::parse_relaxed(text).map_err(|source| invalid_path(text, source))
 }
 
-fn parse_template(text: &str) -> Result<Template, ClientError> {
-    Template::parse(text).map_err(|error| invalid_path(text, &error))
+fn parse_template(text: &str) -> Result<Template, InvalidPath> {
+    Template::parse(text).map_err(|source| invalid_path(text, source))
 }
 
-fn invalid_path(text: &str, error: &ParseError) -> ClientError {
-    ClientError::usage(format!("error parsing jsonpath {text}: {error}"))
+fn invalid_path(text: &str, source: ParseError) -> InvalidPath {
+    InvalidPath {
+        text: text.to_owned(),
+        source,
+    }
 }
 
 // --- Output ---
 
 impl OutputFormat {
-    /// Prints an object, or a `List` of objects. `has_header` applies to columns only.
+    /// Prints an object, or a `List` of objects. Only columns have a header.
     pub(crate) fn print(
         &self,
         screen: &mut StdoutWriter,
         object: &Value,
-        has_header: bool,
+        header: Header,
     ) -> std::io::Result<()> {
         match self {
             Self::Json => {
@@ -127,7 +161,7 @@ impl OutputFormat {
                     .iter()
                     .map(|item| columns.iter().map(|(_, path)| cell(path, item)).collect())
                     .collect();
-                table.print(screen, has_header)
+                table.print(screen, header)
             }
         }
     }
@@ -146,12 +180,29 @@ fn cell(path: &JsonPath, item: &Value) -> String {
     if found.is_empty() {
         return "<none>".to_owned();
     }
-    let shown = found.into_iter().map(|value| match value {
+    found.into_iter().map(go_text).collect::<Vec<_>>().join(",")
+}
+
+// upstream: staging/src/k8s.io/kubectl/pkg/cmd/get/customcolumn.go printOneObject
+/// A value as Go's `fmt.Sprint` writes it: `map[a:1 b:2]`, `[a b]`, `<nil>`.
+fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),
-        Value::Null => "<none>".to_owned(),
-        other => other.to_string(),
-    });
-    shown.collect::<Vec<_>>().join(",")
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go_text).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(fields) => {
+            let mut sorted: Vec<_> = fields.iter().collect();
+            sorted.sort_by_key(|(name, _)| *name);
+            let entries = sorted
+                .into_iter()
+                .map(|(name, value)| format!("{name}:{}", go_text(value)));
+            format!("map[{}]", entries.collect::<Vec<_>>().join(" "))
+        }
+        scalar => scalar.to_string(),
+    }
 }
 
 /// Returns kubectl's name of an object: `deployment.apps/web`.
@@ -174,7 +225,7 @@ mod tests {
         assert!("jsonpath={.a[b]}".parse::<OutputFormat>().is_err());
         assert!(matches!("jsonpath={.a}=x".parse(), Ok(OutputFormat::JsonPath(_))));
         assert!(matches!("yaml".parse(), Ok(OutputFormat::Yaml)));
-        let error = "xml".parse::<OutputFormat>().unwrap_err();
+        let error = "xml".parse::<OutputFormat>().unwrap_err().to_string();
         assert!(error.contains("allowed formats are"), "{error}");
         assert!("jsonpath".parse::<OutputFormat>().is_err());
     }

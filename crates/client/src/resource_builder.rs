@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     api_resource::{ApiResource, with_query},
     error::ClientError,
-    manifests::{self, ManifestDocument},
+    manifests::{self, Directories, ManifestDocument},
     session::CommandSession,
 };
 
@@ -92,7 +92,12 @@ pub(crate) struct ResourceArg {
 
 impl FileFlags {
     pub(crate) fn read(&self) -> Result<Vec<ManifestDocument>, ClientError> {
-        manifests::read(&self.files, self.recursive)
+        let directories = if self.recursive {
+            Directories::Recursive
+        } else {
+            Directories::Flat
+        };
+        manifests::read(&self.files, directories)
     }
 }
 

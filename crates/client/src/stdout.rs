@@ -2,18 +2,33 @@
 
 use std::{
     env,
-    io::{self, BufWriter, IsTerminal, Stdout, Write},
+    io::{self, BufWriter, IsTerminal, Write},
 };
 
 use rustix::termios::tcgetwinsize;
 
 /// Buffered standard output; `flush` writes it.
 pub(crate) struct StdoutWriter {
-    out: BufWriter<Stdout>,
+    out: BufWriter<OutputSink>,
     /// Columns of the terminal; `None` when stdout is not a terminal.
     pub(crate) width: Option<usize>,
     /// Whether to write colour codes: not with `NO_COLOR`, and not to a file or pipe.
     pub(crate) has_colours: bool,
+}
+
+#[cfg(not(test))]
+type OutputSink = io::Stdout;
+#[cfg(test)]
+type OutputSink = crate::testing::CapturedOutput;
+
+#[cfg(not(test))]
+fn output_sink() -> OutputSink {
+    io::stdout()
+}
+
+#[cfg(test)]
+fn output_sink() -> OutputSink {
+    crate::testing::CapturedOutput
 }
 
 /// A colour or weight of text.
@@ -41,7 +56,7 @@ impl StdoutWriter {
         Self {
             width,
             has_colours: is_terminal && !is_plain,
-            out: BufWriter::with_capacity(64 << 10, stdout),
+            out: BufWriter::with_capacity(64 << 10, output_sink()),
         }
     }
 }

@@ -5,6 +5,8 @@ use std::{
     io::{self, Write},
 };
 
+use clap::Args;
+
 use crate::stdout::{StdoutWriter, TextColour};
 
 /// Spaces between two columns.
@@ -22,6 +24,21 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
+/// Whether the names of the columns are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Header {
+    Shown,
+    Hidden,
+}
+
+/// The flag for tables without a header.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct HeaderFlags {
+    /// Do not print the header line
+    #[arg(long)]
+    no_headers: bool,
+}
+
 /// The widths of columns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ColumnLayout {
@@ -30,6 +47,18 @@ pub(crate) struct ColumnLayout {
     narrowed: Vec<bool>,
     /// Columns that show a status, which is coloured.
     status_columns: Vec<bool>,
+}
+
+// --- HeaderFlags ---
+
+impl HeaderFlags {
+    pub(crate) fn header(self) -> Header {
+        if self.no_headers {
+            Header::Hidden
+        } else {
+            Header::Shown
+        }
+    }
 }
 
 // --- Table ---
@@ -43,17 +72,20 @@ impl Table {
     }
 
     /// Prints the table.
-    pub(crate) fn print(&self, screen: &mut StdoutWriter, has_header: bool) -> io::Result<()> {
-        let layout = self.layout(screen.width, has_header);
-        layout.print(screen, &self.header, &self.rows, has_header)
+    pub(crate) fn print(&self, screen: &mut StdoutWriter, header: Header) -> io::Result<()> {
+        let layout = self.layout(screen.width, header);
+        layout.print(screen, &self.header, &self.rows, header)
     }
 
     /// Computes the widths of the columns for lines of at most `max_width` characters.
-    pub(crate) fn layout(&self, max_width: Option<usize>, has_header: bool) -> ColumnLayout {
+    pub(crate) fn layout(&self, max_width: Option<usize>, header: Header) -> ColumnLayout {
         let mut widths: Vec<usize> = self
             .header
             .iter()
-            .map(|name| if has_header { length(name) } else { 0 })
+            .map(|name| match header {
+                Header::Shown => length(name),
+                Header::Hidden => 0,
+            })
             .collect();
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
@@ -87,13 +119,13 @@ impl ColumnLayout {
     pub(crate) fn print(
         &self,
         screen: &mut StdoutWriter,
-        header: &[String],
+        names: &[String],
         rows: &[Vec<String>],
-        has_header: bool,
+        header: Header,
     ) -> io::Result<()> {
         let mut line = String::new();
-        if has_header {
-            self.line(&mut line, header, |_, _| {
+        if header == Header::Shown {
+            self.line(&mut line, names, |_, _| {
                 screen.has_colours.then_some(TextColour::Bold)
             });
             screen.write_all(line.as_bytes())?;
@@ -112,7 +144,7 @@ impl ColumnLayout {
     fn line(&self, line: &mut String, cells: &[String], colour: impl Fn(usize, &str) -> Option<TextColour>) {
         let last = cells.len().saturating_sub(1);
         for (column, cell) in cells.iter().enumerate() {
-            let width = self.widths.get(column).copied().unwrap_or_default();
+            let width = self.widths.get(column).copied().unwrap_or(0);
             let is_cut = self.narrowed.get(column) == Some(&true) && length(cell) > width;
             let shown = if is_cut {
                 cut(cell, width)
@@ -185,7 +217,7 @@ mod tests {
     use super::*;
 
     fn shown(table: &Table, max_width: Option<usize>) -> String {
-        let layout = table.layout(max_width, true);
+        let layout = table.layout(max_width, Header::Shown);
         let mut text = String::new();
         layout.line(&mut text, &table.header, |_, _| None);
         for row in &table.rows {

@@ -1,7 +1,10 @@
 //! Watches of collections.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::{
     api::{ApiClient, ResponseStream},
@@ -9,9 +12,14 @@ use crate::{
     error::ClientError,
 };
 
+/// How long to wait before another watch, after one that ended without an event: a server that ends each at once would be
+/// asked without a pause.
+const RESTART_DELAY: Duration = Duration::from_secs(1);
+
 /// A watch of a collection.
 pub(crate) struct ObjectWatch {
     stream: ResponseStream,
+    has_events: bool,
 }
 
 /// An event of a watch.
@@ -38,13 +46,19 @@ impl ObjectWatch {
         query.push(("watch", Some("true".to_owned())));
         query.push(("resourceVersion", Some(revision.to_owned())));
         let stream = api.stream(&with_query(collection, &query), accept).await?;
-        Ok(Self { stream })
+        Ok(Self {
+            stream,
+            has_events: false,
+        })
     }
 
     /// Returns the next event, or `None` when the server ends the watch; servers end watches after some minutes.
     pub(crate) async fn next(&mut self) -> Result<Option<WatchEvent>, ClientError> {
         loop {
             let Some(line) = self.stream.line().await? else {
+                if !self.has_events {
+                    sleep(RESTART_DELAY).await;
+                }
                 return Ok(None);
             };
             if line.is_empty() {
@@ -56,7 +70,10 @@ impl ObjectWatch {
             match event.kind.as_str() {
                 "ERROR" => return Err(ClientError::server(event.object, None)),
                 "BOOKMARK" => {}
-                _ => return Ok(Some(event)),
+                _ => {
+                    self.has_events = true;
+                    return Ok(Some(event));
+                }
             }
         }
     }
@@ -77,7 +94,11 @@ pub(crate) async fn wait_until<T>(
         if let Some(value) = condition(list["items"].get(0))? {
             return Ok(value);
         }
-        let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        let revision = list["metadata"]["resourceVersion"].as_str().ok_or_else(|| {
+            ClientError::new(format!(
+                "the server sent an invalid response to {collection}: a list without resourceVersion"
+            ))
+        })?;
         let mut watch = ObjectWatch::start(api, collection, &selectors, revision, crate::api::JSON).await?;
         loop {
             match watch.next().await {

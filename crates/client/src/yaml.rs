@@ -1,18 +1,18 @@
 //! Reads YAML.
 
 use serde_json::Value;
-use serde_saphyr::DuplicateKeyPolicy;
+use serde_saphyr::{DuplicateKeyPolicy, Error};
 
 /// Parses one document.
-pub(crate) fn read(text: &str) -> Result<Value, String> {
+pub(crate) fn read(text: &str) -> Result<Value, Box<Error>> {
     let options = serde_saphyr::options! {
         duplicate_keys: DuplicateKeyPolicy::Error,
         legacy_octal_numbers: true,
         with_snippet: false,
     };
     serde_saphyr::from_str_with_options::<Option<Value>>(text, options)
-        .map(Option::unwrap_or_default)
-        .map_err(|error| error.to_string())
+        .map(|document| document.unwrap_or(Value::Null))
+        .map_err(Box::new)
 }
 
 #[cfg(test)]

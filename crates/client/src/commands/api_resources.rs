@@ -5,8 +5,11 @@ use std::{collections::HashSet, io::Write, str::FromStr};
 use clap::{Args, ValueEnum};
 
 use crate::{
-    api_resource::ApiResource, connection::ConnectFlags, error::ClientError, session::CommandSession,
-    table::Table,
+    api_resource::ApiResource,
+    connection::ConnectFlags,
+    error::ClientError,
+    session::CommandSession,
+    table::{HeaderFlags, Table},
 };
 
 /// Print the API resources that the server supports
@@ -37,9 +40,8 @@ pub struct ApiResourcesFlags {
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<ApiResourcesOutput>,
 
-    /// Do not print the header line
-    #[arg(long)]
-    no_headers: bool,
+    #[command(flatten)]
+    header: HeaderFlags,
 
     #[command(flatten)]
     pub(crate) connection: ConnectFlags,
@@ -103,7 +105,7 @@ impl ApiResourcesFlags {
                 row
             })
             .collect();
-        session.show(|screen| table.print(screen, !self.no_headers))
+        session.show(|screen| table.print(screen, self.header.header()))
     }
 
     fn matches(&self, resource: &ApiResource) -> bool {

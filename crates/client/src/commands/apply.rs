@@ -21,6 +21,7 @@ use crate::{
     output::OutputFormat,
     resource_builder::{FileFlags, ResourceInfo},
     session::CommandSession,
+    table::Header,
 };
 
 /// How long the server may take to serve a kind after its `CustomResourceDefinition` was created.
@@ -64,6 +65,13 @@ pub(crate) enum DryRun {
     None,
     Server,
     Client,
+}
+
+/// What happens to fields that other managers own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FieldConflicts {
+    Report,
+    TakeOver,
 }
 
 // --- DryRun ---
@@ -144,7 +152,7 @@ impl ApplyFlags {
             Some(_) => "configured",
         };
         match &self.output {
-            Some(output) => session.show(|screen| output.print(screen, &after, true)),
+            Some(output) => session.show(|screen| output.print(screen, &after, Header::Shown)),
             None => session.print_line(format_args!("{} {word}{}", info.title(), self.dry_run.suffix())),
         }
     }
@@ -155,11 +163,19 @@ impl ApplyFlags {
         info: &ResourceInfo,
         document: &ManifestDocument,
     ) -> Result<Value, ClientError> {
-        match self.send(session, info, document, self.force_conflicts).await {
+        match self.send(session, info, document, self.conflicts()).await {
             Err(failed) if is_own_conflict(&failed, &self.field_manager) => {
-                self.send(session, info, document, true).await
+                self.send(session, info, document, FieldConflicts::TakeOver).await
             }
             result => result,
+        }
+    }
+
+    fn conflicts(&self) -> FieldConflicts {
+        if self.force_conflicts {
+            FieldConflicts::TakeOver
+        } else {
+            FieldConflicts::Report
         }
     }
 
@@ -168,11 +184,11 @@ impl ApplyFlags {
         session: &CommandSession,
         info: &ResourceInfo,
         document: &ManifestDocument,
-        is_forced: bool,
+        conflicts: FieldConflicts,
     ) -> Result<Value, ClientError> {
         let query = [
             ("fieldManager", Some(self.field_manager.clone())),
-            ("force", Some(is_forced.to_string())),
+            ("force", Some((conflicts == FieldConflicts::TakeOver).to_string())),
             ("dryRun", self.dry_run.query()),
         ];
         let path = with_query(&info.path(), &query);

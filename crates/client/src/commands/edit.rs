@@ -4,7 +4,7 @@ use std::{env, fs, io::Write, process::Command};
 
 use clap::Args;
 use http::Method;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tempfile::NamedTempFile;
 
 use super::get::remove_managed_fields;
@@ -17,6 +17,9 @@ use crate::{
     session::CommandSession,
     yaml,
 };
+
+/// How often an edit is repeated on an object that others change.
+const MAX_ATTEMPTS: usize = 5;
 
 const HEADER: &str = "\
 # Please edit the object below. Lines beginning with a '#' will be ignored,
@@ -84,7 +87,7 @@ async fn edit(session: &CommandSession, info: &ResourceInfo) -> Result<(), Clien
             Ok(changed) if changed == object => {
                 return session.print_line("Edit cancelled, no changes made.");
             }
-            Ok(changed) => match put(session, &path, &changed).await {
+            Ok(changed) => match put(session, &path, info, &object, changed).await {
                 Ok(()) => return session.print_line(format_args!("{} edited", info.title())),
                 Err(failed) => failed.to_string(),
             },
@@ -98,8 +101,64 @@ async fn edit(session: &CommandSession, info: &ResourceInfo) -> Result<(), Clien
     }
 }
 
-async fn put(session: &CommandSession, path: &str, object: &Value) -> Result<(), ClientError> {
-    session.api.write(Method::PUT, path, JSON, object).await.map(drop)
+/// Writes the edited object. When others changed it meanwhile, the edit is repeated on what they wrote, as long as they wrote
+/// other fields.
+// upstream: staging/src/k8s.io/kubectl/pkg/cmd/util/editor/editoptions.go visitToPatch; kubectl sends the edit as a patch, which does not conflict
+async fn put(
+    session: &CommandSession,
+    path: &str,
+    info: &ResourceInfo,
+    original: &Value,
+    edited: Value,
+) -> Result<(), ClientError> {
+    let mut object = edited.clone();
+    let mut attempts = 0;
+    loop {
+        let failed = match session.api.write(Method::PUT, path, JSON, &object).await {
+            Ok(_) => return Ok(()),
+            Err(failed) => failed,
+        };
+        attempts += 1;
+        if failed.http_code() != Some(409) || attempts == MAX_ATTEMPTS {
+            return Err(failed);
+        }
+        let mut current = session.api.get(&info.path()).await?;
+        remove_managed_fields(&mut current);
+        match rebase(original, &edited, &current) {
+            Some(rebased) => object = rebased,
+            None => return Err(failed),
+        }
+    }
+}
+
+/// Repeats the change from `original` to `edited` on `current`; `None` if that has another change of the same field or list.
+fn rebase(original: &Value, edited: &Value, current: &Value) -> Option<Value> {
+    if edited == original {
+        return Some(current.clone());
+    }
+    if current == original || current == edited {
+        return Some(edited.clone());
+    }
+    let (Value::Object(before), Value::Object(wanted), Value::Object(now)) = (original, edited, current)
+    else {
+        return None;
+    };
+    let mut rebased = Map::new();
+    for name in now.keys().chain(wanted.keys()) {
+        if rebased.contains_key(name) {
+            continue;
+        }
+        // A missing field is compared as null: what the server omits has no value.
+        let [before, wanted, now] =
+            [before, wanted, now].map(|fields| fields.get(name).unwrap_or(&Value::Null));
+        match rebase(before, wanted, now)? {
+            Value::Null => {}
+            value => {
+                rebased.insert(name.clone(), value);
+            }
+        }
+    }
+    Some(Value::Object(rebased))
 }
 
 /// Opens `text` in the editor and returns the saved text.
@@ -132,4 +191,118 @@ fn run_editor(file: &NamedTempFile, text: &str) -> Result<String, ClientError> {
 fn uncommented(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.fold(String::new(), |text, line| text + line + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{CannedServer, json_answer, session};
+
+    const OBJECT: &str = "/api/v1/namespaces/default/configmaps/a";
+
+    fn object(version: &str, data: &Value) -> Value {
+        json!({"kind": "ConfigMap", "apiVersion": "v1", "data": data,
+            "metadata": {"name": "a", "namespace": "default", "resourceVersion": version}})
+    }
+
+    /// Writes an edit of `{"k": "old", "other": 1}` that sets `k` to `new`; the object of the server is `current` by then.
+    async fn put_edit(current: &Value, attempts: &[Vec<u8>]) -> (Result<(), ClientError>, Vec<Value>) {
+        let server = CannedServer::start()
+            .on(&format!("GET {OBJECT}"), &[json_answer(200, current)])
+            .on(&format!("PUT {OBJECT}"), attempts);
+        let session = session(&server).await;
+        let what = ["configmap".to_owned(), "a".to_owned()];
+        let infos = session
+            .resolve_named(&what, &FileFlags::default())
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        let original = object("1", &json!({"k": "old", "other": "1"}));
+        let edited = object("1", &json!({"k": "new", "other": "1"}));
+        let result = put(&session, OBJECT, &infos[0], &original, edited).await;
+        let bodies = server
+            .requests()
+            .into_iter()
+            .filter(|request| request.line.starts_with("PUT"))
+            .map(|request| serde_json::from_str(&request.body).unwrap());
+        (result, bodies.collect())
+    }
+
+    fn conflict() -> Vec<u8> {
+        let status =
+            json!({"kind": "Status", "code": 409, "reason": "Conflict", "message": "it was modified"});
+        json_answer(409, &status)
+    }
+
+    #[tokio::test]
+    async fn an_edit_is_repeated_on_what_others_wrote() {
+        let current = object("7", &json!({"k": "old", "other": "2", "more": "3"}));
+        let (result, bodies) = put_edit(&current, &[conflict(), json_answer(200, &current)]).await;
+        assert!(result.is_ok());
+        assert_eq!(bodies.len(), 2);
+        assert_eq!(
+            bodies[1],
+            object("7", &json!({"k": "new", "other": "2", "more": "3"}))
+        );
+    }
+
+    #[tokio::test]
+    async fn an_edit_of_a_field_that_others_changed_is_a_conflict() {
+        let current = object("7", &json!({"k": "third", "other": "1"}));
+        let (result, bodies) = put_edit(&current, &[conflict()]).await;
+        assert_eq!(result.unwrap_err().http_code(), Some(409));
+        assert_eq!(bodies.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_edit_is_not_repeated_for_ever() {
+        let current = object("7", &json!({"k": "old"}));
+        let (result, bodies) = put_edit(&current, &[conflict()]).await;
+        assert_eq!(result.unwrap_err().http_code(), Some(409));
+        assert_eq!(bodies.len(), MAX_ATTEMPTS);
+    }
+
+    #[test]
+    fn rebases_added_removed_and_equal_changes() {
+        for (original, edited, current, expected) in [
+            (
+                json!({"a": 1}),
+                json!({}),
+                json!({"a": 1, "b": 2}),
+                Some(json!({"b": 2})),
+            ),
+            (
+                json!({}),
+                json!({"a": 1}),
+                json!({"b": 2}),
+                Some(json!({"a": 1, "b": 2})),
+            ),
+            (
+                json!({"a": 1}),
+                json!({"a": 2}),
+                json!({"a": 2}),
+                Some(json!({"a": 2})),
+            ),
+            (json!({"a": 1}), json!({"a": 2}), json!({}), None),
+            (
+                json!({"a": [1]}),
+                json!({"a": [1, 2]}),
+                json!({"a": [0, 1]}),
+                None,
+            ),
+            (
+                json!({"a": [1], "b": 1}),
+                json!({"a": [1, 2], "b": 1}),
+                json!({"a": [1], "b": 5}),
+                Some(json!({"a": [1, 2], "b": 5})),
+            ),
+        ] {
+            assert_eq!(
+                rebase(&original, &edited, &current),
+                expected,
+                "{original} {edited} {current}"
+            );
+        }
+    }
 }

@@ -10,7 +10,7 @@ use crate::{
     error::ClientError,
     output::OutputFormat,
     session::CommandSession,
-    table::Table,
+    table::{Header, HeaderFlags, Table},
     watch::{ObjectWatch, new_list},
 };
 
@@ -33,9 +33,8 @@ pub struct EventsFlags {
     #[arg(short, long)]
     watch: bool,
 
-    /// Do not print the header line
-    #[arg(long)]
-    no_headers: bool,
+    #[command(flatten)]
+    header: HeaderFlags,
 
     /// Output format: json, yaml, name or jsonpath=TEMPLATE
     #[arg(short, long, value_name = "FORMAT")]
@@ -75,7 +74,7 @@ impl EventsFlags {
                 .map(|event| resource.with_type_meta(event))
                 .collect();
             let list = new_list(events);
-            return session.show(|screen| output.print(screen, &list, !self.no_headers));
+            return session.show(|screen| output.print(screen, &list, self.header.header()));
         }
         if events.is_empty() && !self.watch {
             match namespace {
@@ -86,11 +85,11 @@ impl EventsFlags {
         }
         let mut table = self.table();
         table.rows = events.iter().map(|event| self.row(event)).collect();
-        session.show(|screen| table.print(screen, !self.no_headers))?;
+        session.show(|screen| table.print(screen, self.header.header()))?;
         if !self.watch {
             return Ok(());
         }
-        let layout = table.layout(None, !self.no_headers);
+        let layout = table.layout(None, self.header.header());
         let mut revision = list["metadata"]["resourceVersion"]
             .as_str()
             .unwrap_or_default()
@@ -106,7 +105,7 @@ impl EventsFlags {
                     .clone_into(&mut revision);
                 if watch_event.kind != "DELETED" && self.has_wanted_type(&event) {
                     let rows = [self.row(&event)];
-                    session.show(|screen| layout.print(screen, &table.header, &rows, false))?;
+                    session.show(|screen| layout.print(screen, &table.header, &rows, Header::Hidden))?;
                 }
             }
         }

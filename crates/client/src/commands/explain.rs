@@ -36,6 +36,15 @@ struct OpenApiDocument {
     document: Value,
 }
 
+/// What is printed of fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FieldDetail {
+    /// The fields with their descriptions.
+    Descriptions,
+    /// Only the names and types, with the fields of the fields.
+    AllLevels,
+}
+
 // --- ExplainFlags ---
 
 impl ExplainFlags {
@@ -60,8 +69,16 @@ impl ExplainFlags {
             })?;
         }
         let document = OpenApiDocument::fetch(session, &resource).await?;
-        let text = document.explain(&resource, &path, self.recursive)?;
+        let text = document.explain(&resource, &path, self.detail())?;
         session.show(|screen| screen.write_all(text.as_bytes()))
+    }
+
+    fn detail(&self) -> FieldDetail {
+        if self.recursive {
+            FieldDetail::AllLevels
+        } else {
+            FieldDetail::Descriptions
+        }
     }
 
     /// Splits the argument into the resource type, whose group may contain dots, and the field path.
@@ -114,7 +131,7 @@ impl OpenApiDocument {
         &self,
         resource: &ApiResource,
         path: &[String],
-        is_recursive: bool,
+        detail: FieldDetail,
     ) -> Result<String, ClientError> {
         let mut schema = self.kind_schema(resource)?;
         let mut field = schema;
@@ -164,7 +181,7 @@ impl OpenApiDocument {
         if has_fields {
             text += "FIELDS:\n";
             let mut ancestors = Vec::new();
-            self.fields(&mut text, inner, 2, is_recursive, &mut ancestors);
+            self.fields(&mut text, inner, 2, detail, &mut ancestors);
         }
         text.push('\n');
         Ok(text)
@@ -200,7 +217,7 @@ impl OpenApiDocument {
         text: &mut String,
         schema: &'a Value,
         depth: usize,
-        is_recursive: bool,
+        detail: FieldDetail,
         ancestors: &mut Vec<&'a Value>,
     ) {
         let required: Vec<&str> = schema["required"]
@@ -221,11 +238,11 @@ impl OpenApiDocument {
                 text.extend([&indent, "enum: ", &values.join(", "), "\n"]);
             }
             let inner = self.element_schema(field);
-            if is_recursive {
+            if detail == FieldDetail::AllLevels {
                 // A type may contain itself, as JSONSchemaProps does.
                 if !ancestors.iter().any(|outer| std::ptr::eq(*outer, inner)) {
                     ancestors.push(inner);
-                    self.fields(text, inner, depth + 2, is_recursive, ancestors);
+                    self.fields(text, inner, depth + 2, detail, ancestors);
                     ancestors.pop();
                 }
             } else {
@@ -351,7 +368,9 @@ mod tests {
     #[test]
     fn prints_fields_with_their_types() {
         let (document, pod) = test_document();
-        let text = document.explain(&pod, &["spec".to_owned()], false).unwrap();
+        let text = document
+            .explain(&pod, &["spec".to_owned()], FieldDetail::Descriptions)
+            .unwrap();
         for part in [
             "KIND:       Pod\nVERSION:    v1\n\nFIELD: spec <Spec>\n\n\nDESCRIPTION:\n    Desired state.\n    The specification of a pod.\n",
             "  names\t<[]string> -required-\n    All names.\n",
@@ -360,13 +379,17 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\nis not in\n{text}");
         }
-        assert!(document.explain(&pod, &["nothing".to_owned()], false).is_err());
+        assert!(
+            document
+                .explain(&pod, &["nothing".to_owned()], FieldDetail::Descriptions)
+                .is_err()
+        );
     }
 
     #[test]
     fn stops_at_recursive_types() {
         let (document, pod) = test_document();
-        let text = document.explain(&pod, &[], true).unwrap();
+        let text = document.explain(&pod, &[], FieldDetail::AllLevels).unwrap();
         assert!(
             text.contains("  spec\t<Spec>\n    labels\t<map[string]string>\n"),
             "{text}"

@@ -14,7 +14,7 @@ use crate::{
     error::ClientError,
     session::ClientDefaults,
     stdout::StdoutWriter,
-    table::Table,
+    table::{Header, Table},
     yaml,
 };
 
@@ -193,7 +193,17 @@ impl KubeconfigFlags {
                     if let Some(name) = name {
                         added = renamed(&minified(&added)?, name);
                     }
-                    merge(&mut config, &added, *overwrite, *keep_context)?;
+                    let same_name = if *overwrite {
+                        SameName::Overwrite
+                    } else {
+                        SameName::Reject
+                    };
+                    let current = if *keep_context {
+                        CurrentContext::Keep
+                    } else {
+                        CurrentContext::Replace
+                    };
+                    merge(&mut config, &added, same_name, current)?;
                 }
                 write(&into, &config)?;
                 let current = config["current-context"].as_str().unwrap_or_default();
@@ -256,7 +266,7 @@ fn contexts(config: &Value) -> Result<(), ClientError> {
         ]);
     }
     let mut screen = StdoutWriter::open();
-    table.print(&mut screen, true)?;
+    table.print(&mut screen, Header::Shown)?;
     Ok(screen.flush()?)
 }
 
@@ -287,7 +297,10 @@ fn write(path: &Path, config: &Value) -> Result<(), ClientError> {
     k3_files::create_directory(directory).map_err(failed)?;
     // Replace the target of a symbolic link, not the link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut name = path.file_name().unwrap_or_default().to_owned();
+    let Some(name) = path.file_name() else {
+        return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+    };
+    let mut name = name.to_owned();
     name.push(format!(".{}", std::process::id()));
     let temporary = path.with_file_name(name);
     let mut options = fs::OpenOptions::new();
@@ -390,12 +403,26 @@ fn resolve_paths(config: &mut Value, file: &Path) -> Result<(), ClientError> {
     Ok(())
 }
 
+/// What happens to an entry when one with its name and other content is merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SameName {
+    Reject,
+    Overwrite,
+}
+
+/// Whether the current context becomes that of the merged kubeconfig.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CurrentContext {
+    Replace,
+    Keep,
+}
+
 /// Merges one kubeconfig into another.
 fn merge(
     config: &mut Value,
     added: &Value,
-    is_overwriting: bool,
-    keeps_context: bool,
+    same_name: SameName,
+    current: CurrentContext,
 ) -> Result<(), ClientError> {
     for list in LISTS {
         if !config[list].is_array() {
@@ -408,7 +435,7 @@ fn merge(
             match entries.iter_mut().find(|other| other["name"] == entry["name"]) {
                 None => entries.push(entry.clone()),
                 Some(same) if same == entry => {}
-                Some(other) if is_overwriting => *other = entry.clone(),
+                Some(other) if same_name == SameName::Overwrite => *other = entry.clone(),
                 Some(_) => {
                     return Err(ClientError::new(format!(
                         "the {list} entry {} already exists with other content; use --name to rename it or --overwrite to replace it",
@@ -419,7 +446,7 @@ fn merge(
         }
     }
     let has_none = config["current-context"].as_str().unwrap_or_default().is_empty();
-    if (has_none || !keeps_context) && added["current-context"].is_string() {
+    if (has_none || current == CurrentContext::Replace) && added["current-context"].is_string() {
         config["current-context"] = added["current-context"].clone();
     }
     Ok(())
@@ -455,17 +482,40 @@ mod tests {
     #[test]
     fn merge_rejects_a_different_entry_with_the_same_name() {
         let mut config = empty();
-        merge(&mut config, &sample("https://a"), false, false).unwrap();
-        merge(&mut config, &sample("https://a"), false, false).unwrap();
+        merge(
+            &mut config,
+            &sample("https://a"),
+            SameName::Reject,
+            CurrentContext::Replace,
+        )
+        .unwrap();
+        merge(
+            &mut config,
+            &sample("https://a"),
+            SameName::Reject,
+            CurrentContext::Replace,
+        )
+        .unwrap();
         assert_eq!(config["clusters"].as_array().unwrap().len(), 1);
-        let error = merge(&mut config, &sample("https://b"), false, false)
-            .unwrap_err()
-            .to_string();
+        let error = merge(
+            &mut config,
+            &sample("https://b"),
+            SameName::Reject,
+            CurrentContext::Replace,
+        )
+        .unwrap_err()
+        .to_string();
         assert!(
             error.contains("the clusters entry \"k3\" already exists"),
             "{error}"
         );
-        merge(&mut config, &renamed(&sample("https://b"), "other"), false, true).unwrap();
+        merge(
+            &mut config,
+            &renamed(&sample("https://b"), "other"),
+            SameName::Reject,
+            CurrentContext::Keep,
+        )
+        .unwrap();
         assert_eq!(config["current-context"], "k3");
         assert_eq!(
             find(&config, "contexts", "other").unwrap()["context"],
@@ -507,8 +557,20 @@ mod tests {
     #[test]
     fn overwriting_replaces_entries_and_keeps_the_rest() {
         let mut config = sample("https://a");
-        merge(&mut config, &renamed(&sample("https://c"), "other"), false, true).unwrap();
-        merge(&mut config, &sample("https://b"), true, true).unwrap();
+        merge(
+            &mut config,
+            &renamed(&sample("https://c"), "other"),
+            SameName::Reject,
+            CurrentContext::Keep,
+        )
+        .unwrap();
+        merge(
+            &mut config,
+            &sample("https://b"),
+            SameName::Overwrite,
+            CurrentContext::Keep,
+        )
+        .unwrap();
         assert_eq!(
             find(&config, "clusters", "k3").unwrap()["cluster"]["server"],
             "https://b"

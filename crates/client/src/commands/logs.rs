@@ -95,6 +95,16 @@ struct LogSource {
     container: String,
 }
 
+// upstream: staging/src/k8s.io/kubectl/pkg/cmd/logs/logs.go parallelConsumeRequest, DefaultConsumeRequest
+/// What is written at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LogUnits {
+    /// Whatever arrives.
+    Chunks,
+    /// Whole lines: the logs of several containers would otherwise be mixed within a line.
+    Lines,
+}
+
 // --- LogsFlags ---
 
 impl LogsFlags {
@@ -102,7 +112,7 @@ impl LogsFlags {
         let sources = self.sources(session).await?;
         if !self.follow {
             for source in &sources {
-                self.print(session, source).await?;
+                self.print(session, source, LogUnits::Chunks).await?;
             }
             return Ok(());
         }
@@ -114,7 +124,11 @@ impl LogsFlags {
                 self.max_log_requests
             )));
         }
-        try_join_all(sources.iter().map(|source| self.print(session, source))).await?;
+        let units = match sources.as_slice() {
+            [_] => LogUnits::Chunks,
+            _ => LogUnits::Lines,
+        };
+        try_join_all(sources.iter().map(|source| self.print(session, source, units))).await?;
         Ok(())
     }
 
@@ -159,7 +173,12 @@ impl LogsFlags {
         Ok(vec![source(select_container(pod, name)?)])
     }
 
-    async fn print(&self, session: &CommandSession, source: &LogSource) -> Result<(), ClientError> {
+    async fn print(
+        &self,
+        session: &CommandSession,
+        source: &LogSource,
+        units: LogUnits,
+    ) -> Result<(), ClientError> {
         let flag = |is_set: bool| is_set.then(|| "true".to_owned());
         let tail = self
             .tail
@@ -184,17 +203,18 @@ impl LogsFlags {
             escape(&source.pod)
         );
         let mut stream = session.api.stream(&with_query(&path, &query), "*/*").await?;
-        if !self.prefix {
+        if !self.prefix && units == LogUnits::Chunks {
             while let Some(chunk) = stream.chunk().await? {
                 session.show(|screen| screen.write_all(&chunk))?;
             }
             return Ok(());
         }
-        while let Some(line) = stream.line().await? {
+        while let Some(line) = stream.whole_line().await? {
             session.show(|screen| {
-                write!(screen, "[pod/{}/{}] ", source.pod, source.container)?;
-                screen.write_all(&line)?;
-                screen.write_all(b"\n")
+                if self.prefix {
+                    write!(screen, "[pod/{}/{}] ", source.pod, source.container)?;
+                }
+                screen.write_all(&line)
             })?;
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::{
     error::ClientError,
     resource_builder::SelectFlags,
     session::CommandSession,
-    table::Table,
+    table::{HeaderFlags, Table},
 };
 
 const METRICS: &str = "/apis/metrics.k8s.io/v1beta1";
@@ -55,9 +55,8 @@ struct TopArgs {
     #[arg(long, value_name = "FIELD")]
     sort_by: Option<TopSortKey>,
 
-    /// Do not print the header line
-    #[arg(long)]
-    no_headers: bool,
+    #[command(flatten)]
+    header: HeaderFlags,
 
     #[command(flatten)]
     connection: ConnectFlags,
@@ -101,6 +100,19 @@ impl ResourceUsage {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NamespaceScope {
+    Current,
+    All,
+}
+
+/// What has a row each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PodRows {
+    Pods,
+    Containers,
+}
+
 // --- TopFlags ---
 
 impl TopFlags {
@@ -117,13 +129,26 @@ impl TopFlags {
                 args,
                 all_namespaces,
                 containers,
-            } => pods(session, args, *all_namespaces, *containers).await,
+            } => {
+                let namespaces = if *all_namespaces {
+                    NamespaceScope::All
+                } else {
+                    NamespaceScope::Current
+                };
+                let rows = if *containers {
+                    PodRows::Containers
+                } else {
+                    PodRows::Pods
+                };
+                pods(session, args, namespaces, rows).await
+            }
         };
         result.map_err(|failed| {
             // A 404 without a name means that the API itself is missing, not a node or pod.
-            let status = failed.status().cloned().unwrap_or_default();
-            let is_absent =
-                failed.is_not_found() && status["details"]["name"].as_str().unwrap_or_default().is_empty();
+            let name = failed
+                .status()
+                .and_then(|status| status["details"]["name"].as_str());
+            let is_absent = failed.is_not_found() && name.is_none_or(str::is_empty);
             if is_absent || failed.http_code() == Some(503) {
                 ClientError::new("Metrics API not available")
             } else {
@@ -154,19 +179,20 @@ async fn nodes(session: &CommandSession, args: &TopArgs) -> Result<(), ClientErr
 async fn pods(
     session: &CommandSession,
     args: &TopArgs,
-    all_namespaces: bool,
-    has_containers: bool,
+    namespaces: NamespaceScope,
+    shown: PodRows,
 ) -> Result<(), ClientError> {
-    let collection = if all_namespaces {
-        format!("{METRICS}/pods")
-    } else {
-        format!("{METRICS}/namespaces/{}/pods", escape(&session.namespace))
+    let has_namespace = namespaces == NamespaceScope::All;
+    let has_containers = shown == PodRows::Containers;
+    let collection = match namespaces {
+        NamespaceScope::All => format!("{METRICS}/pods"),
+        NamespaceScope::Current => format!("{METRICS}/namespaces/{}/pods", escape(&session.namespace)),
     };
     let mut rows = Vec::new();
     for item in fetch(session, &collection, args).await? {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut names = Vec::new();
-        names.extend(all_namespaces.then(|| text(&item["metadata"]["namespace"])));
+        names.extend(has_namespace.then(|| text(&item["metadata"]["namespace"])));
         names.push(text(&item["metadata"]["name"]));
         let mut total = ResourceUsage::default();
         for container in item["containers"].as_array().into_iter().flatten() {
@@ -191,7 +217,7 @@ async fn pods(
         }
     }
     let mut header = Vec::new();
-    header.extend(all_namespaces.then_some("NAMESPACE"));
+    header.extend(has_namespace.then_some("NAMESPACE"));
     header.push(if has_containers { "POD" } else { "NAME" });
     header.extend(has_containers.then_some("NAME"));
     header.extend(["CPU(cores)", "MEMORY(bytes)"]);
@@ -250,5 +276,5 @@ fn print(
             cells
         })
         .collect();
-    session.show(|screen| table.print(screen, !args.no_headers))
+    session.show(|screen| table.print(screen, args.header.header()))
 }

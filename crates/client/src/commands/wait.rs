@@ -12,7 +12,7 @@ use crate::{
     age::duration_argument,
     connection::ConnectFlags,
     error::ClientError,
-    output::parse_path,
+    output::{InvalidPath, parse_path},
     resource_builder::{ResourceInfo, SelectionFlags},
     session::CommandSession,
     watch::wait_until,
@@ -45,12 +45,23 @@ enum WaitCondition {
     JsonPath { path: JsonPath, value: Option<String> },
 }
 
+/// Why `--for` is not a condition.
+#[derive(Debug, thiserror::Error)]
+enum WaitConditionError {
+    #[error(
+        "unrecognized condition: {0:?}; expected delete, create, condition=NAME[=VALUE] or jsonpath=PATH[=VALUE]"
+    )]
+    Unrecognized(String),
+    #[error("error: {0}")]
+    InvalidPath(#[from] InvalidPath),
+}
+
 // --- WaitCondition ---
 
 impl FromStr for WaitCondition {
-    type Err = String;
+    type Err = WaitConditionError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, WaitConditionError> {
         match text.split_once('=') {
             None if text.eq_ignore_ascii_case("delete") => Ok(Self::Deleted),
             None if text.eq_ignore_ascii_case("create") => Ok(Self::Created),
@@ -73,13 +84,11 @@ impl FromStr for WaitCondition {
                     (letter == '=' && depth == 0).then_some(at)
                 });
                 let (path, value) = end.map_or((rest, None), |at| (&rest[..at], Some(&rest[at + 1..])));
-                let path = parse_path(path).map_err(|failed| failed.to_string())?;
+                let path = parse_path(path)?;
                 let value = value.map(|value| value.trim_matches(['\'', '"']).to_owned());
                 Ok(Self::JsonPath { path, value })
             }
-            _ => Err(format!(
-                "unrecognized condition: {text:?}; expected delete, create, condition=NAME[=VALUE] or jsonpath=PATH[=VALUE]"
-            )),
+            _ => Err(WaitConditionError::Unrecognized(text.to_owned())),
         }
     }
 }

@@ -58,6 +58,13 @@ pub struct ExecFlags {
     pub(crate) connection: ConnectFlags,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TerminalUse {
+    /// The terminal of the user is that of the command.
+    Interactive,
+    None,
+}
+
 // --- ExecFlags ---
 
 impl ExecFlags {
@@ -73,24 +80,28 @@ impl ExecFlags {
             )));
         }
         let container = select_container(pod, self.container.as_deref())?;
-        let is_tty = self.tty && self.stdin && is_stdin_terminal();
+        let terminal = if self.tty && self.stdin && is_stdin_terminal() {
+            TerminalUse::Interactive
+        } else {
+            TerminalUse::None
+        };
+        let is_tty = terminal == TerminalUse::Interactive;
         if self.tty && !is_tty {
             eprintln!("Unable to use a TTY - input is not a terminal or the right kind of file");
         }
         let (connection, protocol) = session
             .api
-            .upgrade(&self.path(pod, &container, is_tty), PROTOCOLS)
+            .upgrade(&self.path(pod, &container, terminal), PROTOCOLS)
             .await?;
         let socket = WebSocketStream::from_raw_socket(connection, Role::Client, None).await;
         // From here the terminal is in raw mode; dropping the value restores it.
         let _raw = is_tty.then(RawTerminal::enter).transpose()?;
-        let status = self
-            .stream(session, socket, is_tty, protocol.starts_with("v5"))
-            .await?;
+        let status = self.stream(session, socket, terminal, &protocol).await?;
         exit_status(&status)
     }
 
-    fn path(&self, pod: &Value, container: &str, is_tty: bool) -> String {
+    fn path(&self, pod: &Value, container: &str, terminal: TerminalUse) -> String {
+        let is_tty = terminal == TerminalUse::Interactive;
         let text = |name: &str| escape(pod["metadata"][name].as_str().unwrap_or_default());
         let path = format!(
             "/api/v1/namespaces/{}/pods/{}/exec",
@@ -120,12 +131,15 @@ impl ExecFlags {
         &self,
         session: &CommandSession,
         socket: WebSocketStream<S>,
-        is_tty: bool,
-        can_close: bool,
+        terminal: TerminalUse,
+        protocol: &str,
     ) -> Result<Value, ClientError>
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
     {
+        let is_tty = terminal == TerminalUse::Interactive;
+        // Older servers cannot be told that stdin ended.
+        let can_close = protocol.starts_with("v5");
         let cut =
             |error: &dyn std::error::Error| ClientError::new(format!("the connection was cut: {error}"));
         let (mut sink, mut source) = socket.split();
@@ -182,7 +196,9 @@ fn receive(session: &CommandSession, bytes: &[u8], status: &mut Value) -> Result
         Some((&STDOUT, bytes)) => session.show(|screen| screen.write_all(bytes)),
         Some((&STDERR, bytes)) => Ok(stderr().write_all(bytes)?),
         Some((&STATUS, bytes)) => {
-            *status = k3_decode::from_slice(bytes).unwrap_or_default();
+            *status = k3_decode::from_slice(bytes).map_err(|error| {
+                ClientError::new(format!("the server sent an invalid exit status: {error}"))
+            })?;
             Ok(())
         }
         _ => Ok(()),

@@ -16,6 +16,7 @@ use crate::{
     output::{OutputFormat, parse_path},
     resource_builder::{ObjectFlags, ResourceInfo},
     session::CommandSession,
+    table::HeaderFlags,
     watch::new_list,
 };
 
@@ -41,9 +42,8 @@ pub struct GetFlags {
     #[arg(long)]
     watch_only: bool,
 
-    /// Do not print the header line
-    #[arg(long)]
-    no_headers: bool,
+    #[command(flatten)]
+    header: HeaderFlags,
 
     /// Print the resource type before each name; the default with several types
     #[arg(long)]
@@ -163,7 +163,7 @@ impl GetFlags {
                     if !is_first {
                         writeln!(screen)?;
                     }
-                    rows.table.print(screen, !self.no_headers)
+                    rows.table.print(screen, self.header.header())
                 })?;
                 is_first = false;
             }
@@ -193,13 +193,14 @@ impl GetFlags {
     ) -> Result<TableRows, ClientError> {
         let options = rows::RowOptions {
             is_wide: matches!(self.output, Some(OutputFormat::Wide)),
+            is_watched: self.is_watching(),
             has_namespace: self.objects.all_namespaces && section.info.resource.is_namespaced,
             noun: (naming == NameFormat::WithKind).then(|| section.info.resource.noun()),
             labels: self.label_columns.clone(),
             has_labels: self.show_labels,
             sort: self.sort_by.as_deref().map(parse_path).transpose()?,
         };
-        let include = options.include_object(self.is_watching());
+        let include = options.include_object();
         if section.names.is_empty() {
             let mut query = self.objects.select.query();
             query.push(("includeObject", Some(include.to_owned())));
@@ -294,7 +295,7 @@ impl GetFlags {
             items.iter_mut().for_each(remove_managed_fields);
         }
         let list = new_list(items);
-        session.show(|screen| output.print(screen, &list, !self.no_headers))
+        session.show(|screen| output.print(screen, &list, self.header.header()))
     }
 
     fn print_object(
@@ -306,7 +307,7 @@ impl GetFlags {
         if !self.show_managed_fields {
             remove_managed_fields(&mut object);
         }
-        session.show(|screen| output.print(screen, &object, !self.no_headers))
+        session.show(|screen| output.print(screen, &object, self.header.header()))
     }
 }
 

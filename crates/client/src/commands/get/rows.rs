@@ -15,6 +15,8 @@ pub(crate) const ACCEPT: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,ap
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RowOptions {
     pub(crate) is_wide: bool,
+    /// Whether changes follow, whose revisions are in the metadata.
+    pub(crate) is_watched: bool,
     pub(crate) has_namespace: bool,
     /// The prefix of names: `pod` in `pod/web`.
     pub(crate) noun: Option<String>,
@@ -103,10 +105,10 @@ struct FullTableRow {
 
 impl RowOptions {
     /// Returns the `includeObject` parameter: the smallest part of the objects that suffices.
-    pub(crate) fn include_object(&self, is_watched: bool) -> &'static str {
+    pub(crate) fn include_object(&self) -> &'static str {
         if self.sort.is_some() {
             "Object"
-        } else if self.has_namespace || self.has_labels || is_watched || !self.labels.is_empty() {
+        } else if self.has_namespace || self.has_labels || self.is_watched || !self.labels.is_empty() {
             "Metadata"
         } else {
             "None"
@@ -176,7 +178,7 @@ impl TableRows {
         line.extend(self.options.has_namespace.then_some(object.metadata.namespace));
         let mut cells = row.cells;
         for &at in &self.columns {
-            line.push(text(cells.get_mut(at).map(Value::take).unwrap_or_default()));
+            line.push(text(cells.get_mut(at).map_or(Value::Null, Value::take)));
         }
         let name = line.get_mut(usize::from(self.options.has_namespace));
         if let (Some(name), Some(noun)) = (name, &self.options.noun) {
@@ -240,7 +242,7 @@ fn text(cell: Value) -> String {
         Value::String(text) => {
             // Line breaks within a cell would break the table.
             if text.contains(['\n', '\r']) {
-                text.lines().next().unwrap_or_default().to_owned() + "..."
+                text.lines().next().unwrap_or("").to_owned() + "..."
             } else {
                 text
             }
@@ -304,7 +306,7 @@ mod tests {
             noun: Some("pod".to_owned()),
             has_labels: true,
             labels: vec!["x/app".to_owned(), "app".to_owned()],
-            sort: None,
+            ..RowOptions::default()
         };
         let rows = TableRows::read(&table_response(), options).unwrap();
         assert_eq!(
@@ -323,7 +325,7 @@ mod tests {
             sort: Some(JsonPath::parse(".spec.count").unwrap()),
             ..RowOptions::default()
         };
-        assert_eq!(options.include_object(false), "Object");
+        assert_eq!(options.include_object(), "Object");
         let rows = TableRows::read(&table_response(), options).unwrap();
         assert_eq!(rows.table.rows, [["b", "9"], ["a", "10"]]);
     }

@@ -9,7 +9,10 @@ use super::{
     rows::{self, TableRows},
 };
 use crate::{
-    error::ClientError, output::OutputFormat, session::CommandSession, table::ColumnLayout,
+    error::ClientError,
+    output::OutputFormat,
+    session::CommandSession,
+    table::{ColumnLayout, Header},
     watch::ObjectWatch,
 };
 
@@ -31,7 +34,7 @@ impl<'a> TableWatcher<'a> {
         section: &'a GetSection,
         rows: TableRows,
     ) -> Self {
-        let layout = rows.table.layout(None, !flags.no_headers);
+        let layout = rows.table.layout(None, flags.header.header());
         Self {
             flags,
             session,
@@ -43,8 +46,11 @@ impl<'a> TableWatcher<'a> {
 
     /// Watches until the server returns an error; a watch that ends normally is started again.
     pub(super) async fn run(mut self) -> Result<(), ClientError> {
-        let mut needs_header =
-            !self.flags.no_headers && (self.rows.table.rows.is_empty() || self.flags.watch_only);
+        let mut header = if self.rows.table.rows.is_empty() || self.flags.watch_only {
+            self.flags.header.header()
+        } else {
+            Header::Hidden
+        };
         let mut revision = std::mem::take(&mut self.rows.revision);
         let mut query = selectors(self.flags, self.section);
         query.push(("includeObject", Some("Metadata".to_owned())));
@@ -55,16 +61,14 @@ impl<'a> TableWatcher<'a> {
             while let Some(event) = watch.next().await? {
                 let (lines, seen) = self.rows.more(event.object)?;
                 revision = seen.unwrap_or(revision);
-                if needs_header {
+                if header == Header::Shown {
                     // Nothing was printed yet, so the first rows determine the column widths.
                     self.rows.table.rows.clone_from(&lines);
-                    self.layout = self.rows.table.layout(None, true);
+                    self.layout = self.rows.table.layout(None, header);
                 }
-                let has_header = std::mem::take(&mut needs_header);
-                self.session.show(|screen| {
-                    self.layout
-                        .print(screen, &self.rows.table.header, &lines, has_header)
-                })?;
+                let header = std::mem::replace(&mut header, Header::Hidden);
+                self.session
+                    .show(|screen| self.layout.print(screen, &self.rows.table.header, &lines, header))?;
             }
         }
     }

@@ -93,6 +93,19 @@ pub(crate) struct RolloutTarget {
     connection: ConnectFlags,
 }
 
+/// When `rollout status` ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StatusUntil {
+    FirstReport,
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PauseChange {
+    Pause,
+    Resume,
+}
+
 // --- RolloutFlags ---
 
 impl RolloutFlags {
@@ -116,12 +129,17 @@ impl RolloutFlags {
         for info in session.resolve_named(&target.what, &target.files).await? {
             match &self.command {
                 RolloutCommand::Status { watch, timeout, .. } => {
-                    status(session, &info, *watch, *timeout).await?;
+                    let until = if *watch {
+                        StatusUntil::Done
+                    } else {
+                        StatusUntil::FirstReport
+                    };
+                    status(session, &info, until, *timeout).await?;
                 }
                 RolloutCommand::Undo { to_revision, .. } => undo::undo(session, &info, *to_revision).await?,
                 RolloutCommand::Restart { .. } => restart(session, &info).await?,
-                RolloutCommand::Pause { .. } => set_paused(session, &info, true).await?,
-                RolloutCommand::Resume { .. } => set_paused(session, &info, false).await?,
+                RolloutCommand::Pause { .. } => set_paused(session, &info, PauseChange::Pause).await?,
+                RolloutCommand::Resume { .. } => set_paused(session, &info, PauseChange::Resume).await?,
                 RolloutCommand::History { revision, .. } => history::show(session, &info, *revision).await?,
             }
         }
@@ -132,7 +150,7 @@ impl RolloutFlags {
 async fn status(
     session: &CommandSession,
     info: &ResourceInfo,
-    is_watched: bool,
+    until: StatusUntil,
     limit: Duration,
 ) -> Result<(), ClientError> {
     let kind = info.resource.kind.clone();
@@ -149,7 +167,7 @@ async fn status(
             session.print_line(&line)?;
             last_line = line;
         }
-        Ok((is_done || !is_watched).then_some(true))
+        Ok((is_done || until == StatusUntil::FirstReport).then_some(true))
     };
     let collection = info.collection();
     let result = wait_until(&session.api, &collection, info.name(), is_done);
@@ -181,23 +199,25 @@ async fn restart(session: &CommandSession, info: &ResourceInfo) -> Result<(), Cl
     session.print_line(format_args!("{} restarted", info.title()))
 }
 
-async fn set_paused(session: &CommandSession, info: &ResourceInfo, pause: bool) -> Result<(), ClientError> {
+async fn set_paused(
+    session: &CommandSession,
+    info: &ResourceInfo,
+    change: PauseChange,
+) -> Result<(), ClientError> {
+    let (verb, done, problem) = match change {
+        PauseChange::Pause => ("pausing", "paused", "is already paused"),
+        PauseChange::Resume => ("resuming", "resumed", "is not paused"),
+    };
     if info.resource.kind != "Deployment" {
-        let action = if pause { "pausing" } else { "resuming" };
         return Err(ClientError::new(format!(
-            "{} {action} is not supported",
+            "{} {verb} is not supported",
             info.resource.plural_noun()
         )));
     }
-    let action = if pause { "paused" } else { "resumed" };
+    let pause = change == PauseChange::Pause;
     let object = session.api.get(&info.path()).await?;
     let is_paused = object["spec"]["paused"] == true;
     if is_paused == pause {
-        let problem = if pause {
-            "is already paused"
-        } else {
-            "is not paused"
-        };
         return Err(ClientError::new(format!(
             "{} {:?} {problem}",
             info.resource.plural_noun(),
@@ -208,7 +228,7 @@ async fn set_paused(session: &CommandSession, info: &ResourceInfo, pause: bool) 
         .api
         .patch(&info.path(), STRATEGIC, &json!({"spec": {"paused": pause}}))
         .await?;
-    session.print_line(format_args!("{} {action}", info.title()))
+    session.print_line(format_args!("{} {done}", info.title()))
 }
 
 fn expect_workload(info: &ResourceInfo) -> Result<(), ClientError> {

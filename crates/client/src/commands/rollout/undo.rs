@@ -21,8 +21,9 @@ pub(super) async fn undo(
         ));
     }
     let revisions = revisions(session, info, &object).await?;
-    let revision = select_revision(&revisions, number)
-        .map_err(|text| ClientError::new(format!("{text} for {} {:?}", info.resource.noun(), info.name())))?;
+    let revision = select_revision(&revisions, number).map_err(|error| {
+        ClientError::new(format!("{error} for {} {:?}", info.resource.noun(), info.name()))
+    })?;
     let is_deployment = info.resource.kind == "Deployment";
     if is_deployment && revision.content == object["spec"]["template"] {
         let number = revision.number;
@@ -49,13 +50,22 @@ pub(super) async fn undo(
     session.print_line(format_args!("{} rolled back", info.title()))
 }
 
-fn select_revision(revisions: &[RolloutRevision], number: i64) -> Result<&RolloutRevision, String> {
+/// Why there is no revision to roll back to.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum RevisionError {
+    #[error("no rollout history found")]
+    NoHistory,
+    #[error("unable to find specified revision {0} in history")]
+    NotFound(i64),
+}
+
+fn select_revision(revisions: &[RolloutRevision], number: i64) -> Result<&RolloutRevision, RevisionError> {
     if number == 0 {
         let [.., before, _] = revisions else {
-            return Err("no rollout history found".to_owned());
+            return Err(RevisionError::NoHistory);
         };
         return Ok(before);
     }
     let found = revisions.iter().find(|revision| revision.number == number);
-    found.ok_or_else(|| format!("unable to find specified revision {number} in history"))
+    found.ok_or(RevisionError::NotFound(number))
 }
