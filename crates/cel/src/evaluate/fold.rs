@@ -35,7 +35,7 @@ impl<'p, 'a> Evaluation<'p, '_, 'a> {
             other => {
                 return Err(EvalError::new(format!(
                     "got '{}', expected iterable type",
-                    other.type_name()
+                    go_type_name(other)
                 )));
             }
         };
@@ -95,4 +95,22 @@ fn item<'a>(list: &List<'a>, at: usize) -> Result<'a> {
 fn entry<'a>(map: &Map<'a>, key: &Value<'a>) -> Result<'a> {
     map.find(key)
         .unwrap_or_else(|| Err(EvalError::new(format!("no such key: {key}"))))
+}
+
+/// The Go type of a value, which only this error of upstream shows.
+// upstream: vendor/github.com/google/cel-go/interpreter/interpretable.go evalFold
+fn go_type_name(value: &Value<'_>) -> String {
+    match value {
+        Value::Null => "types.Null".to_owned(),
+        Value::Bool(_) => "types.Bool".to_owned(),
+        Value::Int(_) => "types.Int".to_owned(),
+        Value::Uint(_) => "types.Uint".to_owned(),
+        Value::Double(_) => "types.Double".to_owned(),
+        Value::String(_) => "types.String".to_owned(),
+        Value::Bytes(_) => "types.Bytes".to_owned(),
+        Value::Duration(_) => "types.Duration".to_owned(),
+        Value::Timestamp(_) => "types.Timestamp".to_owned(),
+        Value::Optional(_) => "*types.Optional".to_owned(),
+        other => other.type_name(),
+    }
 }

@@ -114,9 +114,8 @@ async fn put(
     let mut object = edited.clone();
     let mut attempts = 0;
     loop {
-        let failed = match session.api.write(Method::PUT, path, JSON, &object).await {
-            Ok(_) => return Ok(()),
-            Err(failed) => failed,
+        let Err(failed) = session.api.write(Method::PUT, path, JSON, &object).await else {
+            return Ok(());
         };
         attempts += 1;
         if failed.http_code() != Some(409) || attempts == MAX_ATTEMPTS {

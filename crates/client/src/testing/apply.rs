@@ -5,7 +5,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use super::{CannedServer, json_answer, run_words};
+use super::{CannedServer, json_answer, run_arguments};
 
 const OBJECT: &str = "/api/v1/namespaces/default/configmaps/a";
 const APPLY: &str = "PATCH /api/v1/namespaces/default/configmaps/a?fieldManager=k3&force=";
@@ -34,8 +34,8 @@ fn conflict(managers: &[&str]) -> Value {
 fn apply(server: &CannedServer, flags: &[&str]) -> super::CommandOutcome {
     let file = manifest();
     let path = file.path().to_str().unwrap();
-    let words = ["apply", "-f", path].into_iter().chain(flags.iter().copied());
-    run_words(server, words)
+    let arguments = ["apply", "-f", path].into_iter().chain(flags.iter().copied());
+    run_arguments(server, arguments)
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn nothing_is_sent_while_a_kind_is_unknown() {
     let mut file = manifest();
     file.write_all(b"---\napiVersion: example.com/v1\nkind: Nothing\nmetadata: {name: x}\n")
         .unwrap();
-    let text = run_words(&server, ["apply", "-f", file.path().to_str().unwrap()]).failure();
+    let text = run_arguments(&server, ["apply", "-f", file.path().to_str().unwrap()]).failure();
     assert!(text.contains("no matches for kind \"Nothing\""), "{text}");
     assert_eq!(server.lines(), [""; 0]);
 }

@@ -92,7 +92,7 @@ fn a_server_without_discovery_has_no_resource_types() {
 fn resources_are_found_without_aggregated_discovery() {
     let versions = json!({"kind": "APIVersions", "versions": ["v1"]});
     let groups = json!({"kind": "APIGroupList", "groups": [
-        {"name": "gone.example.com", "versions": [{"groupVersion": "gone.example.com/v1"}]}]});
+        {"name": "absent.example.com", "versions": [{"groupVersion": "absent.example.com/v1"}]}]});
     let resources = json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [
         {"name": "pods", "singularName": "pod", "namespaced": true, "kind": "Pod", "verbs": ["get"], "shortNames": ["po"]},
         {"name": "pods/log", "namespaced": true, "kind": "Pod", "verbs": ["get"]}]});
@@ -109,6 +109,6 @@ fn resources_are_found_without_aggregated_discovery() {
         );
     assert_eq!(run(&server, "get po web -o name").success(), "pod/web\n");
     // The API of a server that is down is left out, and what it serves is unknown.
-    let text = run(&server, "get things.gone.example.com").failure();
+    let text = run(&server, "get widgets.absent.example.com").failure();
     assert!(text.contains("doesn't have a resource type"), "{text}");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CannedServer, json_answer, raw, run, run_words, stream};
+use super::{CannedServer, json_answer, raw, run, run_arguments, stream};
 
 const PODS: &str = "GET /api/v1/namespaces/default/pods";
 
@@ -21,7 +21,7 @@ fn printed(output: &str) -> String {
         PODS,
         &[json_answer(200, &list(&[pod("one", "x:1"), pod("two", "y:2")]))],
     );
-    run_words(&server, ["get", "pods", "-o", output]).success()
+    run_arguments(&server, ["get", "pods", "-o", output]).success()
 }
 
 fn table(rows: &[(&str, i64)]) -> Value {
@@ -51,7 +51,7 @@ fn columns_show_values_as_kubectl_does() {
         let shown = printed(&format!("custom-columns={columns}"));
         let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
         let expected: Vec<&str> = expected.lines().collect();
-        let words = |lines: &[&str]| -> Vec<Vec<String>> {
+        let arguments = |lines: &[&str]| -> Vec<Vec<String>> {
             lines
                 .iter()
                 .map(|line| {
@@ -62,7 +62,7 @@ fn columns_show_values_as_kubectl_does() {
                 })
                 .collect()
         };
-        assert_eq!(words(&lines), words(&expected), "{columns}: {shown}");
+        assert_eq!(arguments(&lines), arguments(&expected), "{columns}: {shown}");
     }
 }
 

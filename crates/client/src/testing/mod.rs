@@ -72,17 +72,17 @@ impl CommandOutcome {
 
 /// Runs a command line, such as `get pods`, against a server.
 pub(crate) fn run(server: &CannedServer, line: &str) -> CommandOutcome {
-    run_words(server, line.split(' '))
+    run_arguments(server, line.split(' '))
 }
 
 /// Runs a command whose arguments contain spaces.
-pub(crate) fn run_words<'w>(
+pub(crate) fn run_arguments<'w>(
     server: &CannedServer,
-    words: impl IntoIterator<Item = &'w str>,
+    arguments: impl IntoIterator<Item = &'w str>,
 ) -> CommandOutcome {
     let kubeconfig = server.kubeconfig();
     let defaults = defaults(&kubeconfig);
-    let argv = std::iter::once("k3").chain(words);
+    let argv = std::iter::once("k3").chain(arguments);
     let program = Program::try_parse_from(argv).unwrap_or_else(|error| panic!("{error}"));
     PRINTED.with_borrow_mut(Vec::clear);
     let error = program.command.run(&defaults).err();

@@ -63,7 +63,7 @@ fn gives_up_after_its_timeout() {
 fn a_list_without_a_revision_is_an_error_and_not_an_endless_loop() {
     let server = CannedServer::start()
         .on(POD, &[json_answer(200, &pod("False"))])
-        .on(LIST, &[json_answer(200, &json!({}))]);
+        .on(LIST, &[json_answer(200, &json!({"items": [pod("False")]}))]);
     let text = run(&server, "wait pod/a --for=condition=Ready --timeout=5s").failure();
     assert!(text.contains("a list without resourceVersion"), "{text}");
 }

@@ -138,7 +138,7 @@ impl ExecFlags {
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
     {
         let is_tty = terminal == TerminalUse::Interactive;
-        // Older servers cannot be told that stdin ended.
+        // Older servers know no message for the end of stdin.
         let can_close = protocol.starts_with("v5");
         let cut =
             |error: &dyn std::error::Error| ClientError::new(format!("the connection was cut: {error}"));

@@ -13,6 +13,10 @@ pub(crate) const ACCEPT: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,ap
 
 /// Which columns are shown, and how.
 #[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub(crate) struct RowOptions {
     pub(crate) is_wide: bool,
     /// Whether changes follow, whose revisions are in the metadata.
