@@ -18,7 +18,6 @@ fn an_error_that_is_no_status_keeps_its_text_and_code() {
             raw(502, "upstream is down\n"),
             "Error from server (BadGateway): upstream is down",
         ),
-        (raw(503, ""), "Error from server (ServiceUnavailable): "),
         (
             raw(401, "no"),
             "error: You must be logged in to the server (Unauthorized)",
