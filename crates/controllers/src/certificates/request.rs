@@ -51,7 +51,7 @@ impl SigningRequest {
         let parsed = k3_api::kinds::parse_certificate_request(&self.spec.request);
         parsed.map_err(|why| ParseRequestError {
             name: self.metadata.name.clone(),
-            why,
+            why: why.to_string(),
         })
     }
 
