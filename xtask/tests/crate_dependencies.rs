@@ -48,6 +48,12 @@ const CRATE_RULES: &[CrateRule] = &[
         knows: &[],
         bans: &["tokio", "hyper", "kube", "serde_json"],
     },
+    // What labels are, and which of them are meant.
+    CrateRule {
+        directory: "crates/labels",
+        knows: &[],
+        bans: &["tokio", "hyper", "kube"],
+    },
     // Numbers that are counted, and the text that scrapers read.
     CrateRule {
         directory: "crates/metrics",
@@ -103,6 +109,7 @@ const CRATE_RULES: &[CrateRule] = &[
             "crates/cel",
             "crates/duration",
             "crates/jsonpath",
+            "crates/labels",
             "crates/pki",
             "crates/quantity",
         ],
@@ -153,6 +160,7 @@ const CRATE_RULES: &[CrateRule] = &[
         knows: &[
             "crates/config",
             "crates/decode",
+            "crates/labels",
             "crates/metrics",
             "crates/task",
             "crates/yaml",
@@ -211,6 +219,7 @@ const CRATE_RULES: &[CrateRule] = &[
             "crates/duration",
             "crates/files",
             "crates/jsonpath",
+            "crates/labels",
             "crates/quantity",
             "crates/yaml",
         ],

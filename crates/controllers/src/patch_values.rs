@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k3_workloads::StringMap;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -28,9 +29,9 @@ pub fn truncate_to_second(moment: Timestamp) -> Timestamp {
 }
 
 /// A merge patch that replaces labels or annotations: missing keys become null.
-pub fn replacing_map(old: &BTreeMap<Box<str>, Box<str>>, new: &BTreeMap<Box<str>, Box<str>>) -> Value {
-    let deleted = old.keys().filter(|name| !new.contains_key(*name));
-    let deleted = deleted.map(|name| (name.to_string(), Value::Null));
+pub fn replacing_map(old: &StringMap, new: &BTreeMap<Box<str>, Box<str>>) -> Value {
+    let deleted = old.iter().filter(|(name, _)| !new.contains_key(*name));
+    let deleted = deleted.map(|(name, _)| (name.to_owned(), Value::Null));
     let kept = new
         .iter()
         .map(|(name, value)| (name.to_string(), (&**value).into()));

@@ -8,6 +8,7 @@ use kubecontroller::{
     controller::{Error, Outcome, Reconciler, Request},
     informer::Informer,
     object::Object,
+    selector::Selector,
     store::Store,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
@@ -16,7 +17,6 @@ use serde_json::{Value, json};
 
 use crate::{
     context::{ControllerContext, Task},
-    objects::Selector,
     resource::CLUSTER_ROLES,
 };
 

@@ -1,5 +1,6 @@
 //! The volume expand controller: records an event for claims that request more than their volume has. External resizers do the work.
 
+use k3_workloads::{ClaimPhase, PersistentVolume, PersistentVolumeClaim};
 use kubecontroller::{
     Key,
     controller::{Outcome, Predicate, reconcile_fn},
@@ -9,7 +10,6 @@ use kubecontroller::{
 use crate::{
     context::{ControllerContext, Task},
     event_message::EventMessage,
-    objects::{ClaimPhase, PersistentVolume, PersistentVolumeClaim},
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES},
 };
 

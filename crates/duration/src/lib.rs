@@ -6,9 +6,11 @@
 mod duration;
 mod human;
 mod std_duration;
+mod worded;
 
 pub use self::{
     duration::{Duration, ParseDurationError, quote},
     human::human_duration,
     std_duration::{NegativeDurationError, format, parse, parse_with_days, parse_with_days_and_seconds},
+    worded::parse_worded,
 };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k3_workloads::StringMap;
+use kubecontroller::selector;
 
 use crate::interner::{LabelsSource, StringInterner, Text};
 
@@ -30,8 +31,7 @@ impl Labels {
         if let Some(derived) = interner.derived_labels.get(&source) {
             return derived;
         }
-        let pairs = labels.iter().map(|(key, value)| (&**key, &**value));
-        let derived = Labels::read(pairs, interner);
+        let derived = Labels::read(labels.iter(), interner);
         let derived = interner.labels.share(derived);
         interner.derived_labels.insert(source, Arc::clone(&derived));
         derived
@@ -53,5 +53,17 @@ impl Labels {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl selector::Labels for Labels {
+    fn get(&self, key: &str) -> Option<&str> {
+        Labels::get(self, key).map(|value| &**value)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&str, &str)) {
+        for (key, value) in &self.0 {
+            see(key, value);
+        }
     }
 }

@@ -18,7 +18,6 @@ mod profile;
 mod queue;
 mod rng;
 mod scheduler_core;
-mod selector;
 mod status;
 #[cfg(test)]
 mod test_cluster;

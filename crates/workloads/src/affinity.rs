@@ -1,8 +1,9 @@
 //! Affinity of pods to nodes and to other pods.
 
+use kubecontroller::selector::{NodeSelector, NodeSelectorTerm, Selector};
 use serde::Deserialize;
 
-use crate::{LabelSelector, NodeSelector, NodeSelectorTerm, internable};
+use crate::internable;
 
 /// Affinity of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
@@ -65,11 +66,11 @@ pub struct WeightedPodAffinityTerm {
 #[serde(rename_all = "camelCase", default)]
 pub struct PodAffinityTerm {
     /// Their labels.
-    pub label_selector: Option<LabelSelector>,
+    pub label_selector: Option<Selector>,
     /// Their namespaces by name.
     pub namespaces: Vec<Box<str>>,
     /// Their namespaces by label.
-    pub namespace_selector: Option<LabelSelector>,
+    pub namespace_selector: Option<Selector>,
     /// The label of nodes that must be equal.
     pub topology_key: Box<str>,
 }

@@ -7,7 +7,7 @@ use kubecontroller::{
     store::{Index, Store},
 };
 
-use crate::{Node, Pod};
+use crate::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 
 /// The pods of the cluster.
 ///
@@ -19,6 +19,18 @@ pub fn pod_informer(informers: &SharedInformerFactory) -> Informer<Pod> {
 /// The nodes of the cluster.
 pub fn node_informer(informers: &SharedInformerFactory) -> Informer<Node> {
     informers.projected(&ApiResource::erase::<core::Node>(&()), InformerScope::default())
+}
+
+/// The PersistentVolumeClaims of the cluster.
+pub fn claim_informer(informers: &SharedInformerFactory) -> Informer<PersistentVolumeClaim> {
+    let kind = ApiResource::erase::<core::PersistentVolumeClaim>(&());
+    informers.projected(&kind, InformerScope::default())
+}
+
+/// The PersistentVolumes of the cluster.
+pub fn volume_informer(informers: &SharedInformerFactory) -> Informer<PersistentVolume> {
+    let kind = ApiResource::erase::<core::PersistentVolume>(&());
+    informers.projected(&kind, InformerScope::default())
 }
 
 /// The pods of each node.

@@ -1,8 +1,8 @@
-//! Pods and nodes as controllers, scheduler and simulator read them.
+//! Pods, nodes and volumes as controllers, scheduler and simulator read them.
 //!
 //! Promises:
-//! - In one process there is one informer of pods and one of nodes ([`pod_informer`], [`node_informer`]): each event is decoded
-//!   once, and every reader shares the decoded object.
+//! - In one process there is one informer of each kind ([`pod_informer`], [`node_informer`], [`claim_informer`],
+//!   [`volume_informer`]): each event is decoded once, and every reader shares the decoded object.
 //! - What no reader needs is skipped while decoding and takes no memory. What many objects have in common, such as the containers
 //!   of the pods of one template, is stored once.
 //! - `null` is read as Go reads it ([`kubecontroller::decode`]).
@@ -11,19 +11,23 @@ mod affinity;
 mod condition;
 mod container;
 mod informers;
-mod intern;
-mod label_selector;
+mod int_or_string;
 mod node;
-mod node_selector;
-mod object_meta;
+mod persistent_volume;
+mod persistent_volume_claim;
 mod pod;
 mod pod_spec;
 mod resource_list;
 mod status_values;
-mod string_map;
 mod taint;
 mod topology_spread;
 mod volume;
+
+pub use kubecontroller::{
+    internable,
+    object::{Internable, Interner, ObjectMeta, OwnerReference, Shared, SharedList, StringMap},
+    projected_object,
+};
 
 pub use self::{
     affinity::{
@@ -35,16 +39,20 @@ pub use self::{
         Container, ContainerPort, ContainerState, ContainerStateRunning, ContainerStateTerminated,
         ContainerStatus, ResourceRequirements,
     },
-    informers::{node_informer, pod_informer, pods_by_node},
-    intern::{Internable, Interner, Shared, SharedList},
-    label_selector::{LabelSelector, SelectorRequirement},
+    informers::{claim_informer, node_informer, pod_informer, pods_by_node, volume_informer},
+    int_or_string::{IntOrString, Rounding},
     node::{ContainerImage, Node, NodeSpec, NodeStatus},
-    node_selector::{NodeSelector, NodeSelectorTerm},
-    object_meta::{ObjectMeta, OwnerReference},
+    persistent_volume::{
+        ClaimRef, CsiVolumeSource, HostPath, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus,
+        StorageRequest, VolumeMode, VolumeNodeAffinity, VolumePhase,
+    },
+    persistent_volume_claim::{
+        ClaimPhase, ClaimResources, ModifyVolumeStatus, PersistentVolumeClaim, PersistentVolumeClaimSpec,
+        PersistentVolumeClaimStatus,
+    },
     pod::{Pod, PodPhase, PodStatus},
     pod_spec::{PodSpec, RestartPolicy, TemplateSpec},
     resource_list::{ResourceList, ResourceQuantity},
-    string_map::StringMap,
     taint::{Taint, Toleration},
     topology_spread::TopologySpreadConstraint,
     volume::{Volume, VolumeSource},

@@ -112,7 +112,8 @@ impl PodSpec {
     // upstream: pkg/controller/daemon/util/daemonset_util.go GetTargetNodeName
     pub fn required_node(&self) -> Option<&str> {
         let affinity = self.affinity.as_ref()?.node_affinity.as_ref()?;
-        affinity.required.as_ref()?.node_name()
+        let mut terms = affinity.required.as_ref()?.node_selector_terms.iter();
+        terms.find_map(|term| term.node_names().next())
     }
 
     /// The init containers that run as long as the pod does.

@@ -1,8 +1,7 @@
 //! How the pods of a group are spread.
 
+use kubecontroller::selector::Selector;
 use serde::Deserialize;
-
-use crate::LabelSelector;
 
 /// A topology spread constraint of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
@@ -15,7 +14,7 @@ pub struct TopologySpreadConstraint {
     /// `DoNotSchedule` or `ScheduleAnyway`.
     pub when_unsatisfiable: Box<str>,
     /// Which pods count.
-    pub label_selector: Option<LabelSelector>,
+    pub label_selector: Option<Selector>,
     /// Labels whose values on the pod are added to the selector.
     pub match_label_keys: Vec<Box<str>>,
     /// The least number of domains.

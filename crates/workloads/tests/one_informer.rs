@@ -1,4 +1,4 @@
-//! In one process pods and nodes are watched once, however many components read them.
+//! In one process pods, nodes and volumes are watched once, however many components read them.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
 #[tokio::test(start_paused = true)]
-async fn controllers_scheduler_and_simulator_share_the_informers_of_pods_and_nodes() {
+async fn controllers_scheduler_and_simulator_share_the_informers_of_pods_nodes_and_volumes() {
     let api = FakeApi::new();
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"},
@@ -76,7 +76,12 @@ async fn controllers_scheduler_and_simulator_share_the_informers_of_pods_and_nod
         .into_iter()
         .map(|informer| informer.name)
         .collect();
-    for path in ["/api/v1/pods", "/api/v1/nodes"] {
+    for path in [
+        "/api/v1/pods",
+        "/api/v1/nodes",
+        "/api/v1/persistentvolumeclaims",
+        "/api/v1/persistentvolumes",
+    ] {
         let of_the_kind: Vec<_> = names.iter().filter(|name| name.starts_with(path)).collect();
         assert_eq!(of_the_kind, [path], "{names:?}");
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     field::{BadValue, Path},
     go,
-    selector::label::{self, InvalidValues, Selector, UnknownOperators},
+    selector::label::{self, InvalidValues, UnknownOperators},
     strategy::{ErrorList, Tree},
 };
 
@@ -61,7 +61,7 @@ pub(super) fn to_go_json(selector: &Value) -> String {
 /// A selector in a table.
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go FormatLabelSelector
 pub(super) fn format_label_selector(selector: &Value) -> Value {
-    let text = match Selector::from_object(Some(selector)) {
+    let text = match label::from_object(Some(selector)) {
         Ok(selector) => selector.to_string(),
         Err(_) => "<error>".to_owned(),
     };
@@ -74,7 +74,7 @@ pub(super) fn format_label_selector(selector: &Value) -> Value {
 
 /// A plain map of labels in a table.
 pub(super) fn format_labels(labels: &Value) -> Value {
-    let text = Selector::from_labels(Some(labels)).to_string();
+    let text = label::from_labels(Some(labels)).to_string();
     Value::String(if text.is_empty() {
         "<none>".to_owned()
     } else {

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     field::{BadValue, Error, Path},
     go, name,
-    selector::label::{InvalidValues, Selector},
+    selector::label::{self, InvalidValues, Selector},
     strategy::{Column, ColumnDescription, ErrorList, Row, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -147,8 +147,8 @@ pub(super) fn validate_template_labels(
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) -> Option<Selector> {
-    let selector = Selector::from_object(spec.get("selector")).ok()?;
-    if !selector.is_everything() {
+    let selector = label::from_object(spec.get("selector")).ok()?;
+    if !selector.is_empty() {
         validate_labels_match(&selector, spec.at("template"), &at.child("template"), errors);
     }
     Some(selector)

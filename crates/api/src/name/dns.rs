@@ -1,13 +1,14 @@
 //! DNS labels and subdomains (RFC 1123, RFC 1035).
 
-use super::{
-    ErrorMessages,
+use k3_labels::{
+    key::{SUBDOMAIN_LENGTH, is_domain_label, is_subdomain, validate_dns1123_subdomain},
     text::{at_most_characters, form, framed, lower_or_digit},
 };
+
+use super::ErrorMessages;
 use crate::field::{Error, Path};
 
 const LABEL_LENGTH: usize = 63;
-const SUBDOMAIN_LENGTH: usize = 253;
 
 macro_rules! label_pattern {
     () => {
@@ -31,12 +32,6 @@ macro_rules! underscored_pattern {
 /// A label of a domain name: lower case letters, digits, and dashes inside.
 pub fn validate_dns1123_label(value: &str) -> ErrorMessages {
     label_messages(value.as_bytes())
-}
-
-// upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsDNS1123Subdomain
-/// A domain name.
-pub fn validate_dns1123_subdomain(value: &str) -> ErrorMessages {
-    subdomain_messages(value.as_bytes())
 }
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsDNS1035Label
@@ -136,7 +131,7 @@ pub fn validate_fully_qualified_domain(at: &Path<'_>, name: &str) -> Vec<Error> 
 }
 
 pub(super) fn label_messages(value: &[u8]) -> ErrorMessages {
-    messages(value.len(), LABEL_LENGTH, is_label(value), || {
+    messages(value.len(), LABEL_LENGTH, is_domain_label(value), || {
         if is_subdomain(value) {
             return "must not contain dots".to_owned();
         }
@@ -145,17 +140,6 @@ pub(super) fn label_messages(value: &[u8]) -> ErrorMessages {
              and end with an alphanumeric character",
             label_pattern!(),
             &["my-name", "123-abc"],
-        )
-    })
-}
-
-pub(super) fn subdomain_messages(value: &[u8]) -> ErrorMessages {
-    messages(value.len(), SUBDOMAIN_LENGTH, is_subdomain(value), || {
-        form(
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and \
-             must start and end with an alphanumeric character",
-            subdomain_pattern!(),
-            &["example.com"],
         )
     })
 }
@@ -177,15 +161,6 @@ pub(super) fn label1035_messages(value: &[u8]) -> ErrorMessages {
     })
 }
 
-/// The prefix of a key is measured in bytes where a name is measured in characters.
-pub(super) fn prefix_faults(value: &str) -> ErrorMessages {
-    let mut messages = subdomain_messages(value.as_bytes());
-    if value.len() > SUBDOMAIN_LENGTH {
-        messages[0] = super::text::at_most_bytes(SUBDOMAIN_LENGTH);
-    }
-    messages
-}
-
 fn messages(length: usize, max: usize, fits: bool, form: impl FnOnce() -> String) -> ErrorMessages {
     let mut messages = Vec::new();
     if length > max {
@@ -195,19 +170,6 @@ fn messages(length: usize, max: usize, fits: bool, form: impl FnOnce() -> String
         messages.push(form());
     }
     messages
-}
-
-fn is_label(value: &[u8]) -> bool {
-    framed(
-        value,
-        lower_or_digit,
-        |b| lower_or_digit(b) || b == b'-',
-        lower_or_digit,
-    )
-}
-
-fn is_subdomain(value: &[u8]) -> bool {
-    value.split(|b| *b == b'.').all(is_label)
 }
 
 #[cfg(test)]

@@ -1,61 +1,14 @@
 //! Label, annotation and data keys, and names used as path segments.
 
-use super::{
-    ErrorMessages,
-    dns::{prefix_faults, validate_dns1123_subdomain},
-    text::{all, at_most_bytes, at_most_characters, climbs, form, framed},
+use k3_labels::{
+    key::{is_name_byte, validate_dns1123_subdomain, validate_label_key},
+    text::{all, at_most_characters, climbs, form},
 };
+
+use super::ErrorMessages;
 use crate::field::{Error, Path};
 
-const NAME_LENGTH: usize = 63;
-const VALUE_LENGTH: usize = 63;
 const CONFIG_KEY_LENGTH: usize = 253;
-
-macro_rules! name_pattern {
-    () => {
-        "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-    };
-}
-
-const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
-    alphanumeric character";
-
-// upstream: staging/src/k8s.io/apimachinery/pkg/api/validate/content/kube.go IsLabelKey
-/// A key of a label, also called a qualified name: a name, with or without a domain and a slash before it.
-pub fn validate_label_key(value: &str) -> ErrorMessages {
-    let name_form = || form(NAME_RULE, name_pattern!(), &["MyName", "my.name", "123-abc"]);
-    let mut messages = Vec::new();
-    let name = match value.split_once('/') {
-        None => value,
-        Some((_, name)) if name.contains('/') => {
-            let form = name_form();
-            return vec![format!(
-                "a valid label key {form} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            )];
-        }
-        Some(("", name)) => {
-            messages.push("prefix part must be non-empty".to_owned());
-            name
-        }
-        Some((prefix, name)) => {
-            messages.extend(
-                prefix_faults(prefix)
-                    .into_iter()
-                    .map(|message| format!("prefix part {message}")),
-            );
-            name
-        }
-    };
-    if name.is_empty() {
-        messages.push("name part must be non-empty".to_owned());
-    } else if name.len() > NAME_LENGTH {
-        messages.push(format!("name part {}", at_most_bytes(NAME_LENGTH)));
-    }
-    if !is_name(name.as_bytes()) {
-        messages.push(format!("name part {}", name_form()));
-    }
-    messages
-}
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/api/validate/content/kube.go IsPrefixedLabelKey
 /// A key of a label that must have a domain before it.
@@ -63,24 +16,6 @@ pub fn validate_prefixed_label_key(value: &str) -> ErrorMessages {
     let messages = validate_label_key(value);
     if messages.is_empty() && !value.contains('/') {
         return vec!["must include a prefix (e.g. 'example.com/key')".to_owned()];
-    }
-    messages
-}
-
-// upstream: staging/src/k8s.io/apimachinery/pkg/api/validate/content/kube.go IsLabelValue
-/// The value of a label.
-pub fn validate_label_value(value: &str) -> ErrorMessages {
-    let mut messages = Vec::new();
-    if value.len() > VALUE_LENGTH {
-        messages.push(at_most_bytes(VALUE_LENGTH));
-    }
-    if !value.is_empty() && !is_name(value.as_bytes()) {
-        messages.push(form(
-            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
-             must start and end with an alphanumeric character",
-            concat!("(", name_pattern!(), ")?"),
-            &["MyValue", "my_value", "12345"],
-        ));
     }
     messages
 }
@@ -168,17 +103,9 @@ pub fn validate_domain_prefixed_key(at: &Path<'_>, value: &str) -> Vec<Error> {
     errors
 }
 
-fn is_name(value: &[u8]) -> bool {
-    let end = |b: u8| b.is_ascii_alphanumeric();
-    framed(value, end, is_name_byte, end)
-}
-
-fn is_name_byte(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b == b'-' || b == b'_' || b == b'.'
-}
-
 #[cfg(test)]
 mod tests {
+    use k3_labels::key::validate_label_value;
     use proptest::prelude::*;
 
     use super::*;

@@ -7,12 +7,11 @@ use serde_json::{Map, Value};
 use super::{
     ErrorMessages,
     address::validate_ip,
-    dns::{label_messages, label1035_messages, subdomain_messages},
-    key::{
-        validate_label_key, validate_label_value, validate_path_segment_name, validate_path_segment_prefix,
-    },
+    dns::{label_messages, label1035_messages},
+    key::{validate_path_segment_name, validate_path_segment_prefix},
 };
 use crate::field::{Error, Path};
+use k3_labels::key::{subdomain_messages, validate_label_key, validate_label_value};
 
 /// What the names of a kind look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

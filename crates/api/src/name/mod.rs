@@ -8,7 +8,6 @@ mod dns;
 mod generate;
 mod key;
 mod meta;
-mod text;
 mod word;
 
 pub use self::{
@@ -17,15 +16,13 @@ pub use self::{
         validate_cidr, validate_interface_address, validate_ip, validate_legacy_cidr, validate_legacy_ip,
     },
     dns::{
-        validate_dns1035_label, validate_dns1123_label, validate_dns1123_subdomain,
-        validate_dns1123_subdomain_with_underscore, validate_fully_qualified_domain,
-        validate_fully_qualified_name, validate_wildcard_dns1123_subdomain,
+        validate_dns1035_label, validate_dns1123_label, validate_dns1123_subdomain_with_underscore,
+        validate_fully_qualified_domain, validate_fully_qualified_name, validate_wildcard_dns1123_subdomain,
     },
     generate::{MAX_BASE, generate},
     key::{
-        validate_config_key, validate_domain_prefixed_key, validate_domain_prefixed_path, validate_label_key,
-        validate_label_value, validate_path_segment_name, validate_path_segment_prefix,
-        validate_prefixed_label_key,
+        validate_config_key, validate_domain_prefixed_key, validate_domain_prefixed_path,
+        validate_path_segment_name, validate_path_segment_prefix, validate_prefixed_label_key,
     },
     meta::{NameFormat, validate_annotations, validate_finalizers, validate_labels},
     word::{
@@ -35,5 +32,6 @@ pub use self::{
     },
 };
 
-/// What is wrong with a name; empty if nothing is.
-pub type ErrorMessages = Vec<String>;
+pub use k3_labels::key::{
+    ErrorMessages, validate_dns1123_subdomain, validate_label_key, validate_label_value,
+};

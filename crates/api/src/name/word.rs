@@ -1,9 +1,8 @@
 //! C identifiers, environment variable names, port names, percentages.
 
-use super::{
-    ErrorMessages,
-    text::{all, at_most_characters, between, climbs, form, lower_or_digit},
-};
+use k3_labels::text::{all, at_most_characters, between, climbs, form, lower_or_digit};
+
+use super::ErrorMessages;
 
 const PORT_NAME_LENGTH: usize = 15;
 

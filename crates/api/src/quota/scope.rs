@@ -7,14 +7,17 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::strategy::Tree;
+use crate::{
+    selector::label::{Operator, Requirement},
+    strategy::Tree,
+};
 
 /// A condition of a quota.
 #[derive(Debug)]
 pub struct ScopeSelector {
     scope: String,
-    operator: String,
-    values: Vec<String>,
+    /// What the value of the scope must be like; `None` if the operator is unknown.
+    requirement: Option<Requirement>,
 }
 
 /// What conditions ask about an object. What is of a kind that no condition knows meets none.
@@ -48,14 +51,17 @@ impl ScopeSelector {
     pub fn of(spec: &Value) -> Vec<Self> {
         let plain = spec.texts("scopes").map(|scope| ScopeSelector {
             scope: scope.to_owned(),
-            operator: "Exists".to_owned(),
-            values: Vec::new(),
+            requirement: Some(Requirement::from_valid(scope, Operator::Exists, Vec::new())),
         });
         let expressions = spec.at("scopeSelector").items("matchExpressions").iter();
-        let selected = expressions.map(|expression| ScopeSelector {
-            scope: expression.text("scopeName").to_owned(),
-            operator: expression.text("operator").to_owned(),
-            values: expression.texts("values").map(str::to_owned).collect(),
+        let selected = expressions.map(|expression| {
+            let scope = expression.text("scopeName");
+            let values = || expression.texts("values").map(str::to_owned).collect();
+            let operator = Operator::from_label_selector(expression.text("operator"));
+            ScopeSelector {
+                scope: scope.to_owned(),
+                requirement: operator.map(|operator| Requirement::from_valid(scope, operator, values())),
+            }
         });
         plain.chain(selected).collect()
     }
@@ -92,14 +98,8 @@ impl ScopeSelector {
     }
 
     fn selects(&self, value: Option<&str>) -> bool {
-        let is_named = value.is_some_and(|value| self.values.iter().any(|named| named == value));
-        match self.operator.as_str() {
-            "In" => is_named,
-            "NotIn" => !is_named,
-            "Exists" => value.is_some(),
-            "DoesNotExist" => value.is_none(),
-            _ => false,
-        }
+        let requirement = self.requirement.as_ref();
+        requirement.is_some_and(|requirement| requirement.matches_value(value))
     }
 }
 

@@ -49,9 +49,9 @@ fn any_selector_round_trips_or_is_rejected() {
         let Ok(text) = str::from_utf8(&bytes.0) else {
             return;
         };
-        if let Ok(selector) = label::Selector::parse(text) {
+        if let Ok(selector) = label::parse(text) {
             let labels = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
-            let again = label::Selector::parse(&selector.to_string()).expect("a selector prints as one");
+            let again = label::parse(&selector.to_string()).expect("a selector prints as one");
             assert_eq!(again.matches(&labels), selector.matches(&labels));
             assert_eq!(again.to_string(), selector.to_string());
         }

@@ -588,7 +588,7 @@ impl SelectionPredicate {
 
     /// Whether all objects are selected.
     pub(super) fn is_everything(&self) -> bool {
-        self.labels.is_everything()
+        self.labels.is_empty()
             && self.name.is_everything()
             && self.namespace.is_everything()
             && self.fields.is_empty()
@@ -624,7 +624,7 @@ trait SelectsObject {
 impl SelectsObject for label::Selector {
     /// Labels are read only if the selector needs them.
     fn is_everything_or(&self, object: &CachedObject) -> bool {
-        self.is_everything() || self.matches(&object.labels())
+        self.is_empty() || self.matches(&object.labels())
     }
 }
 

@@ -211,8 +211,7 @@ impl ListOptions {
     /// Reads and checks what a list or a watch is to give.
     pub(crate) fn read(query: &Query, verb: ListVerb) -> Result<Self, Status> {
         let bad = |text: String| Status::bad_request(text);
-        let labels =
-            label::Selector::parse(query.text("labelSelector")).map_err(|error| bad(error.to_string()))?;
+        let labels = label::parse(query.text("labelSelector")).map_err(|error| bad(error.to_string()))?;
         let fields =
             field::Selector::parse(query.text("fieldSelector")).map_err(|error| bad(error.to_string()))?;
         let options = ListOptions {

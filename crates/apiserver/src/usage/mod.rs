@@ -239,8 +239,7 @@ impl UsageSelector {
     fn read(query: &Query) -> Result<Self, Status> {
         let bad = |error: String| Status::bad_request(error);
         Ok(UsageSelector {
-            labels: label::Selector::parse(query.text("labelSelector"))
-                .map_err(|error| bad(error.to_string()))?,
+            labels: label::parse(query.text("labelSelector")).map_err(|error| bad(error.to_string()))?,
             fields: field::Selector::parse(query.text("fieldSelector"))
                 .map_err(|error| bad(error.to_string()))?,
         })

@@ -282,42 +282,6 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
         .map(k3_duration::Duration::nanos)
 }
 
-/// A span of time as schemas have it: as Go writes it, or in English.
-pub(crate) fn parse_loose_duration(text: &str) -> Option<i64> {
-    if let Some(nanos) = parse_duration(text) {
-        return Some(nanos);
-    }
-    let mut rest = text.trim();
-    let mut total: i64 = 0;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let number: i64 = rest[..digits].parse().ok()?;
-        rest = rest[digits..].trim_start();
-        let end = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
-        let unit: i64 = match rest[..end].to_lowercase().trim_end_matches('s') {
-            "n" | "nano" | "nanosecond" => 1,
-            "u" | "micro" | "microsecond" | "\u{b5}" => 1_000,
-            "m" if &rest[..end] == "ms" => 1_000_000,
-            "milli" | "millisecond" => 1_000_000,
-            "" | "sec" | "second" => 1_000_000_000,
-            "m" | "min" | "minute" => 60_000_000_000,
-            "h" | "hr" | "hour" => 3_600_000_000_000,
-            "d" | "day" => 86_400_000_000_000,
-            "w" | "wk" | "week" => 604_800_000_000_000,
-            _ => return None,
-        };
-        if end == 0 {
-            return None;
-        }
-        rest = rest[end..].trim_start();
-        total = total.checked_add(number.checked_mul(unit)?)?;
-    }
-    Some(total)
-}
-
 /// A span of time in seconds, as CEL writes it.
 pub(crate) fn duration_text(nanos: i64) -> String {
     #[expect(

@@ -79,7 +79,11 @@ impl<'a> Value<'a> {
             }
             Shape::Duration => {
                 let text = text("string")?;
-                Value::Duration(time::parse_loose_duration(text).ok_or_else(|| invalid("duration", text))?)
+                Value::Duration(
+                    k3_duration::parse_worded(text)
+                        .ok_or_else(|| invalid("duration", text))?
+                        .nanos(),
+                )
             }
             Shape::List(items, kind) => match json {
                 Json::Array(array) => Value::List(List::Json {

@@ -1,5 +1,7 @@
 //! The pods of a resource: a pod itself, or those that a Deployment, Job or Service selects.
 
+use k3_labels::Selector;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
@@ -9,38 +11,18 @@ use crate::{
     session::CommandSession,
 };
 
-/// Formats a selector as a query parameter.
+/// Formats a selector as a query parameter; empty if it selects no objects.
+// upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go FormatLabelSelector
 pub(crate) fn selector_text(selector: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let is_full = selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some();
-    let labels = if is_full {
-        &selector["matchLabels"]
+    let is_label_selector =
+        selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some();
+    let selector = if is_label_selector {
+        Selector::deserialize(selector).unwrap_or(Selector::NOTHING)
     } else {
-        selector
+        let labels = selector.as_object().into_iter().flatten();
+        Selector::from_labels(labels.filter_map(|(name, value)| Some((name, value.as_str()?))))
     };
-    let mut parts: Vec<String> = labels
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(name, value)| format!("{name}={}", text(value)))
-        .collect();
-    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
-        let key = text(&expression["key"]);
-        let values: Vec<String> = expression["values"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(text)
-            .collect();
-        let values = values.join(",");
-        parts.push(match text(&expression["operator"]).as_str() {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "DoesNotExist" => format!("!{key}"),
-            _ => key,
-        });
-    }
-    parts.join(",")
+    selector.to_string()
 }
 
 impl CommandSession {
@@ -110,6 +92,6 @@ mod tests {
         let full = json!({"matchLabels": {"app": "web"}, "matchExpressions": [
             {"key": "a", "operator": "In", "values": ["x", "y"]}, {"key": "b", "operator": "DoesNotExist"},
             {"key": "c", "operator": "Exists"}]});
-        assert_eq!(selector_text(&full), "app=web,a in (x,y),!b,c");
+        assert_eq!(selector_text(&full), "a in (x,y),app=web,!b,c");
     }
 }

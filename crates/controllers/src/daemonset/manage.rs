@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use k3_workloads::{Pod, PodPhase};
+use k3_workloads::{Pod, PodPhase, Rounding};
 use k8s_openapi::jiff::Timestamp;
 
 use super::{placement::NodeEligibility, pod_template::TemplateRevision};
@@ -95,13 +95,17 @@ impl<'a> ObservedDaemonSet<'a> {
     /// maxSurge as a number of pods.
     // upstream: pkg/controller/daemon/util/daemonset_util.go SurgeCount
     pub(super) fn max_surge(&self, nodes: usize) -> usize {
-        self.bound(nodes, |bounds, total| bounds.max_surge.of(total, true))
+        self.bound(nodes, |bounds, total| {
+            bounds.max_surge.scaled_value(total, Rounding::Up)
+        })
     }
 
     /// maxUnavailable as a number of nodes.
     // upstream: pkg/controller/daemon/util/daemonset_util.go UnavailableCount
     pub(super) fn max_unavailable(&self, nodes: usize) -> usize {
-        self.bound(nodes, |bounds, total| bounds.max_unavailable.of(total, true))
+        self.bound(nodes, |bounds, total| {
+            bounds.max_unavailable.scaled_value(total, Rounding::Up)
+        })
     }
 
     fn bound(&self, nodes: usize, bound: impl Fn(&crate::objects::RollingUpdate, i32) -> i32) -> usize {

@@ -1,12 +1,11 @@
 //! Which nodes should run a pod of a DaemonSet.
 
-use std::collections::BTreeMap;
-
-use k3_workloads::{Node, NodeSelector, Taint, Toleration};
+use k3_workloads::{Node, Taint, Toleration};
+use kubecontroller::selector::NodeSelector;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::objects::Template;
+use crate::objects::{LabelEqualitySelector, Template};
 
 /// Tolerations of every daemon pod: node agents are needed most on nodes with problems.
 const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
@@ -25,7 +24,7 @@ const HOST_NETWORK_TOLERATION: (&str, &str) = ("node.kubernetes.io/network-unava
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct NodeConstraints {
     node_name: Box<str>,
-    node_selector: BTreeMap<Box<str>, Box<str>>,
+    node_selector: LabelEqualitySelector,
     affinity: TemplateAffinity,
     /// The tolerations of the template, and those that every daemon pod gets.
     tolerations: Vec<Toleration>,
@@ -78,12 +77,10 @@ impl NodeConstraints {
         if !self.node_name.is_empty() && self.node_name != node.metadata.name {
             return NodeEligibility::Neither;
         }
-        let selects = self
-            .node_selector
-            .iter()
-            .all(|(label, value)| node.metadata.labels.get(label) == Some(value));
+        let labels = &node.metadata.labels;
         let required = self.affinity.node_affinity.required.as_ref();
-        let matches = selects && required.is_none_or(|required| required.matches(node));
+        let matches = self.node_selector.as_ref().matches(labels)
+            && required.is_none_or(|required| required.matches(Some(&node.metadata.name), labels));
         if !matches {
             return NodeEligibility::Neither;
         }

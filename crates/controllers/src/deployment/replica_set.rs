@@ -68,7 +68,7 @@ impl DesiredReplicaSet {
             name: set.metadata.name.clone(),
             replicas: set.spec.replicas,
             min_ready_seconds: set.spec.min_ready_seconds,
-            annotations: (*set.metadata.annotations).clone(),
+            annotations: set.metadata.annotations.to_map(),
             status: set.status.clone(),
             created: set.metadata.creation_timestamp,
             observed: Some(set),
@@ -136,7 +136,7 @@ impl DesiredReplicaSet {
             .iter()
             .filter(|(name, _)| !is_not_copied(name));
         self.annotations
-            .extend(copied.map(|(name, value)| (name.clone(), value.clone())));
+            .extend(copied.map(|(name, value)| (name.into(), value.into())));
         if old >= revision {
             return;
         }
@@ -155,7 +155,7 @@ impl DesiredReplicaSet {
         let annotations: BTreeMap<_, _> = self
             .annotations
             .iter()
-            .filter(|(name, value)| set.metadata.annotations.get(*name) != Some(*value))
+            .filter(|(name, value)| set.metadata.annotations.get(name) != Some(&***value))
             .collect();
         let is_scaled = self.replicas != set.spec.replicas;
         let is_same =

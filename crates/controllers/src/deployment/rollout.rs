@@ -5,6 +5,8 @@
 
 use std::cmp::Reverse;
 
+use k3_workloads::Rounding;
+
 use super::replica_set::DesiredReplicaSet;
 use crate::objects::{Deployment, StrategyKind};
 
@@ -38,12 +40,16 @@ fn bounds(deployment: &Deployment) -> (i32, i32) {
     if spec.strategy.kind != StrategyKind::RollingUpdate {
         return (0, 0);
     }
-    let surge = spec.strategy.rolling_update.max_surge.of(spec.replicas, true);
+    let surge = spec
+        .strategy
+        .rolling_update
+        .max_surge
+        .scaled_value(spec.replicas, Rounding::Up);
     let unavailable = spec
         .strategy
         .rolling_update
         .max_unavailable
-        .of(spec.replicas, false);
+        .scaled_value(spec.replicas, Rounding::Down);
     if surge == 0 && unavailable == 0 {
         (0, 1)
     } else {

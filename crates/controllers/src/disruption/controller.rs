@@ -16,7 +16,7 @@ use kubecontroller::{
 };
 
 use super::{
-    pdb_status::{self, DisruptedPods, ExpectedPodCount, format_selector},
+    pdb_status::{self, DisruptedPods, ExpectedPodCount},
     scale::{ExpectedScale, ScaleError, ScaleFinder},
 };
 use crate::{
@@ -83,7 +83,7 @@ impl DisruptionController {
             let selector = budget.spec.selector.as_ref();
             let selector = selector.map_or_else(
                 || "nil".to_owned(),
-                |selector| format_selector(selector.text.get()),
+                |selector| selector.to_label_selector().to_string(),
             );
             let message = format!(
                 "Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. As a \

@@ -2,13 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use k3_workloads::{Condition, ConditionStatus, Pod};
+use k3_workloads::{Condition, ConditionStatus, IntOrString, Pod, Rounding};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    objects::{IntOrPercent, PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus},
+    objects::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus},
     patch_values,
 };
 
@@ -41,7 +40,7 @@ pub(super) struct DisruptedPods {
 impl ExpectedPodCount {
     /// Whether it depends on the scale of the pods' controllers.
     pub(super) fn needs_scale(spec: &PodDisruptionBudgetSpec) -> bool {
-        spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrPercent::Percent(_)))
+        spec.max_unavailable.is_some() || matches!(spec.min_available, Some(IntOrString::String(_)))
     }
 
     /// For so many pods; `scale` is the total scale of their controllers.
@@ -52,12 +51,12 @@ impl ExpectedPodCount {
             healthy,
         };
         match (&spec.max_unavailable, &spec.min_available) {
-            (Some(max), _) => of_scale(scale.saturating_sub(max.of(scale, true)).max(0)),
-            (None, Some(IntOrPercent::Int(min))) => ExpectedPodCount {
+            (Some(max), _) => of_scale(scale.saturating_sub(max.scaled_value(scale, Rounding::Up)).max(0)),
+            (None, Some(IntOrString::Int(min))) => ExpectedPodCount {
                 expected: i32::try_from(pods).unwrap_or(i32::MAX),
                 healthy: *min,
             },
-            (None, Some(min)) => of_scale(min.of(scale, true)),
+            (None, Some(min)) => of_scale(min.scaled_value(scale, Rounding::Up)),
             (None, None) => ExpectedPodCount {
                 expected: 0,
                 healthy: 0,
@@ -232,42 +231,6 @@ pub(super) fn status_patch(
     })
 }
 
-/// A selector in the form of Go's `%v`, as upstream prints it in an event.
-pub(super) fn format_selector(text: &str) -> String {
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    struct SelectorFields {
-        match_labels: BTreeMap<String, String>,
-        match_expressions: Vec<LabelRequirement>,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct LabelRequirement {
-        key: String,
-        operator: String,
-        values: Vec<String>,
-    }
-    let written: SelectorFields = kubecontroller::decode::from_str(text).unwrap_or_default();
-    let labels = written.match_labels.iter();
-    let labels: Vec<_> = labels
-        .map(|(label, value)| format!("{label}: {value},"))
-        .collect();
-    let expressions = written.match_expressions.iter().map(|expression| {
-        let LabelRequirement {
-            key,
-            operator,
-            values,
-        } = expression;
-        let values = values.join(" ");
-        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
-    });
-    let labels = labels.concat();
-    let expressions = expressions.collect::<Vec<_>>().concat();
-    format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -388,13 +351,5 @@ mod tests {
         };
         let reported = status(&budget, expected_pod_count, BTreeMap::new(), 1, at("01:00"));
         assert_eq!(reported.conditions[0].last_transition_time, Some(at("01:00")));
-    }
-
-    #[test]
-    fn formats_selectors_like_go() {
-        let text = r#"{"matchLabels":{"app":"a","b":"c"},"matchExpressions":[{"key":"k","operator":"In","values":["x","y"]}]}"#;
-        let message = "&LabelSelector{MatchLabels:map[string]string{app: a,b: c,},\
-            MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}";
-        assert_eq!(format_selector(text), message);
     }
 }

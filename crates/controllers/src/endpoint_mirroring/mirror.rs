@@ -42,14 +42,14 @@ pub(super) fn should_mirror(endpoints: &Endpoints) -> bool {
 
 // upstream: pkg/controller/endpointslicemirroring/utils.go newEndpointSlice, cloneAndRemoveKeys
 pub(super) fn labels_for(endpoints: &Endpoints) -> LabelPairs {
-    let mut labels = (*endpoints.metadata.labels).clone();
+    let mut labels = endpoints.metadata.labels.to_map();
     labels.insert(SERVICE_NAME.into(), endpoints.metadata.name.clone());
     labels.insert(MANAGED_BY.into(), MANAGER.into());
     labels
 }
 
 pub(super) fn annotations_for(endpoints: &Endpoints) -> LabelPairs {
-    let mut notes = (*endpoints.metadata.annotations).clone();
+    let mut notes = endpoints.metadata.annotations.to_map();
     notes.remove(TRIGGER_TIME);
     notes
 }
@@ -165,8 +165,8 @@ fn is_up_to_date(endpoints: &Endpoints, slice: &EndpointSlice, set: &EndpointSet
     });
     slice.endpoints.len() == set.len()
         && slice.endpoints.iter().all(is_same)
-        && *meta.labels == labels_for(endpoints)
-        && *meta.annotations == annotations_for(endpoints)
+        && meta.labels.to_map() == labels_for(endpoints)
+        && meta.annotations.to_map() == annotations_for(endpoints)
         && !is_of_another
 }
 

@@ -125,7 +125,9 @@ impl ObservedService<'_> {
         // There is always a slice, so that consumers can distinguish a Service without endpoints from one not yet synced.
         if existing.count() == changes.delete.len() && changes.create.is_empty() {
             let is_placeholder = |slice: &EndpointSlice| {
-                slice.endpoints.is_empty() && slice.ports.is_empty() && *slice.metadata.labels == labels
+                slice.endpoints.is_empty()
+                    && slice.ports.is_empty()
+                    && slice.metadata.labels.to_map() == labels
             };
             match &changes.delete[..] {
                 [only] if is_placeholder(only) && is_owned(only, service) => changes.delete.clear(),
@@ -215,7 +217,7 @@ pub(super) fn unchanged(slice: Arc<EndpointSlice>) -> (Arc<EndpointSlice>, Desir
 
 // upstream: staging/src/k8s.io/endpointslice/utils.go setEndpointSliceLabels
 pub(super) fn labels(service: &Service) -> Labels {
-    let mut labels = (*service.metadata.labels).clone();
+    let mut labels = service.metadata.labels.to_map();
     labels.retain(|label, _| !RESERVED.contains(&&**label));
     if !service.has_address() {
         labels.insert(HEADLESS.into(), "".into());
@@ -227,12 +229,11 @@ pub(super) fn labels(service: &Service) -> Labels {
 
 /// Whether a slice has the labels of its Service. Its own labels are kept.
 fn has_labels(slice: &EndpointSlice, labels: &Labels) -> bool {
-    let own = |labels: &Labels| {
-        let own = labels.iter().filter(|(label, _)| !RESERVED.contains(&&***label));
-        own.map(|(label, value)| (label.clone(), value.clone()))
-            .collect::<Labels>()
+    let own = |mut labels: Labels| {
+        labels.retain(|label, _| !RESERVED.contains(&&**label));
+        labels
     };
-    own(&slice.metadata.labels) == own(labels)
+    own(slice.metadata.labels.to_map()) == own(labels.clone())
 }
 
 // upstream: staging/src/k8s.io/endpointslice/utils.go ownedBy

@@ -69,7 +69,7 @@ impl Reconciler for EndpointsController {
         }
         let mut annotations = existing
             .as_ref()
-            .map_or_else(BTreeMap::new, |existing| (*existing.metadata.annotations).clone());
+            .map_or_else(BTreeMap::new, |existing| existing.metadata.annotations.to_map());
         trigger_time::mark(&mut annotations, time);
         if desired.is_truncated {
             annotations.insert(OVER_CAPACITY.into(), "truncated".into());

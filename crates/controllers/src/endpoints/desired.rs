@@ -46,8 +46,7 @@ impl DesiredEndpoints {
     // upstream: pkg/controller/endpoint/endpoints_controller.go endpointSubsetsEqualIgnoreResourceVersion, labelsCorrectForEndpoints
     pub(super) fn is_up_to_date(&self, endpoints: &Endpoints) -> bool {
         // The headless label is ignored: clusterIP is immutable, and clients may set the label.
-        let existing = |labels: &BTreeMap<Box<str>, Box<str>>| {
-            let mut labels = labels.clone();
+        let existing = |mut labels: BTreeMap<Box<str>, Box<str>>| {
             labels.remove(HEADLESS);
             labels
         };
@@ -55,14 +54,14 @@ impl DesiredEndpoints {
             .metadata
             .annotation(super::controller::OVER_CAPACITY)
             .is_some();
-        existing(&self.labels) == existing(&endpoints.metadata.labels)
+        existing(self.labels.clone()) == existing(endpoints.metadata.labels.to_map())
             && self.is_truncated == is_marked
             && (self.subsets == endpoints.subsets || self.subsets == repack(endpoints.subsets.clone()))
     }
 }
 
 fn labels(service: &Service) -> BTreeMap<Box<str>, Box<str>> {
-    let mut labels = (*service.metadata.labels).clone();
+    let mut labels = service.metadata.labels.to_map();
     if service.has_address() {
         labels.remove(HEADLESS);
     } else {

@@ -5,7 +5,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use k3_workloads::{Pod, Volume};
+use k3_workloads::{PersistentVolumeClaim, Pod, Volume};
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 use crate::{
     context::{ControllerContext, Task},
     event_message::EventMessage,
-    objects::PersistentVolumeClaim,
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
 };
 

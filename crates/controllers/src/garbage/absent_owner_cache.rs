@@ -5,7 +5,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::dependent::OwnerReference;
+use k3_workloads::OwnerReference;
 
 const CAPACITY: usize = 1000;
 
@@ -39,9 +39,10 @@ impl AbsentOwnerCache {
     }
 }
 
-/// blockOwnerDeletion is not part of the identity.
+/// `controller` and `blockOwnerDeletion` are not part of the identity.
 fn key(owner: &OwnerReference, namespace: &str) -> OwnerKey {
     let owner = OwnerReference {
+        controller: false,
         block_owner_deletion: false,
         ..owner.clone()
     };

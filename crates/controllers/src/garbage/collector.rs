@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use futures_util::{TryStreamExt, stream};
+use k3_workloads::OwnerReference;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
+    decode,
     events::EventRecorder,
     resource::Resource,
     writer::{ApiWriter, ObjectRef, has_status_code},
@@ -16,7 +18,7 @@ use serde_json::{Value, json};
 use super::{
     absent_owner_cache::AbsentOwnerCache,
     classify::{DeletionDecision, OwnerState, decide_deletion},
-    dependent::{Dependent, FOREGROUND, ORPHAN, OwnerReference},
+    dependent::{Dependent, FOREGROUND, ORPHAN},
     graph::{self, DependencyGraph, GraphNode, GraphWorkItem, Uid},
 };
 use crate::event_message::EventMessage;
@@ -265,7 +267,7 @@ impl WorkProcessor {
         reference: &Value,
         namespace: &str,
     ) -> Result<OwnerState, ProcessingError> {
-        let Ok(owner) = OwnerReference::deserialize(reference) else {
+        let Ok(owner) = decode::from_value::<OwnerReference>(reference) else {
             return Ok(OwnerState::Solid);
         };
         if self.absent_owners.lock().has(&owner, namespace) {

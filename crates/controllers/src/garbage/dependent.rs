@@ -1,7 +1,6 @@
 //! The metadata of an object of any kind that the garbage collector keeps: name, owners, finalizers.
 
-use k3_workloads::{SharedList, internable};
-use kubecontroller::object::{Metadata, Object, OwnerRef};
+use kubecontroller::object::{Metadata, Object, OwnerRef, OwnerReference, SharedList};
 use serde::Deserialize;
 
 /// Finalizer of foreground deletion: the object waits until its dependents are deleted.
@@ -27,18 +26,6 @@ pub(crate) struct DependentMeta {
     pub(super) owner_references: SharedList<OwnerReference>,
     pub(super) finalizers: SharedList<Box<str>>,
 }
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct OwnerReference {
-    pub(super) api_version: Box<str>,
-    pub(super) kind: Box<str>,
-    pub(super) name: Box<str>,
-    pub(super) uid: Box<str>,
-    pub(super) block_owner_deletion: bool,
-}
-
-internable!(OwnerReference);
 
 // --- Dependent ---
 
@@ -97,13 +84,12 @@ impl Metadata for DependentMeta {
     }
 
     fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
-        // `controller` is dropped: it does not matter for garbage collection.
         self.owner_references.iter().map(|owner| OwnerRef {
             api_version: &owner.api_version,
             kind: &owner.kind,
             name: &owner.name,
             uid: &owner.uid,
-            controls: false,
+            controls: owner.controller,
         })
     }
 

@@ -8,10 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use k3_workloads::{Interner, SharedList};
-
-use super::dependent::{Dependent, FOREGROUND, ORPHAN, OwnerReference};
+use k3_workloads::{Interner, OwnerReference, SharedList};
 use kubecontroller::resource::Resource;
+
+use super::dependent::{Dependent, FOREGROUND, ORPHAN};
 
 pub(super) type Uid = Arc<str>;
 

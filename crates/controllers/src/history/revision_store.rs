@@ -8,6 +8,7 @@ use kubecontroller::{
     controller::Request,
     informer::{Delta, Informer},
     resource::Resource,
+    selector::Selector,
     writer::{ApiWriter, ObjectRef, WrittenObject, delete_options_for_uid, is_already_exists},
 };
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     context::ControllerContext,
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
-    objects::{ControllerRevision, Selector, Template},
+    objects::{ControllerRevision, Template},
     pods::pod_from_template::NewPodMeta,
     resource::CONTROLLER_REVISIONS,
 };

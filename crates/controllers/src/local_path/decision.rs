@@ -1,11 +1,11 @@
 //! Decides which claims get a volume, and builds it.
 
-use k3_workloads::Node;
+use k3_workloads::{Node, PersistentVolume, PersistentVolumeClaim, VolumeMode, VolumePhase};
 use serde_json::{Value, json};
 
 use super::NAME;
 use crate::{
-    objects::{BindingMode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeMode, VolumePhase},
+    objects::{BindingMode, StorageClass},
     resource::PERSISTENT_VOLUME_CLAIMS,
     volume_binder::annotations::{
         BETA_STORAGE_PROVISIONER, BIND_COMPLETED, PROVISIONED_BY, SELECTED_NODE, STORAGE_PROVISIONER,

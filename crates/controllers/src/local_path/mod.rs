@@ -11,7 +11,7 @@ mod decision;
 #[cfg(test)]
 mod tests;
 
-use k3_workloads::Node;
+use k3_workloads::{Node, PersistentVolume, PersistentVolumeClaim};
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
@@ -27,7 +27,7 @@ use self::decision::{ProvisioningDecision, decide, is_to_be_deleted, waits_for_p
 use crate::{
     context::{ControllerContext, Task},
     event_message::EventMessage,
-    objects::{PersistentVolume, PersistentVolumeClaim, StorageClass},
+    objects::StorageClass,
     resource::{NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES},
     update::UpdateWithPatch,
     volume_binder::annotations::SELECTED_NODE,

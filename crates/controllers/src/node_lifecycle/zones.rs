@@ -466,11 +466,8 @@ mod tests {
         let start = Instant::now();
         let mut zones = zones(&[("a", 1, 0)], start);
         let mut excluded = node("x", "a", ConditionStatus::True);
-        let labels = excluded
-            .metadata
-            .labels
-            .iter()
-            .map(|(name, value)| (&**name, &**value));
+        let labels = excluded.metadata.labels.clone();
+        let labels = labels.iter();
         excluded.metadata.labels = labels.chain([(EXCLUDED, "")]).collect();
         zones.observe(&excluded, start);
         zones.observe(&node("a0", "a", ConditionStatus::False), start);

@@ -1,8 +1,9 @@
 //! Daemon sets, as controllers see them.
 
+use kubecontroller::selector::Selector;
 use serde::Deserialize;
 
-use super::{Projection, RollingUpdate, Selector, Template};
+use super::{Projection, RollingUpdate, Template};
 
 /// A daemon set.
 pub type DaemonSet = Projection<DaemonSpec, DaemonStatus>;

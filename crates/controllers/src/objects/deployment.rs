@@ -1,10 +1,11 @@
 //! Deployments.
 
-use k3_workloads::Condition;
+use k3_workloads::{Condition, IntOrString};
+use kubecontroller::selector::{LabelSelector, Selector};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Projection, Selector, Template};
+use super::{Projection, Template};
 
 /// A deployment.
 pub type Deployment = Projection<DeploymentSpec, DeploymentStatus>;
@@ -59,19 +60,9 @@ pub enum StrategyKind {
 #[serde(rename_all = "camelCase", default)]
 pub struct RollingUpdate {
     /// How many pods there may be beyond those wanted.
-    pub max_surge: IntOrPercent,
+    pub max_surge: IntOrString,
     /// How many of those wanted may be unavailable.
-    pub max_unavailable: IntOrPercent,
-}
-
-/// A number, or a percentage of one.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub enum IntOrPercent {
-    /// A number.
-    Int(i32),
-    /// A percentage, such as `25%`.
-    Percent(Box<str>),
+    pub max_unavailable: IntOrString,
 }
 
 /// A selector, with the text it was written in: replica sets get it with one label more.
@@ -111,32 +102,14 @@ fn one() -> i32 {
     1
 }
 
-// --- IntOrPercent ---
+// --- RawSelector ---
 
-impl IntOrPercent {
-    /// The value for `total`, rounded up or down. An invalid value counts as zero; validation rejects it.
-    // upstream: staging/src/k8s.io/apimachinery/pkg/util/intstr/intstr.go GetScaledValueFromIntOrPercent
-    pub fn of(&self, total: i32, up: bool) -> i32 {
-        match self {
-            IntOrPercent::Int(count) => *count,
-            IntOrPercent::Percent(text) => {
-                let percent = text
-                    .strip_suffix('%')
-                    .and_then(|digits| digits.parse::<i32>().ok());
-                let hundredths = i64::from(percent.unwrap_or(0)) * i64::from(total) + if up { 99 } else { 0 };
-                i32::try_from(hundredths.div_euclid(100)).unwrap_or(i32::MAX)
-            }
-        }
+impl RawSelector {
+    /// The selector as it is written.
+    pub fn to_label_selector(&self) -> LabelSelector {
+        kubecontroller::decode::from_str(self.text.get()).unwrap_or_default()
     }
 }
-
-impl Default for IntOrPercent {
-    fn default() -> Self {
-        IntOrPercent::Int(0)
-    }
-}
-
-// --- SelectorText ---
 
 impl<'de> Deserialize<'de> for RawSelector {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -149,31 +122,5 @@ impl<'de> Deserialize<'de> for RawSelector {
 impl PartialEq for RawSelector {
     fn eq(&self, other: &Self) -> bool {
         self.text.get() == other.text.get()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::IntOrPercent;
-
-    #[test]
-    fn rounds_percentages_up_or_down() {
-        let percent = |text: &str| IntOrPercent::Percent(text.into());
-        let cases = [
-            (percent("25%"), 10, 3, 2),
-            (percent("25%"), 4, 1, 1),
-            (percent("1%"), 1, 1, 0),
-            (percent("0%"), 7, 0, 0),
-            (percent("150%"), 2, 3, 3),
-            (percent("many"), 2, 0, 0),
-            (IntOrPercent::Int(5), 2, 5, 5),
-        ];
-        for (value, total, up, down) in cases {
-            assert_eq!(
-                (value.of(total, true), value.of(total, false)),
-                (up, down),
-                "{value:?} of {total}"
-            );
-        }
     }
 }

@@ -2,9 +2,10 @@
 
 use k3_workloads::{Condition, ConditionStatus};
 use k8s_openapi::jiff::Timestamp;
+use kubecontroller::selector::Selector;
 use serde::Deserialize;
 
-use super::{Projection, Selector, Template};
+use super::{Projection, Template};
 
 /// A job.
 pub type Job = Projection<JobSpec, JobStatus>;

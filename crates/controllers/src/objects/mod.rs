@@ -10,14 +10,12 @@ mod deployment;
 mod endpoint_slice;
 mod endpoints;
 mod job;
-mod persistent_volume;
-mod persistent_volume_claim;
 mod pod_disruption_budget;
 mod replica_set;
-mod selector;
 mod service;
 mod service_cidr;
 mod stateful_set;
+mod storage_class;
 mod template;
 
 pub use self::{
@@ -25,8 +23,8 @@ pub use self::{
     cron_job::{ConcurrencyPolicy, CronJob, CronJobSpec, CronJobStatus, JobReference},
     daemon_set::{DaemonSet, DaemonSpec, DaemonStatus, DaemonStrategy, UpdateStrategyKind},
     deployment::{
-        Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, IntOrPercent, RawSelector,
-        RollingUpdate, StrategyKind,
+        Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, RawSelector, RollingUpdate,
+        StrategyKind,
     },
     endpoint_slice::{Endpoint, EndpointConditions, EndpointHint, EndpointHints, EndpointSlice, SlicePort},
     endpoints::{AddressPort, EndpointAddress, Endpoints, Subset, Target},
@@ -34,22 +32,15 @@ pub use self::{
         CompletionMode, ExitCodes, FailureAction, FailurePolicy, FailureRule, Job, JobSpec, JobStatus,
         PodCondition, PodReplacementPolicy, SuccessPolicy, SuccessRule, UncountedTerminatedPods,
     },
-    persistent_volume::{
-        BindingMode, ClaimRef, HostPath, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus,
-        StorageClass, StorageRequest, VolumeMode, VolumePhase,
-    },
-    persistent_volume_claim::{
-        ClaimPhase, ClaimResources, ClaimSpec, ClaimStatus, ModifyVolumeStatus, PersistentVolumeClaim,
-    },
     pod_disruption_budget::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus},
     replica_set::{LabelEqualitySelector, ReplicaSet, ReplicaSpec, ReplicaStatus, ReplicationController},
-    selector::Selector,
-    service::{Service, ServicePort, ServiceSpec, TargetPort},
+    service::{Service, ServicePort, ServiceSpec},
     service_cidr::{IpAddress, ServiceCidr, ServiceCidrSpec, ServiceCidrStatus},
     stateful_set::{
         ClaimRetention, ClaimRetentionPolicy, ClaimTemplate, Ordinals, PodManagementPolicy,
         StatefulRollingUpdate, StatefulSet, StatefulSpec, StatefulStatus, StatefulStrategy,
     },
+    storage_class::{BindingMode, StorageClass},
     template::{TEMPLATE_HASH, Template, TemplateMeta, TemplateParts},
 };
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use k3_workloads::Condition;
+use k3_workloads::{Condition, IntOrString, StringMap};
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{IntOrPercent, Projection, RawSelector};
+use super::{Projection, RawSelector};
 
 /// A pod disruption budget.
 pub type PodDisruptionBudget = Projection<PodDisruptionBudgetSpec, PodDisruptionBudgetStatus>;
@@ -17,9 +17,9 @@ pub type PodDisruptionBudget = Projection<PodDisruptionBudgetSpec, PodDisruption
 #[serde(rename_all = "camelCase", default)]
 pub struct PodDisruptionBudgetSpec {
     /// minAvailable.
-    pub min_available: Option<IntOrPercent>,
+    pub min_available: Option<IntOrString>,
     /// maxUnavailable.
-    pub max_unavailable: Option<IntOrPercent>,
+    pub max_unavailable: Option<IntOrString>,
     /// Selects pods; none if not set.
     pub selector: Option<RawSelector>,
 }
@@ -48,7 +48,7 @@ pub struct PodDisruptionBudgetStatus {
 
 impl PodDisruptionBudget {
     /// Whether pods with these labels match.
-    pub fn selects(&self, labels: &BTreeMap<Box<str>, Box<str>>) -> bool {
+    pub fn selects(&self, labels: &StringMap) -> bool {
         let selector = self.spec.selector.as_ref();
         selector.is_some_and(|selector| selector.selector.matches(labels))
     }

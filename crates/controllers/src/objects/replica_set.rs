@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use k3_workloads::Condition;
+use kubecontroller::selector::Selector;
 use serde::{Deserialize, Deserializer};
 
-use super::{Projection, Selector, Template};
+use super::{Projection, Template};
 
 /// A replica set.
 pub type ReplicaSet = Projection<ReplicaSpec<Selector>, ReplicaStatus>;
@@ -61,19 +62,13 @@ fn one() -> i32 {
 
 impl<'de> Deserialize<'de> for LabelEqualitySelector {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let labels = BTreeMap::deserialize(from)?;
-        Ok(LabelEqualitySelector(Selector::from_labels(&labels)))
+        let labels = BTreeMap::<String, String>::deserialize(from)?;
+        Ok(LabelEqualitySelector(Selector::from_labels(labels)))
     }
 }
 
 impl AsRef<Selector> for LabelEqualitySelector {
     fn as_ref(&self) -> &Selector {
         &self.0
-    }
-}
-
-impl AsRef<Selector> for Selector {
-    fn as_ref(&self) -> &Selector {
-        self
     }
 }

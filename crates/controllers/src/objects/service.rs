@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k3_workloads::{IntOrString, StringMap};
 use serde::Deserialize;
 
 use super::Projection;
@@ -41,18 +42,8 @@ pub struct ServicePort {
     pub protocol: Box<str>,
     /// appProtocol.
     pub app_protocol: Option<Box<str>>,
-    /// The port of the pods.
-    pub target_port: TargetPort,
-}
-
-/// A port of a pod, by number or by the name that a container gives it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub enum TargetPort {
-    /// The number.
-    Number(i32),
-    /// The name.
-    Name(Box<str>),
+    /// The port of the pods, by number or by the name that a container gives it.
+    pub target_port: IntOrString,
 }
 
 // --- Service ---
@@ -65,9 +56,9 @@ impl Service {
 
     /// Whether pods with these labels are behind it.
     // upstream: staging/src/k8s.io/endpointslice/util/controller_utils.go getServicesForPod
-    pub fn selects(&self, labels: &BTreeMap<Box<str>, Box<str>>) -> bool {
+    pub fn selects(&self, labels: &StringMap) -> bool {
         let mut wanted = self.spec.selector.iter();
-        !self.spec.selector.is_empty() && wanted.all(|(label, value)| labels.get(label) == Some(value))
+        !self.spec.selector.is_empty() && wanted.all(|(label, value)| labels.get(label) == Some(&**value))
     }
 
     /// Whether it is to have no address of its own.
@@ -78,13 +69,5 @@ impl Service {
     /// Whether it has an address of its own.
     pub fn has_address(&self) -> bool {
         !self.is_headless() && !self.spec.cluster_ip.is_empty()
-    }
-}
-
-// --- TargetPort ---
-
-impl Default for TargetPort {
-    fn default() -> Self {
-        TargetPort::Number(0)
     }
 }

@@ -1,10 +1,10 @@
 //! Stateful sets, as controllers see them.
 
-use k3_workloads::Condition;
+use k3_workloads::{Condition, IntOrString};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{IntOrPercent, Projection, RawSelector, Template, UpdateStrategyKind};
+use super::{Projection, RawSelector, Template, UpdateStrategyKind};
 
 /// A stateful set.
 pub type StatefulSet = Projection<StatefulSpec, StatefulStatus>;
@@ -77,7 +77,7 @@ pub struct StatefulRollingUpdate {
     /// So many of the first pods stay as they are.
     pub partition: i32,
     /// How many pods may be unavailable; one if not set.
-    pub max_unavailable: Option<IntOrPercent>,
+    pub max_unavailable: Option<IntOrString>,
 }
 
 /// persistentVolumeClaimRetentionPolicy.

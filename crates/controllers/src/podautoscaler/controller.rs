@@ -2,6 +2,7 @@
 
 use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
+use k3_api::selector::label;
 use k3_workloads::{ConditionStatus, Pod};
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerSpec, MetricStatus};
 use kubecontroller::{
@@ -389,13 +390,15 @@ impl HorizontalPodAutoscalerController {
             self.warn(autoscaler, "SelectorRequired", &error);
             return Err(error);
         }
-        let selector = parse_selector(text).inspect_err(|error| {
-            self.warn(autoscaler, "InvalidSelector", error);
-            status_update.set(ACTIVE, ConditionStatus::False, "InvalidSelector", error);
-        })?;
+        let selector = label::parse(text)
+            .map_err(SelectPodsError::from)
+            .inspect_err(|error| {
+                self.warn(autoscaler, "InvalidSelector", error);
+                status_update.set(ACTIVE, ConditionStatus::False, "InvalidSelector", error);
+            })?;
         let namespace = &*autoscaler.metadata.namespace;
         let mut pods = self.pods.get(namespace);
-        pods.retain(|pod| selector.matches(|label| pod.label(label)));
+        pods.retain(|pod| selector.matches_with(|label| pod.label(label)));
         self.with_memory(autoscaler, |memory| memory.selector = Some(selector));
         let rivals = self.autoscalers_selecting(namespace, &pods);
         if rivals.len() > 1 {
@@ -415,7 +418,10 @@ impl HorizontalPodAutoscalerController {
     // upstream: pkg/controller/podautoscaler/hpa_selector_store.go HPAsMatchingPods
     fn autoscalers_selecting(&self, namespace: &str, pods: &[Arc<Pod>]) -> Vec<Key> {
         let memory = self.memory();
-        let means = |selector: &Selector| pods.iter().any(|pod| selector.matches(|label| pod.label(label)));
+        let means = |selector: &Selector| {
+            pods.iter()
+                .any(|pod| selector.matches_with(|label| pod.label(label)))
+        };
         let mut keys: Vec<_> = memory
             .iter()
             .filter(|(key, _)| key.namespace() == namespace)
@@ -463,12 +469,6 @@ impl HorizontalPodAutoscalerController {
     fn memory(&self) -> MutexGuard<'_, HashMap<Key, AutoscalerMemory>> {
         self.memory.lock()
     }
-}
-
-/// A selector that the API server accepts.
-fn parse_selector(text: &str) -> Result<Selector, SelectPodsError> {
-    k3_api::selector::label::Selector::parse(text)?;
-    Ok(text.parse()?)
 }
 
 fn active(

@@ -1,7 +1,7 @@
 //! Errors of the autoscaler. Their texts are those of upstream's events and conditions.
 
 use k3_api::{go, quantity::ParseError as QuantityError, selector::label};
-use kubecontroller::{selector::ParseSelectorError, writer::error_message};
+use kubecontroller::writer::error_message;
 
 use super::metrics_client::{CUSTOM, client_go_message};
 
@@ -34,8 +34,6 @@ pub(super) enum SelectPodsError {
     Missing,
     #[error("couldn't convert selector into a corresponding internal selector object: {0}")]
     Invalid(#[from] label::ParseError),
-    #[error("couldn't convert selector into a corresponding internal selector object: {0}")]
-    Unsupported(#[from] ParseSelectorError),
     #[error("pods by selector {selector} are controlled by more than one HPA (e.g. [{autoscalers}])")]
     Ambiguous {
         selector: String,

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k3_api::{
     quantity::{ParseError as QuantityError, Quantity},
-    selector::label::{FromObjectError, Selector},
+    selector::label::{self, FromObjectError},
     strategy::Tree,
 };
 use k8s_openapi::{
@@ -332,7 +332,7 @@ fn selector(metric: &MetricIdentifier) -> Result<String, FromObjectError> {
     let Some(selector) = &metric.selector else {
         return Ok(String::new());
     };
-    let selector = Selector::from_object(Some(&json!(selector)))?;
+    let selector = label::from_object(Some(&json!(selector)))?;
     Ok(selector.to_string())
 }
 

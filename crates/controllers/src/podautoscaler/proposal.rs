@@ -1,6 +1,6 @@
 //! Desired replicas for one metric.
 
-use std::{fmt::Write, sync::Arc};
+use std::sync::Arc;
 
 use k3_api::quantity::{Format, Quantity};
 use k3_workloads::Pod;
@@ -11,12 +11,10 @@ use k8s_openapi::{
         MetricValueStatus, ObjectMetricSource, ObjectMetricStatus, PodsMetricSource, PodsMetricStatus,
         ResourceMetricStatus,
     },
-    apimachinery::pkg::{
-        api::resource::Quantity as Text,
-        apis::meta::v1::{LabelSelector, LabelSelectorRequirement},
-    },
+    apimachinery::pkg::{api::resource::Quantity as Text, apis::meta::v1::LabelSelector},
     jiff::Timestamp,
 };
+use kubecontroller::selector::read_label_selector;
 use serde_json::json;
 
 use super::{
@@ -451,29 +449,9 @@ fn external_name(metric: &MetricIdentifier) -> String {
 
 /// A selector in the form of upstream's messages.
 fn format_selector(selector: Option<&LabelSelector>) -> String {
-    let Some(LabelSelector {
-        match_expressions,
-        match_labels,
-    }) = selector
-    else {
-        return "nil".to_owned();
-    };
-    let mut labels = String::new();
-    for (label, value) in match_labels.iter().flatten() {
-        // Writing to a String does not fail.
-        let _ = write!(labels, "{label}: {value},");
-    }
-    let one = |requirement: &LabelSelectorRequirement| {
-        let values = requirement.values.iter().flatten();
-        let values: Vec<_> = values.map(String::as_str).collect();
-        let key = &requirement.key;
-        let operator = &requirement.operator;
-        let values = values.join(" ");
-        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
-    };
-    let expressions: String = match_expressions.iter().flatten().map(one).collect();
-    format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    selector.map_or_else(
+        || "nil".to_owned(),
+        |selector| read_label_selector(selector).to_string(),
     )
 }
 

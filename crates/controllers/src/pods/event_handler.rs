@@ -9,10 +9,9 @@ use kubecontroller::{
     informer::Delta,
     object::Object,
     resource::Resource,
+    selector::Selector,
     store::{Index, Store},
 };
-
-use crate::objects::Selector;
 
 /// Finds the sets of a kind that a pod belongs to, and updates expectations.
 pub(crate) struct PodEventHandler<T> {

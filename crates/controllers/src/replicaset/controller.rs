@@ -14,13 +14,14 @@ use kubecontroller::{
     expectations::ControllerExpectations,
     informer::Informer,
     resource::Resource,
+    selector::Selector,
     writer::{ApiWriter, ObjectRef, WrittenObject, error_message, has_status_code},
 };
 
 use super::status::{self, ObservedReplicaSet};
 use crate::{
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
-    objects::{Projection, ReplicaSpec, ReplicaStatus, Selector},
+    objects::{Projection, ReplicaSpec, ReplicaStatus},
     pods::{
         deletion_order,
         pod_control::PodControl,

@@ -7,7 +7,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use kubecontroller::expectations::ControllerExpectations;
+use kubecontroller::{expectations::ControllerExpectations, selector::Selector};
 use serde::de::DeserializeOwned;
 
 pub(crate) use self::controller::ReplicaSetKind;
@@ -15,7 +15,6 @@ use self::controller::{ReplicaSetController, ReplicaSetProjection};
 use crate::{
     context::{ControllerContext, Task},
     controller_ref_manager::OwnerIndex,
-    objects::Selector,
     pods::event_handler::{self, PodEventHandler},
     resource::REPLICA_SETS,
     status_throttle::StatusThrottle,

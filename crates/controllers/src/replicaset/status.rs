@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use k3_workloads::{Condition, ConditionStatus, Pod};
 use k8s_openapi::jiff::Timestamp;
+use kubecontroller::selector::Selector;
 use serde_json::{Value, json};
 
 use crate::{
-    objects::{ReplicaSpec, ReplicaStatus, Selector},
+    objects::{ReplicaSpec, ReplicaStatus},
     patch_values,
 };
 
@@ -30,7 +31,7 @@ pub(super) struct ObservedReplicaSet<'a, S> {
 impl<S: AsRef<Selector>> ObservedReplicaSet<'_, S> {
     // upstream: pkg/controller/replicaset/replica_set_utils.go calculateStatus
     pub(super) fn status(&self) -> ReplicaStatus {
-        let labels = Selector::from_labels(&self.spec.template.labels());
+        let labels = Selector::from_labels(self.spec.template.labels());
         let count =
             |is: &dyn Fn(&Pod) -> bool| saturating_count(self.active.iter().filter(|pod| is(pod)).count());
         ReplicaStatus {

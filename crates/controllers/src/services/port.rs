@@ -1,8 +1,8 @@
 //! Finds the port of a pod for a Service port (targetPort).
 
-use k3_workloads::Pod;
+use k3_workloads::{IntOrString, Pod};
 
-use crate::objects::{Service, ServicePort, TargetPort};
+use crate::objects::{Service, ServicePort};
 
 /// A port of a service, and the number that a pod has for it.
 pub(crate) type PodPort<'a> = (&'a ServicePort, i32);
@@ -18,8 +18,8 @@ pub(crate) fn ports_of<'a>(service: &'a Service, pod: &Pod) -> Vec<PodPort<'a>> 
 // upstream: staging/src/k8s.io/endpointslice/utils.go FindPort
 fn number(pod: &Pod, port: &ServicePort) -> Option<i32> {
     let name = match &port.target_port {
-        TargetPort::Number(number) => return Some(*number),
-        TargetPort::Name(name) => name,
+        IntOrString::Int(number) => return Some(*number),
+        IntOrString::String(name) => name,
     };
     let containers = pod.spec.template.containers.iter().chain(pod.spec.sidecars());
     let mut ports = containers.flat_map(|container| &container.ports);

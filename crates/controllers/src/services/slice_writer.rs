@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k3_workloads::OwnerReference;
+use k3_workloads::{OwnerReference, StringMap};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Key,
@@ -199,7 +199,7 @@ impl EndpointSliceWriter<'_> {
                 "generateName": self.prefix,
                 "namespace": namespace,
                 "labels": self.labels,
-                "annotations": self.notes.after(&BTreeMap::new()),
+                "annotations": self.notes.after(&StringMap::default()),
                 "ownerReferences": [self.owner],
             },
             "addressType": desired.address_type,
@@ -242,11 +242,11 @@ impl EndpointSliceWriter<'_> {
 
 impl SliceAnnotations {
     /// The new annotations.
-    fn after(&self, old: &BTreeMap<Box<str>, Box<str>>) -> BTreeMap<Box<str>, Box<str>> {
+    fn after(&self, old: &StringMap) -> BTreeMap<Box<str>, Box<str>> {
         match self {
             SliceAnnotations::All(notes) => notes.clone(),
             SliceAnnotations::Trigger(time) => {
-                let mut notes = old.clone();
+                let mut notes = old.to_map();
                 super::trigger_time::mark(&mut notes, *time);
                 notes
             }

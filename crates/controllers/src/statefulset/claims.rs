@@ -5,14 +5,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k3_workloads::{ObjectMeta, OwnerReference};
+use k3_workloads::{ObjectMeta, OwnerReference, PersistentVolumeClaim};
 use kubecontroller::resource::Resource;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::pod_identity;
 use crate::{
-    objects::{ClaimRetention, ClaimRetentionPolicy, ClaimTemplate, PersistentVolumeClaim, StatefulSet},
+    objects::{ClaimRetention, ClaimRetentionPolicy, ClaimTemplate, StatefulSet},
     resource::{PODS, STATEFUL_SETS},
 };
 

@@ -6,16 +6,14 @@ use std::{
     time::Duration,
 };
 
-use k3_workloads::{ObjectMeta, Pod, PodPhase};
+use k3_workloads::{IntOrString, ObjectMeta, PersistentVolumeClaim, Pod, PodPhase, Rounding};
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
     claims::{self, ClaimWork},
     pod_identity,
 };
-use crate::objects::{
-    IntOrPercent, PersistentVolumeClaim, PodManagementPolicy, StatefulSet, StatefulStatus, UpdateStrategyKind,
-};
+use crate::objects::{PodManagementPolicy, StatefulSet, StatefulStatus, UpdateStrategyKind};
 
 /// Pods created per sync.
 const BURST: usize = 500;
@@ -391,8 +389,8 @@ impl<L: Fn(&str) -> Option<Arc<PersistentVolumeClaim>>> ObservedStatefulSet<'_, 
         let partition = bounds.map_or(0, |bounds| bounds.partition);
         let max = bounds.and_then(|bounds| bounds.max_unavailable.clone());
         let max = max
-            .unwrap_or(IntOrPercent::Int(1))
-            .of(self.set.spec.replicas, false);
+            .unwrap_or(IntOrString::Int(1))
+            .scaled_value(self.set.spec.replicas, Rounding::Down);
         let max = usize::try_from(max).unwrap_or(0).max(1);
         let is_available = |pod: &&Arc<Pod>| !self.is_unavailable(pod);
         let replicas = usize::try_from(self.set.spec.replicas).unwrap_or(0);

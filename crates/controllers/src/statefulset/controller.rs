@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use k3_workloads::Pod;
+use k3_workloads::{PersistentVolumeClaim, Pod};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kubecontroller::{
     Clock, Key,
@@ -40,7 +40,7 @@ use crate::{
     controller_ref_manager::{ControllerRefManager, OwnerIndex},
     event_message::EventMessage,
     history::{LatestRevision, NewRevision, RevisionList, RevisionStore, beyond_limit},
-    objects::{ControllerRevision, PersistentVolumeClaim, PodManagementPolicy, StatefulSet, StatefulStatus},
+    objects::{ControllerRevision, PodManagementPolicy, StatefulSet, StatefulStatus},
     pods::slow_start_batch,
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS},
     status_throttle::StatusThrottle,

@@ -18,7 +18,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use k3_workloads::Pod;
+use k3_workloads::{PersistentVolumeClaim, Pod};
 use kubecontroller::{Key, expectations::ControllerExpectations, informer::Delta};
 
 use self::controller::StatefulSetController;
@@ -27,7 +27,7 @@ use crate::{
     context::{ControllerContext, Task},
     controller_ref_manager::OwnerIndex,
     history::{self, RevisionStore},
-    objects::{PersistentVolumeClaim, StatefulSet},
+    objects::StatefulSet,
     pods::event_handler::{self, PodEventHandler},
     resource::{PERSISTENT_VOLUME_CLAIMS, STATEFUL_SETS},
     status_throttle::StatusThrottle,

@@ -1,12 +1,14 @@
 //! Annotations and finalizers of claims and volumes.
 
+use k3_workloads::PersistentVolumeClaim;
+
 /// On a claim: it was bound. If its volume is deleted after that, the claim is Lost.
 // upstream: pkg/controller/volume/persistentvolume/pv_controller.go syncClaim; the annotations are defined in component-helpers/storage/volume
-pub(crate) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+pub(crate) const BIND_COMPLETED: &str = PersistentVolumeClaim::BIND_COMPLETED;
 /// On a claim or volume: the controller chose the other one. Without it, a user did.
 pub(crate) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// On a claim: the node chosen by the scheduler.
-pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+pub(crate) const SELECTED_NODE: &str = PersistentVolumeClaim::SELECTED_NODE;
 /// On a claim: the provisioner.
 pub(crate) const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 /// The beta name of the same.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k3_workloads::Pod;
+use k3_workloads::{ClaimPhase, PersistentVolume, PersistentVolumeClaim, Pod, StorageRequest, VolumePhase};
 use kubecontroller::{
     Key,
     events::EventRecorder,
@@ -24,10 +24,7 @@ use super::{
 use crate::{
     context::ControllerContext,
     event_message::EventMessage,
-    objects::{
-        BindingMode, ClaimPhase, PersistentVolume, PersistentVolumeClaim, StorageClass, StorageRequest,
-        VolumePhase,
-    },
+    objects::{BindingMode, StorageClass},
     patch_values::list,
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES},
     update::UpdateWithPatch,

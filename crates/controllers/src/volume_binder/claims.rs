@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use k3_workloads::{ClaimPhase, PersistentVolume, PersistentVolumeClaim};
+
 use super::{
     annotations::{BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE},
     matching::check_volume_satisfies_claim,
 };
 use crate::{
     event_message::EventMessage,
-    objects::{BindingMode, ClaimPhase, PersistentVolume, PersistentVolumeClaim, StorageClass},
+    objects::{BindingMode, StorageClass},
 };
 
 /// What to do about a claim.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k3_workloads::{ClaimPhase, PersistentVolume, PersistentVolumeClaim, VolumePhase};
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Reconciler, Request},
@@ -15,11 +16,7 @@ use super::{
     claims::{self, ClaimDecision},
     volumes::{self, ReclaimMethod, VolumeDecision},
 };
-use crate::{
-    event_message::EventMessage,
-    objects::{ClaimPhase, PersistentVolume, PersistentVolumeClaim, VolumePhase},
-    resource::PERSISTENT_VOLUMES,
-};
+use crate::{event_message::EventMessage, resource::PERSISTENT_VOLUMES};
 
 // upstream: pkg/controller/volume/persistentvolume/pv_controller_base.go syncClaimByKey, updateClaim
 pub(super) struct ClaimReconciler(pub(super) Arc<PersistentVolumeController>);

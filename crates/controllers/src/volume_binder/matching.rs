@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use crate::objects::{BindingMode, PersistentVolume, PersistentVolumeClaim, VolumePhase};
+use k3_workloads::{PersistentVolume, PersistentVolumeClaim, VolumePhase};
+
+use crate::objects::BindingMode;
 
 /// Why a claim cannot be bound to the volume it requests by name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

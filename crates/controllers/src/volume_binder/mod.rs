@@ -26,7 +26,7 @@ mod write_cache;
 
 use std::sync::Arc;
 
-use k3_workloads::Pod;
+use k3_workloads::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kubecontroller::{Key, controller::Predicate, informer::Delta};
 
 use self::{
@@ -38,7 +38,7 @@ use self::{
 
 use crate::{
     context::{ControllerContext, Task},
-    objects::{BindingMode, PersistentVolume, PersistentVolumeClaim, StorageClass},
+    objects::{BindingMode, StorageClass},
 };
 
 /// Each queue has one worker: two claims in parallel would compete for volumes.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k3_workloads::{Pod, PodPhase};
+use k3_workloads::{PersistentVolume, Pod, PodPhase, VolumePhase};
 use kubecontroller::{
     Key,
     controller::{Error, Outcome},
@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use super::binder::PersistentVolumeController;
 use crate::{
     event_message::EventMessage,
-    objects::{PersistentVolume, VolumePhase},
     resource::{PERSISTENT_VOLUMES, PODS},
 };
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k3_workloads::{PersistentVolume, PersistentVolumeClaim, VolumePhase};
 use serde_json::{Value, json};
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::{
     event_message::EventMessage,
-    objects::{BindingMode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumePhase},
+    objects::{BindingMode, StorageClass},
 };
 
 /// The environment of a claim, set by a test.

@@ -1,10 +1,9 @@
 //! Decides what to do about a volume.
 
+use k3_workloads::{PersistentVolume, PersistentVolumeClaim, VolumePhase};
+
 use super::annotations::{MIGRATED_TO, PROVISIONED_BY};
-use crate::{
-    event_message::EventMessage,
-    objects::{PersistentVolume, PersistentVolumeClaim, VolumePhase},
-};
+use crate::event_message::EventMessage;
 
 /// What to do about a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]

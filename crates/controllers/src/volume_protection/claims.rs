@@ -1,6 +1,6 @@
 //! PVC protection: claims are kept while pods use them. Also sets the Unused condition.
 
-use k3_workloads::{Condition, ConditionStatus, Pod};
+use k3_workloads::{ClaimPhase, Condition, ConditionStatus, PersistentVolumeClaim, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kubecontroller::{
     Clock, Key,
@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use super::{FinalizerAction, FinalizerChange, write_finalizers};
 use crate::{
     context::{ControllerContext, Task},
-    objects::{ClaimPhase, PersistentVolumeClaim},
     patch_values::truncate_to_second,
     resource::{PERSISTENT_VOLUME_CLAIMS, PODS},
 };

@@ -1,5 +1,6 @@
 //! VAC protection: VolumeAttributesClasses are kept while a claim or a volume refers to them.
 
+use k3_workloads::{PersistentVolume, PersistentVolumeClaim};
 use kubecontroller::{
     Key,
     controller::{Error, Outcome, Predicate, Reconciler, Request},
@@ -12,7 +13,7 @@ use serde::de::IgnoredAny;
 use super::{FinalizerAction, FinalizerChange, write_finalizers};
 use crate::{
     context::{ControllerContext, Task},
-    objects::{PersistentVolume, PersistentVolumeClaim, Projection},
+    objects::Projection,
     resource::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES},
 };
 

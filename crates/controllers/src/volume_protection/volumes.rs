@@ -1,5 +1,6 @@
 //! PV protection: volumes are kept while they are bound.
 
+use k3_workloads::{PersistentVolume, VolumePhase};
 use kubecontroller::{
     controller::{Error, Outcome, Predicate, Reconciler, Request},
     informer::Delta,
@@ -10,7 +11,6 @@ use kubecontroller::{
 use super::{FinalizerAction, FinalizerChange, write_finalizers};
 use crate::{
     context::{ControllerContext, Task},
-    objects::{PersistentVolume, VolumePhase},
     resource::PERSISTENT_VOLUMES,
 };
 

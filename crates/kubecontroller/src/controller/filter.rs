@@ -20,7 +20,7 @@ use regex::Regex;
 
 use crate::{
     Key,
-    selector::{ParseSelectorError, Selector},
+    selector::{ParseError, Selector},
 };
 
 /// Selects objects by name and labels. The empty filter admits every object.
@@ -68,7 +68,7 @@ pub enum ParseFilterError {
     },
     /// The selector after `labels:` is invalid.
     #[error("invalid label selector: {0}")]
-    Labels(#[from] ParseSelectorError),
+    Labels(#[from] ParseError),
 }
 
 // --- KeyFilter ---
@@ -76,7 +76,11 @@ pub enum ParseFilterError {
 impl KeyFilter {
     /// Whether the filter admits an object. `label` returns the value of a label of the object.
     pub fn admits<'l>(&self, key: &Key, mut label: impl FnMut(&str) -> Option<&'l str>) -> bool {
-        self.admits_name(key) && self.labels.iter().all(|selector| selector.matches(&mut label))
+        self.admits_name(key)
+            && self
+                .labels
+                .iter()
+                .all(|selector| selector.matches_with(&mut label))
     }
 
     /// Whether the filter admits an object with this key, labels aside.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::{
     informer::Delta,
     object::Object,
-    selector::{ParseSelectorError, Selector},
+    selector::{ParseError, Selector},
 };
 
 /// Decides whether a change causes a reconcile. Any closure over a [`Delta`] converts into one.
@@ -127,13 +127,13 @@ pub fn resource_version_changed<T: Object>() -> Predicate<T> {
 }
 
 /// Passes objects whose labels match a selector, or matched it before the change, so that a controller sees an object leave.
-pub fn label_selector<T: Object>(selector: &str) -> Result<Predicate<T>, ParseSelectorError> {
+pub fn label_selector<T: Object>(selector: &str) -> Result<Predicate<T>, ParseError> {
     let selector: Selector = selector.parse()?;
     Ok(Predicate::new(move |delta: &Delta<T>| {
         let objects = delta.old().into_iter().chain(delta.new());
         objects
             .into_iter()
-            .any(|object| selector.matches(|name| object.label(name)))
+            .any(|object| selector.matches_with(|name| object.label(name)))
     }))
 }
 

@@ -161,7 +161,7 @@ impl Decoder {
                     k3_decode::from_slice(bytes).map_err(|error| decode_error(&error))?;
                 Ok(Err(WatchEvent::Undecodable {
                     key: metadata_only.key(),
-                    version: metadata_only.metadata.resource_version,
+                    version: metadata_only.metadata.resource_version.into(),
                     error: error.to_string(),
                 }))
             }

@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 
 use kube::api::ObjectMeta;
-use serde::{Deserialize, Deserializer};
-
-use super::StringMap;
 
 /// Read access to the metadata of an object, in whatever form it is stored.
 pub trait Metadata {
@@ -58,49 +55,6 @@ pub struct OwnerRef<'object> {
     pub uid: &'object str,
     /// Whether the owner is the controller of the object.
     pub controls: bool,
-}
-
-/// The part of the metadata that controllers need. The rest, such as `managedFields`, is skipped while decoding.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SlimMeta {
-    /// The name.
-    pub name: String,
-    /// The namespace; empty for cluster-scoped objects.
-    pub namespace: String,
-    /// The uid.
-    pub uid: String,
-    /// The resource version.
-    pub resource_version: String,
-    /// The generation; `None` for kinds without one.
-    pub generation: Option<i64>,
-    /// When deletion was requested.
-    pub deletion_timestamp: Option<String>,
-    /// The labels.
-    pub labels: StringMap,
-    /// The annotations, without `kubectl.kubernetes.io/last-applied-configuration`.
-    #[serde(deserialize_with = "annotations")]
-    pub annotations: StringMap,
-    /// The owner references.
-    pub owner_references: Vec<SlimOwnerReference>,
-    /// The finalizers.
-    pub finalizers: Vec<String>,
-}
-
-/// An owner reference.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SlimOwnerReference {
-    /// Group and version of the owner's kind.
-    pub api_version: String,
-    /// The owner's kind.
-    pub kind: String,
-    /// The owner's name.
-    pub name: String,
-    /// The owner's uid.
-    pub uid: String,
-    /// Whether the owner is the controller of the object.
-    pub controller: Option<bool>,
 }
 
 // --- ObjectMeta ---
@@ -166,78 +120,4 @@ fn pairs(map: Option<&BTreeMap<String, String>>) -> impl Iterator<Item = (&str, 
     map.into_iter()
         .flatten()
         .map(|(name, value)| (name.as_str(), value.as_str()))
-}
-
-// --- SlimMeta ---
-
-impl Metadata for SlimMeta {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn namespace(&self) -> &str {
-        &self.namespace
-    }
-
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
-
-    fn generation(&self) -> Option<i64> {
-        self.generation
-    }
-
-    fn is_terminating(&self) -> bool {
-        self.deletion_timestamp.is_some()
-    }
-
-    fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.labels.iter()
-    }
-
-    fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.annotations.iter()
-    }
-
-    fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
-        self.owner_references.iter().map(SlimOwnerReference::as_owner)
-    }
-
-    fn finalizers(&self) -> impl Iterator<Item = &str> {
-        self.finalizers.iter().map(String::as_str)
-    }
-
-    fn label(&self, name: &str) -> Option<&str> {
-        self.labels.get(name)
-    }
-
-    fn annotation(&self, name: &str) -> Option<&str> {
-        self.annotations.get(name)
-    }
-}
-
-/// `kubectl apply` stores a copy of the object in this annotation. It doubles the memory, and no controller reads it.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
-fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<StringMap, D::Error> {
-    StringMap::read_without(from, LAST_APPLIED)
-}
-
-// --- SlimOwnerReference ---
-
-impl SlimOwnerReference {
-    /// The reference in the form that [`Metadata::owners`] returns.
-    pub fn as_owner(&self) -> OwnerRef<'_> {
-        OwnerRef {
-            api_version: &self.api_version,
-            kind: &self.kind,
-            name: &self.name,
-            uid: &self.uid,
-            controls: self.controller == Some(true),
-        }
-    }
 }

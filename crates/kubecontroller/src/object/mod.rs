@@ -1,6 +1,8 @@
 //! The objects that informers store: complete kinds of `kube`, or slim projections of them.
 
+mod intern;
 mod metadata;
+mod object_meta;
 mod string_map;
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
@@ -13,12 +15,14 @@ use serde::{
     },
 };
 
-use kube::{Resource, api::ObjectMeta};
+use kube::{Resource, api};
 
 use crate::Key;
 
 pub use self::{
-    metadata::{Metadata, OwnerRef, SlimMeta, SlimOwnerReference},
+    intern::{Internable, Interner, Shared, SharedList},
+    metadata::{Metadata, OwnerRef},
+    object_meta::{ObjectMeta, OwnerReference},
     string_map::StringMap,
 };
 
@@ -132,16 +136,16 @@ pub struct MetadataOnly {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlimObject<P> {
     /// The metadata.
-    pub metadata: SlimMeta,
+    pub metadata: ObjectMeta,
     /// The other fields.
     pub fields: P,
 }
 
 // Coherence allows both this and the implementation for `SlimObject`, because `SlimObject` is local and not a `Resource`.
 impl<K: Resource + Send + Sync + 'static> Object for K {
-    type Metadata = ObjectMeta;
+    type Metadata = api::ObjectMeta;
 
-    fn metadata(&self) -> &ObjectMeta {
+    fn metadata(&self) -> &api::ObjectMeta {
         self.meta()
     }
 }
@@ -149,9 +153,9 @@ impl<K: Resource + Send + Sync + 'static> Object for K {
 // --- SlimObject ---
 
 impl<P: Send + Sync + 'static> Object for SlimObject<P> {
-    type Metadata = SlimMeta;
+    type Metadata = ObjectMeta;
 
-    fn metadata(&self) -> &SlimMeta {
+    fn metadata(&self) -> &ObjectMeta {
         &self.metadata
     }
 }
@@ -189,7 +193,7 @@ impl<'de, P: Deserialize<'de>> Visitor<'de> for SlimVisitor<P> {
 /// but buffers the whole object.
 struct OtherFields<'m, M> {
     map: M,
-    metadata: &'m mut Option<SlimMeta>,
+    metadata: &'m mut Option<ObjectMeta>,
 }
 
 impl<'de, M: MapAccess<'de>> MapAccess<'de> for OtherFields<'_, M> {

@@ -1,47 +1,96 @@
-//! A compact map for labels and annotations.
+//! Labels and annotations.
 
-use std::{borrow::Cow, fmt};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, LazyLock},
+};
 
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize, Serializer,
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
+use super::Interner;
+use crate::selector::Labels;
+
 /// Labels or annotations: names and values in one slice, ordered by name. For a few entries it takes a tenth of the memory of a
-/// `BTreeMap`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StringMap(Box<[Pair]>);
+/// `BTreeMap`, and equal maps are stored once.
+// upstream: staging/src/k8s.io/apimachinery/pkg/labels/labels.go Set
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct StringMap(Option<Arc<[Pair]>>);
 
 type Pair = (Box<str>, Box<str>);
+
+static POOL: LazyLock<Interner<[Pair]>> = LazyLock::new(Interner::default);
 
 // --- StringMap ---
 
 impl StringMap {
     /// The value of a name.
     pub fn get(&self, name: &str) -> Option<&str> {
-        let at = self.0.binary_search_by(|(other, _)| (**other).cmp(name)).ok()?;
-        Some(&self.0[at].1)
+        let pairs = self.pairs();
+        let at = pairs.binary_search_by(|(other, _)| (**other).cmp(name)).ok()?;
+        Some(&pairs[at].1)
+    }
+
+    /// Whether there is a value of a name.
+    pub fn contains_key(&self, name: &str) -> bool {
+        self.get(name).is_some()
     }
 
     /// All names and values, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (&**name, &**value))
+        self.pairs().iter().map(|(name, value)| (&**name, &**value))
     }
 
     /// The number of entries.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.pairs().len()
     }
 
     /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_none()
+    }
+
+    /// A map that can be changed.
+    pub fn to_map(&self) -> BTreeMap<Box<str>, Box<str>> {
+        self.pairs().iter().cloned().collect()
+    }
+
+    /// The address of the copy that all equal maps share.
+    pub fn as_ptr(&self) -> *const (Box<str>, Box<str>) {
+        self.pairs().as_ptr()
     }
 
     /// Deserializes a map, but skips one name.
     pub(super) fn read_without<'de, D: Deserializer<'de>>(from: D, skipped: &str) -> Result<Self, D::Error> {
         let pairs = from.deserialize_option(PairsVisitor { skipped })?;
         Ok(pairs.into_iter().collect())
+    }
+
+    fn pairs(&self) -> &[Pair] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl Labels for StringMap {
+    fn get(&self, key: &str) -> Option<&str> {
+        StringMap::get(self, key)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&str, &str)) {
+        for (name, value) in self.iter() {
+            see(name, value);
+        }
+    }
+}
+
+impl fmt::Debug for StringMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
     }
 }
 
@@ -55,13 +104,19 @@ impl<N: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(N, V)> for StringMap {
         pairs.reverse();
         pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
         pairs.dedup_by(|(one, _), (other, _)| one == other);
-        StringMap(pairs.into_boxed_slice())
+        StringMap((!pairs.is_empty()).then(|| POOL.share(pairs)))
     }
 }
 
 impl<'de> Deserialize<'de> for StringMap {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         StringMap::read_without(from, "")
+    }
+}
+
+impl Serialize for StringMap {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.iter())
     }
 }
 
@@ -116,5 +171,14 @@ mod tests {
             serde_json::from_str::<StringMap>("null").unwrap(),
             StringMap::default()
         );
+    }
+
+    #[test]
+    fn stores_equal_maps_once() {
+        let map = || StringMap::from_iter([("stored", "once")]);
+        let first = map();
+        assert_eq!(first.as_ptr(), map().as_ptr());
+        let other = StringMap::from_iter([("stored", "twice")]);
+        assert_ne!(first.as_ptr(), other.as_ptr());
     }
 }

@@ -11,14 +11,13 @@ mod select;
 use std::{fmt, sync::Arc};
 
 use hashbrown::HashMap;
-use kube::core::Selector;
 use parking_lot::{RwLock, RwLockReadGuard};
 
 use self::{
     index::{IndexData, IndexKind},
     select::LabelQuery,
 };
-use crate::{Key, object::Object};
+use crate::{Key, object::Object, selector::Selector};
 
 /// The objects of a kind and scope. Only the informer that owns the store writes to it. Clones share the objects.
 #[doc(alias = "Indexer")]
@@ -184,7 +183,7 @@ impl<T: Object> Store<T> {
     /// label that the selector requires to have one of some values. Without such an index it scans the store.
     pub fn select(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<T>> {
         let contents = self.read();
-        let query = LabelQuery::new(namespace, selector);
+        let query = LabelQuery { namespace, selector };
         let mut found: Vec<(&Key, &Arc<T>)> = match query.candidates(&contents.indexes) {
             Some(keys) => keys
                 .filter_map(|key| contents.objects.get_key_value(key))

@@ -76,7 +76,7 @@ async fn get_uid(client: &Client, path: &'static str) -> Result<String, FindUidE
         decode::request::<SlimObject<MetadataOnly>>(client, request).await
     };
     let object = read.await.map_err(FindUidError::Request)?;
-    validate_uid(object.metadata.uid, path)
+    validate_uid(object.metadata.uid.into(), path)
 }
 
 fn validate_uid(uid: String, path: &'static str) -> Result<String, FindUidError> {

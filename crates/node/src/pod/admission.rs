@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use k3_quantity::Quantity;
-use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use kubecontroller::selector::{Selector, node_selector};
 
 use super::spec::pod_resources;
 use crate::NodeFacts;
@@ -134,9 +135,10 @@ fn count(name: &str, amount: &Quantity) -> i64 {
     }
 }
 
+// upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go GetRequiredNodeAffinity
 fn matches_node_selector(spec: &PodSpec, facts: &NodeFacts) -> bool {
-    let mut required_labels = spec.node_selector.iter().flatten();
-    if !required_labels.all(|(name, value)| facts.node_labels.get(name) == Some(value)) {
+    let labels = spec.node_selector.iter().flatten();
+    if !Selector::from_labels(labels).matches(&facts.node_labels) {
         return false;
     }
     let affinity = spec
@@ -148,43 +150,8 @@ fn matches_node_selector(spec: &PodSpec, facts: &NodeFacts) -> bool {
             .required_during_scheduling_ignored_during_execution
             .as_ref()
     });
-    required.is_none_or(|required| {
-        required
-            .node_selector_terms
-            .iter()
-            .any(|term| matches_term(term, facts))
-    })
-}
-
-/// A term without requirements matches nothing.
-fn matches_term(term: &NodeSelectorTerm, facts: &NodeFacts) -> bool {
-    let labels = term.match_expressions.as_deref().unwrap_or_default();
-    let fields = term.match_fields.as_deref().unwrap_or_default();
-    let name = |requirement: &NodeSelectorRequirement| {
-        (requirement.key == "metadata.name").then_some(&facts.node_name)
-    };
-    !(labels.is_empty() && fields.is_empty())
-        && labels
-            .iter()
-            .all(|requirement| matches_requirement(requirement, facts.node_labels.get(&requirement.key)))
-        && fields
-            .iter()
-            .all(|requirement| matches_requirement(requirement, name(requirement)))
-}
-
-fn matches_requirement(requirement: &NodeSelectorRequirement, value: Option<&String>) -> bool {
-    let values = requirement.values.as_deref().unwrap_or_default();
-    let number = |text: Option<&String>| text.and_then(|text| text.parse::<i64>().ok());
-    let compared = number(value).zip(number(values.first()));
-    match requirement.operator.as_str() {
-        "In" => value.is_some_and(|value| values.contains(value)),
-        "NotIn" => value.is_none_or(|value| !values.contains(value)),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => compared.is_some_and(|(value, bound)| value > bound),
-        "Lt" => compared.is_some_and(|(value, bound)| value < bound),
-        _ => false,
-    }
+    required
+        .is_none_or(|required| node_selector(required).matches(Some(&facts.node_name), &facts.node_labels))
 }
 
 /// Host ports: protocol, IP, number.
@@ -277,6 +244,44 @@ mod tests {
             infeasible_request(&pod_requesting("2"), &node()).is_some()
                 && infeasible_request(&pod_requesting("1"), &node()).is_none()
         );
+    }
+
+    #[test]
+    fn evaluates_each_operator_of_node_affinity() {
+        let affine = |operator: &str, values: &[&str]| {
+            pod(
+                json!({"containers": [], "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+                {"nodeSelectorTerms": [{"matchExpressions": [{"key": "cores", "operator": operator, "values": values}]}]}}}}),
+            )
+        };
+        for (operator, values, on_eight_cores, on_unlabelled) in [
+            ("In", &["4", "8"][..], true, false),
+            ("In", &["4"], false, false),
+            ("NotIn", &["4"], true, true),
+            ("NotIn", &["8"], false, true),
+            // Upstream refuses the term, which then matches no node.
+            ("NotIn", &[], false, false),
+            ("Exists", &[], true, false),
+            ("DoesNotExist", &[], false, true),
+            ("Gt", &["4"], true, false),
+            ("Gt", &["8"], false, false),
+            ("Gt", &["4", "5"], false, false),
+            ("Lt", &["9"], true, false),
+            ("Lt", &["many"], false, false),
+        ] {
+            let pod = affine(operator, values);
+            for (labels, fits) in [(Some(("cores", "8")), on_eight_cores), (None, on_unlabelled)] {
+                let facts = NodeFacts {
+                    node_labels: labels
+                        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                        .into_iter()
+                        .collect(),
+                    ..node()
+                };
+                let is_rejected = rejection(&pod, &[], &facts).is_some();
+                assert_eq!(!is_rejected, fits, "{operator} {values:?} on {labels:?}");
+            }
+        }
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! Volumes with a PersistentVolumeClaim: `persistentVolumeClaim` and generic `ephemeral` volumes.
 
-use k8s_openapi::api::core::v1::{
-    NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Pod, Volume,
-};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
+use kubecontroller::selector::node_selector;
 
 use super::{error::MountFailure, plugin::VolumeContext, spec::VolumeSpec};
 use crate::{NodeFacts, sources::ObjectSourceError};
@@ -161,7 +160,7 @@ fn check_volume_mode(volume: &Volume, persistent: &PersistentVolume) -> Result<(
 
 // --- Node affinity ---
 
-// upstream: staging/src/k8s.io/component-helpers/storage/volume/helpers.go CheckNodeAffinity
+// upstream: staging/src/k8s.io/component-helpers/storage/volume/helpers.go CheckNodeAffinity; it knows the labels alone
 fn check_node_affinity(persistent: &PersistentVolume, facts: &NodeFacts) -> Result<(), MountFailure> {
     let affinity = persistent
         .spec
@@ -170,8 +169,7 @@ fn check_node_affinity(persistent: &PersistentVolume, facts: &NodeFacts) -> Resu
     let Some(required) = affinity.and_then(|affinity| affinity.required.as_ref()) else {
         return Ok(());
     };
-    let mut terms = required.node_selector_terms.iter();
-    if terms.any(|term| node_matches_term(term, facts)) {
+    if node_selector(required).matches(None, &facts.node_labels) {
         return Ok(());
     }
     let name = persistent.metadata.name.as_deref().unwrap_or_default();
@@ -179,39 +177,51 @@ fn check_node_affinity(persistent: &PersistentVolume, facts: &NodeFacts) -> Resu
     Err(MountFailure::step_failed("NodeAffinity check", name, reason))
 }
 
-/// Whether this node matches a term. An empty term matches no node.
-fn node_matches_term(term: &NodeSelectorTerm, facts: &NodeFacts) -> bool {
-    let labels = term.match_expressions.as_deref().unwrap_or_default();
-    let fields = term.match_fields.as_deref().unwrap_or_default();
-    let label_matches = |expression: &NodeSelectorRequirement| {
-        requirement_matches(
-            expression,
-            facts.node_labels.get(&expression.key).map(String::as_str),
-        )
-    };
-    let field_matches = |expression: &NodeSelectorRequirement| {
-        expression.key == "metadata.name" && requirement_matches(expression, Some(&facts.node_name))
-    };
-    !(labels.is_empty() && fields.is_empty())
-        && labels.iter().all(label_matches)
-        && fields.iter().all(field_matches)
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
 
-fn requirement_matches(expression: &NodeSelectorRequirement, value: Option<&str>) -> bool {
-    let values = expression.values.as_deref().unwrap_or_default();
-    let is_listed = value.is_some_and(|value| values.iter().any(|listed| listed == value));
-    let compare = || {
-        let number: i64 = value?.parse().ok()?;
-        let bound: i64 = values.first()?.parse().ok()?;
-        Some(number.cmp(&bound))
-    };
-    match expression.operator.as_str() {
-        "In" => is_listed,
-        "NotIn" => !is_listed,
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => compare().is_some_and(std::cmp::Ordering::is_gt),
-        "Lt" => compare().is_some_and(std::cmp::Ordering::is_lt),
-        _ => false,
+    use super::*;
+
+    #[test]
+    fn evaluates_each_operator_of_volume_node_affinity() {
+        let facts = NodeFacts {
+            node_name: "n1".to_owned(),
+            node_labels: [("cores", "8")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+            ..NodeFacts::default()
+        };
+        let fits = |part: &str, key: &str, operator: &str, values: &[&str]| {
+            let term = json!({part: [{"key": key, "operator": operator, "values": values}]});
+            let required = json!({"nodeSelectorTerms": [term]});
+            let volume = json!({"metadata": {"name": "v"}, "spec": {"nodeAffinity": {"required": required}}});
+            check_node_affinity(&serde_json::from_value(volume).unwrap(), &facts).is_ok()
+        };
+        for (key, operator, values, expected) in [
+            ("cores", "In", &["4", "8"][..], true),
+            ("cores", "In", &["4"], false),
+            ("disk", "In", &["8"], false),
+            ("cores", "NotIn", &["4"], true),
+            ("cores", "NotIn", &["8"], false),
+            ("disk", "NotIn", &["8"], true),
+            // Upstream refuses the term, which then matches no node.
+            ("disk", "NotIn", &[], false),
+            ("cores", "Exists", &[], true),
+            ("disk", "Exists", &[], false),
+            ("cores", "DoesNotExist", &[], false),
+            ("disk", "DoesNotExist", &[], true),
+            ("cores", "Gt", &["4"], true),
+            ("cores", "Gt", &["8"], false),
+            ("cores", "Gt", &["4", "5"], false),
+            ("cores", "Lt", &["9"], true),
+            ("cores", "Lt", &["many"], false),
+        ] {
+            let found = fits("matchExpressions", key, operator, values);
+            assert_eq!(found, expected, "{key} {operator} {values:?}");
+        }
+        // Upstream compares fields only where it knows the name of the node.
+        assert!(fits("matchFields", "metadata.name", "In", &["n2"]));
+        assert!(!fits("matchFields", "metadata.name", "Exists", &[]));
     }
 }

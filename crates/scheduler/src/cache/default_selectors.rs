@@ -3,12 +3,12 @@
 use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
 use hashbrown::HashMap;
+use kubecontroller::selector::Selector;
 
 use crate::{
     interner::Text,
     labels::Labels,
     object::{Owner, Pod},
-    selector::{Requirement, Selector},
 };
 
 type SetKey = (Text, Text, Text);
@@ -17,7 +17,7 @@ type SelectorQuery = (Text, Arc<Labels>, Option<Owner>);
 /// Services and sets. From them it is known which pods a pod stands beside.
 #[derive(Debug, Default)]
 pub(crate) struct DefaultSelectors {
-    services: HashMap<Text, HashMap<Text, BTreeMap<Text, Text>>>,
+    services: HashMap<Text, HashMap<Text, Selector>>,
     sets: HashMap<SetKey, Selector>,
     known: RefCell<HashMap<SelectorQuery, Arc<Selector>>>,
 }
@@ -27,12 +27,7 @@ const KEPT: usize = 4096;
 
 impl DefaultSelectors {
     /// Takes a service as it is now. One without a selector selects nothing.
-    pub(crate) fn set_service(
-        &mut self,
-        namespace: Text,
-        name: Text,
-        selector: Option<BTreeMap<Text, Text>>,
-    ) {
+    pub(crate) fn set_service(&mut self, namespace: Text, name: Text, selector: Option<Selector>) {
         self.known.get_mut().clear();
         let services = self.services.entry(namespace).or_default();
         match selector {
@@ -66,29 +61,19 @@ impl DefaultSelectors {
     }
 
     fn find(&self, pod: &Pod) -> Selector {
-        let mut labels = BTreeMap::new();
-        for service in self
-            .services
-            .get(&pod.namespace)
-            .into_iter()
-            .flat_map(HashMap::values)
-        {
-            if service
-                .iter()
-                .all(|(key, value)| pod.labels.get(key) == Some(value))
-            {
-                labels.extend(service.iter());
-            }
-        }
-        let mut rules: Vec<_> = labels
-            .into_iter()
-            .map(|(key, value)| Requirement::equal(key.clone(), value.clone()))
+        let services = self.services.get(&pod.namespace).into_iter();
+        let services = services.flat_map(HashMap::values);
+        let services = services.filter(|service| service.matches(&*pod.labels));
+        // Services that select the pod agree on the values of its labels.
+        let labels: BTreeMap<_, _> = services
+            .flat_map(Selector::requirements)
+            .map(|one| (one.key(), one))
             .collect();
+        let of_services = Selector::new(labels.into_values().cloned().collect());
         let set = pod.owner.as_ref().and_then(|owner| {
             self.sets
                 .get(&(owner.kind.clone(), pod.namespace.clone(), owner.name.clone()))
         });
-        rules.extend(set.and_then(Selector::rules).into_iter().flatten().cloned());
-        Selector::All(rules.into())
+        of_services.and(set.map_or_else(Vec::new, |set| set.requirements().to_vec()))
     }
 }

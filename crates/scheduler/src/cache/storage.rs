@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use k3_workloads::ClaimRef;
 
 use crate::{
     interner::Text,
     object::{
-        ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim,
-        StorageClass, VolumeAttachment,
+        CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass,
+        VolumeAttachment,
     },
 };
 
@@ -97,9 +98,9 @@ impl Storage {
     /// A volume is to be for a claim.
     pub(crate) fn assume_volume(&mut self, volume: Text, claim: &PersistentVolumeClaim) {
         let claim = ClaimRef {
-            namespace: (*claim.namespace).to_owned(),
-            name: (*claim.name).to_owned(),
-            uid: (*claim.uid).to_owned(),
+            namespace: (*claim.namespace).into(),
+            name: (*claim.name).into(),
+            uid: (*claim.uid).into(),
         };
         self.assumed_volumes.insert(volume, claim);
     }

@@ -11,7 +11,6 @@ use crate::{
     plugins::PodVolumes,
 };
 
-const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -78,7 +77,7 @@ async fn write_volumes(writer: &SchedulerWriter, node: &Text, volumes: &PodVolum
         .filter(|claim| claim.node.as_ref() != Some(node))
     {
         let patch = json!({"metadata": {
-            "resourceVersion": &*claim.version, "annotations": {SELECTED_NODE: &**node},
+            "resourceVersion": &*claim.version, "annotations": {k3_workloads::PersistentVolumeClaim::SELECTED_NODE: &**node},
         }});
         let path = format!(
             "/api/v1/namespaces/{}/persistentvolumeclaims/{}",
@@ -91,7 +90,7 @@ async fn write_volumes(writer: &SchedulerWriter, node: &Text, volumes: &PodVolum
 
 /// What makes a volume that of a claim; nothing when it is already.
 fn for_claim(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<serde_json::Value> {
-    let promised = volume.claim.as_ref().filter(|known| known.is(claim));
+    let promised = volume.claim.as_ref().filter(|known| claim.is_in(known));
     if promised.is_some_and(|known| *known.uid == *claim.uid) {
         return None;
     }
@@ -127,15 +126,16 @@ async fn wait_for_claims(
         let mut open = false;
         for claim in all() {
             let key = kubecontroller::Key::new(&claim.namespace, &claim.name);
-            let stored = claims.get(&key);
-            let Some(now) = stored.as_ref().and_then(|stored| stored.kept()) else {
+            let Some(now) = claims.get(&key) else {
                 return Err(BindVolumesError::ClaimNotFound(claim.name.clone()));
             };
-            let reselected = now.version != claim.version && now.node.as_ref() != Some(node);
-            if volumes.provision.iter().any(|made| made.uid == claim.uid) && !now.bound && reselected {
+            let is_bound = now.is_fully_bound();
+            let is_changed = now.metadata.resource_version != claim.version;
+            let is_reselected = is_changed && now.selected_node() != Some(&**node);
+            if volumes.provision.iter().any(|made| made.uid == claim.uid) && !is_bound && is_reselected {
                 return Err(BindVolumesError::ProvisioningFailed(claim.name.clone()));
             }
-            open |= !now.bound;
+            open |= !is_bound;
         }
         if !open {
             return Ok(());

@@ -3,13 +3,7 @@
 use std::sync::Arc;
 
 use super::informer_event::{InformerChange, InformerEvent};
-use crate::{
-    cluster_event::ClusterEvent,
-    object::{Pod, Service},
-    queue::Moment,
-    scheduler_core::SchedulerCore,
-    selector::{Requirement, Selector},
-};
+use crate::{cluster_event::ClusterEvent, object::Pod, queue::Moment, scheduler_core::SchedulerCore};
 
 /// Applies an informer event to the core. Results of the scheduler's own writes are handled by the event loop.
 // upstream: pkg/scheduler/eventhandlers.go addAllEventHandlers
@@ -48,7 +42,7 @@ pub(super) fn apply(core: &mut SchedulerCore, event: InformerEvent, now: Moment)
         }
         InformerEvent::Controller(InformerChange { old, new }) => {
             if let Some(set) = new.as_ref().or(old.as_ref()) {
-                let selector = new.as_ref().map(|set| exactly(set));
+                let selector = new.as_ref().map(|set| set.selector.clone());
                 let namespace = set.namespace.clone();
                 let name = set.name.clone();
                 core.cluster.default_selectors.set_set(
@@ -83,15 +77,6 @@ fn pod(core: &mut SchedulerCore, old: Option<&Arc<Pod>>, new: Option<&Arc<Pod>>,
         (Some(old), None) => core.remove_pod(old, now),
         (None, None) => {}
     }
-}
-
-fn exactly(set: &Service) -> Selector {
-    let pairs = set.selector.iter();
-    Selector::All(
-        pairs
-            .map(|(key, value)| Requirement::equal(key.clone(), value.clone()))
-            .collect(),
-    )
 }
 
 fn storage(core: &mut SchedulerCore, event: InformerEvent, now: Moment) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k3_workloads::{node_informer, pod_informer};
+use k3_workloads::{claim_informer, node_informer, pod_informer, volume_informer};
 use k8s_openapi::api::{apps::v1 as apps, core::v1 as core, policy::v1 as policy, storage::v1 as storage};
 use kube::{Resource, core::ApiResource};
 use kubecontroller::informer::{
@@ -20,9 +20,8 @@ use super::{
 use crate::{
     interner::StringInterner,
     object::{
-        CsiDriver, CsiNode, CsiStorageCapacity, Namespace, PersistentVolume, PersistentVolumeClaim,
-        PodDisruptionBudget, ReplicaSet, SchedulerObject, Service, StorageClass, StoredObject,
-        VolumeAttachment, keep,
+        CsiDriver, CsiNode, CsiStorageCapacity, Namespace, PodDisruptionBudget, ReplicaSet, SchedulerObject,
+        Service, StorageClass, StoredObject, VolumeAttachment, keep,
     },
 };
 
@@ -33,8 +32,6 @@ type Options<T> = InformerOptions<StoredObject<T>>;
 pub(super) struct InformerOptionsSet {
     interner: Arc<Mutex<StringInterner>>,
     namespaces: Options<Namespace>,
-    claims: Options<PersistentVolumeClaim>,
-    volumes: Options<PersistentVolume>,
     classes: Options<StorageClass>,
     csi_nodes: Options<CsiNode>,
     csi_drivers: Options<CsiDriver>,
@@ -48,7 +45,7 @@ pub(super) struct InformerOptionsSet {
 /// Informers that feed the core until this is dropped.
 pub(super) struct SchedulerInformers {
     subscriptions: Vec<EventHandlerRegistration>,
-    claims: Informer<StoredObject<PersistentVolumeClaim>>,
+    claims: Informer<k3_workloads::PersistentVolumeClaim>,
 }
 
 fn options<T: SchedulerObject>(interner: &Arc<Mutex<StringInterner>>) -> Options<T> {
@@ -60,8 +57,6 @@ impl Default for InformerOptionsSet {
         let interner = Arc::new(Mutex::new(StringInterner::default()));
         InformerOptionsSet {
             namespaces: options(&interner),
-            claims: options(&interner),
-            volumes: options(&interner),
             classes: options(&interner),
             csi_nodes: options(&interner),
             csi_drivers: options(&interner),
@@ -139,9 +134,15 @@ impl SchedulerInformers {
         let nodes = DerivedObjects::new(&kinds.interner);
         builder.watch_shared(&node_informer(informers), nodes, InformerEvent::Node);
         builder.watch::<core::Namespace, _>(&kinds.namespaces, InformerEvent::Namespace)?;
-        let claims = builder
-            .watch::<core::PersistentVolumeClaim, _>(&kinds.claims, InformerEvent::PersistentVolumeClaim)?;
-        builder.watch::<core::PersistentVolume, _>(&kinds.volumes, InformerEvent::PersistentVolume)?;
+        let claims = claim_informer(informers);
+        let derived = DerivedObjects::new(&kinds.interner);
+        builder.watch_shared(&claims, derived, InformerEvent::PersistentVolumeClaim);
+        let derived = DerivedObjects::new(&kinds.interner);
+        builder.watch_shared(
+            &volume_informer(informers),
+            derived,
+            InformerEvent::PersistentVolume,
+        );
         builder.watch::<storage::StorageClass, _>(&kinds.classes, InformerEvent::Class)?;
         builder.watch::<storage::CSINode, _>(&kinds.csi_nodes, InformerEvent::CsiNode)?;
         builder.watch::<storage::CSIDriver, _>(&kinds.csi_drivers, InformerEvent::CsiDriver)?;

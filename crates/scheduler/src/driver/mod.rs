@@ -159,5 +159,4 @@ impl std::fmt::Debug for Scheduler {
 const VOLUME_PATIENCE: Duration = Duration::from_mins(10);
 
 /// The claims of an informer.
-type ClaimStore =
-    kubecontroller::store::Store<crate::object::StoredObject<crate::object::PersistentVolumeClaim>>;
+type ClaimStore = kubecontroller::store::Store<k3_workloads::PersistentVolumeClaim>;

@@ -10,7 +10,7 @@ mod spec;
 mod storage;
 mod workload;
 
-pub use affinity::{AffinityTerm, NodeSelector, NodeSelectorTerm};
+pub use affinity::AffinityTerm;
 pub use node::Node;
 pub use pod::Pod;
 pub use requests::Requests;
@@ -20,7 +20,7 @@ pub(crate) use scheduler_object::read;
 pub use scheduler_object::{SchedulerObject, StoredObject, keep};
 pub use spec::{HostPort, PodVolume, Policy, Spec, TopologySpreadConstraint};
 pub use storage::{
-    ClaimRef, CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, RawAttachment,
-    RawCapacity, RawClaim, RawClass, RawCsiDriver, RawCsiNode, RawVolume, StorageClass, VolumeAttachment,
+    CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, RawAttachment,
+    RawCapacity, RawClass, RawCsiDriver, RawCsiNode, StorageClass, VolumeAttachment,
 };
 pub use workload::{Namespace, Owner, PodDisruptionBudget, ReplicaSet, Service};

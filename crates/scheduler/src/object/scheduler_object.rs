@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubecontroller::object::{Object, SlimMeta};
+use kubecontroller::object::{Object, ObjectMeta};
 use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
@@ -26,16 +26,16 @@ pub trait SchedulerObject: Sized + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct StoredObject<T: SchedulerObject> {
     /// What the informer needs to know: which object it is, and in which version.
-    metadata: SlimMeta,
+    metadata: ObjectMeta,
     /// Boxed, so that it takes no memory after it was consumed.
     source: Option<Box<T::Source>>,
     kept: Option<Arc<T>>,
 }
 
 impl<T: SchedulerObject> Object for StoredObject<T> {
-    type Metadata = SlimMeta;
+    type Metadata = ObjectMeta;
 
-    fn metadata(&self) -> &SlimMeta {
+    fn metadata(&self) -> &ObjectMeta {
         &self.metadata
     }
 }
@@ -44,12 +44,12 @@ impl<'de, T: SchedulerObject> Deserialize<'de> for StoredObject<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let source = T::Source::deserialize(from)?;
         Ok(StoredObject {
-            metadata: SlimMeta {
-                name: source.name().to_owned(),
-                namespace: source.namespace().to_owned(),
-                uid: source.uid().to_owned(),
-                resource_version: source.resource_version().to_owned(),
-                ..SlimMeta::default()
+            metadata: ObjectMeta {
+                name: source.name().into(),
+                namespace: source.namespace().into(),
+                uid: source.uid().into(),
+                resource_version: source.resource_version().into(),
+                ..ObjectMeta::default()
             },
             source: Some(Box::new(source)),
             kept: None,

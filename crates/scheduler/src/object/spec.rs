@@ -5,12 +5,10 @@ use std::sync::Arc;
 use k3_workloads::{
     ContainerPort, PodAffinity, PodSpec, SharedList, TemplateSpec, Toleration, Volume, VolumeSource,
 };
+use kubecontroller::selector::{NodeSelector, NodeSelectorTerm, Requirement, Selector};
 
-use super::{AffinityTerm, NodeSelector, NodeSelectorTerm, Requests};
-use crate::{
-    interner::{SpecSource, StringInterner, Text},
-    selector::{Requirement, Selector},
-};
+use super::{AffinityTerm, Requests};
+use crate::interner::{SpecSource, StringInterner, Text};
 
 /// What pods of one template have in common. Equal ones are kept once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,7 +20,7 @@ pub struct Spec {
     /// Whether `preemptionPolicy` allows preemption.
     pub preemption_allowed: bool,
     /// What labels nodes must have.
-    pub node_selector: Option<Selector>,
+    pub node_selector: Selector,
     /// Which nodes it must be on.
     pub nodes: Option<NodeSelector>,
     /// Which nodes would be good.
@@ -139,17 +137,10 @@ impl Spec {
         let nodes = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
         let rules = nodes.map_or(&[][..], |nodes| &nodes.preferred).iter();
         let preferred_nodes = rules
-            .filter(|preferred| preferred.weight != 0)
-            .filter_map(|preferred| {
-                Some((
-                    preferred.weight,
-                    NodeSelectorTerm::read(&preferred.preference, interner)?,
-                ))
-            })
+            .filter(|preferred| preferred.weight != 0 && !preferred.preference.is_empty())
+            .map(|preferred| (preferred.weight, preferred.preference.clone()))
             .collect();
-        let nodes = nodes
-            .and_then(|nodes| nodes.required.as_ref())
-            .map(|raw| NodeSelector::read(raw, interner));
+        let nodes = nodes.and_then(|nodes| nodes.required.clone());
         let pod_affinity = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
         let pod_anti_affinity = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
         let mut terms = |raw: Option<&PodAffinity>| {
@@ -184,8 +175,7 @@ impl Spec {
             scheduler: interner.text(&raw.scheduler_name),
             priority: raw.priority.unwrap_or(0),
             preemption_allowed: &*raw.preemption_policy != "Never",
-            node_selector: (!raw.node_selector.is_empty())
-                .then(|| Selector::from_labels(&raw.node_selector, interner)),
+            node_selector: Selector::from_labels(raw.node_selector.iter()),
             nodes,
             preferred_nodes,
             required_affinity_terms: near,
@@ -217,13 +207,9 @@ impl Spec {
 
     /// Whether a node's labels and name are what the pod must have.
     pub fn fits_node(&self, node: &super::Node) -> bool {
-        self.node_selector
-            .as_ref()
-            .is_none_or(|selector| selector.matches(&node.labels))
-            && self
-                .nodes
-                .as_ref()
-                .is_none_or(|rules| rules.matches(&node.name, &node.labels))
+        let required = self.nodes.as_ref();
+        self.node_selector.matches(&node.labels)
+            && required.is_none_or(|required| required.matches(Some(&node.name), &node.labels))
     }
 }
 
@@ -268,7 +254,7 @@ impl TopologySpreadConstraint {
             max_skew: raw.max_skew,
             topology: interner.text(&raw.topology_key),
             must: &*raw.when_unsatisfiable == "DoNotSchedule",
-            selector: Selector::read(raw.label_selector.as_ref(), interner),
+            selector: raw.label_selector.clone().unwrap_or(Selector::NOTHING),
             same: raw
                 .match_label_keys
                 .iter()
@@ -287,7 +273,7 @@ impl TopologySpreadConstraint {
         let same = self
             .same
             .iter()
-            .filter_map(|key| Some(Requirement::equal(key.clone(), labels.get(key)?.clone())));
+            .filter_map(|key| Some(Requirement::equals(&**key, &**labels.get(key)?)));
         self.selector.clone().and(same.collect())
     }
 }

@@ -1,14 +1,16 @@
 //! What volumes are made of: claims, volumes, classes, drivers and what they can give.
 
-use k3_workloads::{LabelSelector, ResourceList, ResourceQuantity};
-use kubecontroller::object::SlimObject;
+use k3_workloads::{ClaimPhase, ClaimRef, ResourceQuantity, VolumeMode, VolumePhase};
+use kubecontroller::{
+    object::SlimObject,
+    selector::{NodeSelector, Operator, Requirement, Selector},
+};
 use serde::Deserialize;
 
-use super::{NodeSelector, SchedulerObject};
+use super::SchedulerObject;
 use crate::{
     interner::{StringInterner, Text},
     labels::Labels,
-    selector::Selector,
 };
 
 macro_rules! raw {
@@ -20,55 +22,6 @@ macro_rules! raw {
     };
 }
 
-raw! {
-    /// A claim as it is read.
-    pub RawClaim { spec: RawClaimSpec, status: RawPhase }
-}
-raw! {
-    /// The specification of a claim.
-    pub(super) RawClaimSpec {
-        storage_class_name: Option<String>,
-        volume_name: String,
-        access_modes: Vec<String>,
-        selector: Option<LabelSelector>,
-        resources: RawAsked,
-        volume_mode: Option<String>,
-        volume_attributes_class_name: Option<String>,
-    }
-}
-raw! {
-    /// What a claim asks for.
-    pub(super) RawAsked { requests: ResourceList }
-}
-raw! {
-    /// The status of a claim or a volume.
-    pub(super) RawPhase { phase: String }
-}
-raw! {
-    /// A volume as it is read.
-    pub RawVolume { spec: RawVolumeSpec, status: RawPhase }
-}
-raw! {
-    /// The specification of a volume.
-    pub(super) RawVolumeSpec {
-        storage_class_name: String,
-        capacity: ResourceList,
-        access_modes: Vec<String>,
-        claim_ref: Option<ClaimRef>,
-        node_affinity: RawVolumeAffinity,
-        volume_mode: Option<String>,
-        volume_attributes_class_name: Option<String>,
-        csi: Option<RawCsi>,
-    }
-}
-raw! {
-    /// Where a volume can be reached from.
-    pub(super) RawVolumeAffinity { required: Option<k3_workloads::NodeSelector> }
-}
-raw! {
-    /// The driver of a volume.
-    pub(super) RawCsi { driver: String, volume_handle: String }
-}
 raw! {
     /// A class of storage as it is read.
     pub RawClass {
@@ -113,7 +66,7 @@ raw! {
     /// A capacity as it is read.
     pub RawCapacity {
         storage_class_name: String,
-        node_topology: Option<LabelSelector>,
+        node_topology: Option<Selector>,
         capacity: Option<ResourceQuantity>,
         maximum_volume_size: Option<ResourceQuantity>,
     }
@@ -129,18 +82,6 @@ raw! {
 raw! {
     /// What is attached.
     pub(super) RawSource { persistent_volume_name: Option<String> }
-}
-
-/// A claim that a volume is for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct ClaimRef {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its uid; empty when any claim of that name is meant.
-    pub uid: String,
 }
 
 /// A claim.
@@ -169,7 +110,7 @@ pub struct PersistentVolumeClaim {
     /// How much it asks for.
     pub asked: Option<i64>,
     /// Filesystem or Block.
-    pub mode: Text,
+    pub mode: VolumeMode,
     /// Its class of attributes.
     pub attributes: Text,
     /// Whether its volume is lost.
@@ -200,7 +141,7 @@ pub struct PersistentVolume {
     /// Where it can be reached from; anywhere when there is none.
     pub nodes: Option<NodeSelector>,
     /// Filesystem or Block.
-    pub mode: Text,
+    pub mode: VolumeMode,
     /// Its class of attributes.
     pub attributes: Text,
     /// Whether it is free.
@@ -221,11 +162,8 @@ pub struct StorageClass {
     /// Whether a claim waits for its first pod; `None` when that is not said.
     pub waits: Option<bool>,
     /// Where volumes can be made; anywhere when there is none.
-    pub topologies: Box<[Topology]>,
+    pub topologies: Box<[Selector]>,
 }
-
-/// Labels of nodes, and the values that each may have.
-pub(super) type Topology = Box<[(Text, Box<[Text]>)]>;
 
 /// The drivers of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -277,88 +215,68 @@ pub struct VolumeAttachment {
     pub volume: Option<Text>,
 }
 
-const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const MIGRATED: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
 impl SchedulerObject for PersistentVolumeClaim {
-    type Source = SlimObject<RawClaim>;
+    type Source = k3_workloads::PersistentVolumeClaim;
 
-    fn read(source: &SlimObject<RawClaim>, interner: &mut StringInterner) -> Self {
-        let SlimObject {
+    fn read(source: &Self::Source, interner: &mut StringInterner) -> Self {
+        let k3_workloads::PersistentVolumeClaim {
             metadata: meta,
-            fields: raw,
+            spec,
+            status,
         } = source;
-        let RawClaim { spec, status } = raw;
-        let class = meta.annotations.get(CLASS).or(spec.storage_class_name.as_deref());
-        let owner = meta
-            .owner_references
-            .iter()
-            .find(|owner| owner.controller == Some(true));
+        let requested = &spec.resources.requests;
         PersistentVolumeClaim {
             namespace: interner.text(&meta.namespace),
             name: interner.text(&meta.name),
             uid: interner.text(&meta.uid),
-            version: meta.resource_version.as_str().into(),
-            class: interner.text(class.unwrap_or_default()),
+            version: meta.resource_version.clone(),
+            class: interner.text(source.class()),
             volume: interner.text(&spec.volume_name),
-            bound: !spec.volume_name.is_empty() && meta.annotations.get(BIND_COMPLETED).is_some(),
-            node: meta
-                .annotations
-                .get(SELECTED_NODE)
-                .map(|node| interner.text(node)),
+            bound: source.is_fully_bound(),
+            node: source.selected_node().map(|node| interner.text(node)),
             modes: spec.access_modes.iter().map(|mode| interner.text(mode)).collect(),
-            selector: spec
-                .selector
-                .as_ref()
-                .map(|raw| Selector::read(Some(raw), interner)),
-            asked: spec.resources.requests.get("storage").map(|amount| amount.value),
-            mode: interner.text(spec.volume_mode.as_deref().unwrap_or("Filesystem")),
+            selector: spec.selector.clone(),
+            asked: (!requested.storage.is_empty()).then(|| requested.amount().value()),
+            mode: spec.volume_mode,
             attributes: interner.text(spec.volume_attributes_class_name.as_deref().unwrap_or("")),
-            lost: status.phase == "Lost",
-            terminating: meta.deletion_timestamp.is_some(),
-            owner: owner.map(|owner| interner.text(&owner.uid)),
+            lost: status.phase == ClaimPhase::Lost,
+            terminating: meta.is_terminating(),
+            owner: meta.controller().map(|owner| interner.text(&owner.uid)),
         }
     }
 }
 
-impl ClaimRef {
-    /// Whether a claim is meant.
-    pub fn is(&self, claim: &PersistentVolumeClaim) -> bool {
-        *self.name == *claim.name
-            && *self.namespace == *claim.namespace
-            && (self.uid.is_empty() || *self.uid == *claim.uid)
+impl PersistentVolumeClaim {
+    /// Whether a reference to a claim refers to this one.
+    pub fn is_in(&self, reference: &ClaimRef) -> bool {
+        reference.refers_to(&self.namespace, &self.name, &self.uid)
     }
 }
 
 impl SchedulerObject for PersistentVolume {
-    type Source = SlimObject<RawVolume>;
+    type Source = k3_workloads::PersistentVolume;
 
-    fn read(source: &SlimObject<RawVolume>, interner: &mut StringInterner) -> Self {
-        let SlimObject {
+    fn read(source: &Self::Source, interner: &mut StringInterner) -> Self {
+        let k3_workloads::PersistentVolume {
             metadata: meta,
-            fields: raw,
+            spec,
+            status,
         } = source;
-        let RawVolume { spec, status } = raw;
-        let class = meta.annotations.get(CLASS).unwrap_or(&spec.storage_class_name);
         PersistentVolume {
             name: interner.text(&meta.name),
-            version: meta.resource_version.as_str().into(),
+            version: meta.resource_version.clone(),
             labels: Labels::read(meta.labels.iter(), interner),
-            class: interner.text(class),
-            capacity: spec.capacity.get("storage").map_or(0, |amount| amount.value),
+            class: interner.text(source.class()),
+            capacity: spec.capacity.amount().value(),
             modes: spec.access_modes.iter().map(|mode| interner.text(mode)).collect(),
             claim: spec.claim_ref.clone(),
-            nodes: spec
-                .node_affinity
-                .required
-                .as_ref()
-                .map(|raw| NodeSelector::read(raw, interner)),
-            mode: interner.text(spec.volume_mode.as_deref().unwrap_or("Filesystem")),
+            nodes: spec.node_affinity.required.clone(),
+            mode: spec.volume_mode,
             attributes: interner.text(spec.volume_attributes_class_name.as_deref().unwrap_or("")),
-            available: status.phase == "Available",
-            terminating: meta.deletion_timestamp.is_some(),
+            available: status.phase == VolumePhase::Available,
+            terminating: meta.is_terminating(),
             driver: spec
                 .csi
                 .as_ref()
@@ -375,15 +293,12 @@ impl SchedulerObject for StorageClass {
             metadata: meta,
             fields: raw,
         } = source;
-        let mut texts = |texts: &[String]| texts.iter().map(|text| interner.text(text)).collect::<Box<[_]>>();
-        let topologies = raw.allowed_topologies.iter().map(|topology| {
-            let rules = topology.match_label_expressions.iter();
-            rules
-                .map(|rule| (Text::from(rule.key.as_str()), texts(&rule.values)))
-                .collect()
-        });
         StorageClass {
-            topologies: topologies.collect(),
+            topologies: raw
+                .allowed_topologies
+                .iter()
+                .map(RawTopology::to_selector)
+                .collect(),
             name: interner.text(&meta.name),
             provisioner: interner.text(&raw.provisioner),
             waits: raw
@@ -397,11 +312,22 @@ impl SchedulerObject for StorageClass {
 impl StorageClass {
     /// Whether volumes can be made for a node with these labels.
     pub fn reaches(&self, labels: &Labels) -> bool {
-        let holds =
-            |rule: &(Text, Box<[Text]>)| labels.get(&rule.0).is_some_and(|value| rule.1.contains(value));
-        // A term without rules holds for nothing.
-        let term = |rules: &[(Text, Box<[Text]>)]| !rules.is_empty() && rules.iter().all(holds);
-        self.topologies.is_empty() || self.topologies.iter().any(|rules| term(rules))
+        self.topologies.is_empty() || self.topologies.iter().any(|topology| topology.matches(labels))
+    }
+}
+
+impl RawTopology {
+    /// A term without requirements selects nothing.
+    fn to_selector(&self) -> Selector {
+        let requirements = self.match_label_expressions.iter();
+        let requirements =
+            requirements.map(|one| Requirement::from_valid(&one.key, Operator::In, one.values.clone()));
+        let selector = Selector::new(requirements.collect());
+        if selector.is_empty() {
+            Selector::NOTHING
+        } else {
+            selector
+        }
     }
 }
 
@@ -452,10 +378,7 @@ impl SchedulerObject for CsiStorageCapacity {
         CsiStorageCapacity {
             key: (interner.text(&meta.namespace), interner.text(&meta.name)),
             class: interner.text(&raw.storage_class_name),
-            nodes: raw
-                .node_topology
-                .as_ref()
-                .map(|raw| Selector::read(Some(raw), interner)),
+            nodes: raw.node_topology.clone(),
             limit: limit.map(|amount| amount.value),
             total: raw.capacity.map_or(0, |amount| amount.value),
         }

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashSet;
-use k3_workloads::{LabelSelector, ObjectMeta};
-use kubecontroller::object::{MetadataOnly, SlimObject};
+use k3_workloads::ObjectMeta;
+use kubecontroller::{
+    object::{MetadataOnly, SlimObject},
+    selector::Selector,
+};
 use serde::Deserialize;
 
 use super::SchedulerObject;
 use crate::{
     interner::{StringInterner, Text},
     labels::Labels,
-    selector::Selector,
 };
 
 /// Who controls an object.
@@ -34,7 +36,7 @@ pub struct SelectorFields {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RawSelectorSpec {
-    selector: Option<LabelSelector>,
+    selector: Option<Selector>,
 }
 
 /// What is read of a Service or a `ReplicationController`.
@@ -83,8 +85,8 @@ pub struct Service {
     pub namespace: Text,
     /// Its name.
     pub name: Text,
-    /// Its pods.
-    pub selector: BTreeMap<Text, Text>,
+    /// Its pods; all of them if it has no selector.
+    pub selector: Selector,
 }
 
 /// A `ReplicaSet` or a `StatefulSet`.
@@ -144,11 +146,8 @@ impl SchedulerObject for Service {
             metadata: meta,
             fields,
         } = source;
-        let selector = fields.spec.selector.iter();
         Service {
-            selector: selector
-                .map(|(key, value)| (interner.text(key), interner.text(value)))
-                .collect(),
+            selector: Selector::from_labels(&fields.spec.selector),
             namespace: interner.text(&meta.namespace),
             name: interner.text(&meta.name),
         }
@@ -166,7 +165,7 @@ impl SchedulerObject for ReplicaSet {
         ReplicaSet {
             namespace: interner.text(&meta.namespace),
             name: interner.text(&meta.name),
-            selector: Selector::read(fields.spec.selector.as_ref(), interner),
+            selector: fields.spec.selector.clone().unwrap_or(Selector::NOTHING),
         }
     }
 }
@@ -182,7 +181,7 @@ impl SchedulerObject for PodDisruptionBudget {
         PodDisruptionBudget {
             namespace: interner.text(&meta.namespace),
             name: interner.text(&meta.name),
-            selector: Selector::read(fields.spec.selector.as_ref(), interner),
+            selector: fields.spec.selector.clone().unwrap_or(Selector::NOTHING),
             allowed: fields.status.disruptions_allowed,
             disrupted: fields
                 .status

@@ -1,5 +1,7 @@
 //! Plugin `NodeAffinity`: a pod selects nodes by labels and by name.
 
+use kubecontroller::selector::NodeSelector;
+
 use super::{
     CandidateNode, CycleContext, ExtensionPoint, PreFilterResult, PreScoreResult, SchedulerPlugin,
     normalize_score::default_normalize_score,
@@ -7,6 +9,7 @@ use super::{
 use crate::{
     cache::SchedulerCache,
     cluster_event::{ClusterEvent, ClusterEventKind},
+    interner::Text,
     object::Pod,
     status::{FilterResult, Rejection},
 };
@@ -47,10 +50,10 @@ impl SchedulerPlugin for NodeAffinity {
     // upstream: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go PreFilter
     fn pre_filter(&self, cycle: &CycleContext<'_>, (): &mut ()) -> Result<PreFilterResult, Rejection> {
         let spec = &cycle.pod.spec;
-        let Some(rules) = &spec.nodes else {
-            return Ok(PreFilterResult::all_if(spec.node_selector.is_some()));
+        let Some(required) = &spec.nodes else {
+            return Ok(PreFilterResult::all_if(!spec.node_selector.is_empty()));
         };
-        match rules.names() {
+        match node_names(required) {
             None => Ok(PreFilterResult::All),
             Some(names) if names.is_empty() => Err(Rejection::unresolvable("pod affinity terms conflict")),
             Some(names) => Ok(PreFilterResult::Only(names)),
@@ -75,7 +78,7 @@ impl SchedulerPlugin for NodeAffinity {
     fn score(&self, cycle: &CycleContext<'_>, (): &(), node: &CandidateNode<'_>) -> i64 {
         let preferred = cycle.pod.spec.preferred_nodes.iter();
         preferred
-            .filter(|(_, rule)| rule.matches(&node.node.name, &node.node.labels))
+            .filter(|(_, rule)| rule.matches(Some(&node.node.name), &node.node.labels))
             .map(|(weight, _)| weight)
             .sum()
     }
@@ -83,6 +86,19 @@ impl SchedulerPlugin for NodeAffinity {
     fn normalize_score(&self, (): &(), _: &[CandidateNode<'_>], scores: &mut [i64]) {
         default_normalize_score(scores);
     }
+}
+
+/// The names of the only nodes that can be chosen, when every term names some.
+fn node_names(required: &NodeSelector) -> Option<Vec<Text>> {
+    let mut names: Vec<Text> = Vec::new();
+    for term in &required.node_selector_terms {
+        let mut asked = term.node_names();
+        let first = asked.next()?;
+        if asked.all(|name| name == first) && !names.iter().any(|name| **name == *first) {
+            names.push(first.into());
+        }
+    }
+    (!required.node_selector_terms.is_empty()).then_some(names)
 }
 
 #[cfg(test)]

@@ -281,11 +281,10 @@ fn reachable(claims: &PodVolumeClaims, storage: &Storage, node: &Node) -> Result
     Ok(true)
 }
 
+// upstream: staging/src/k8s.io/component-helpers/storage/volume/helpers.go CheckNodeAffinity; it knows the labels alone
 fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
-    volume
-        .nodes
-        .as_ref()
-        .is_none_or(|rules| rules.matches(&node.name, &node.labels))
+    let required = volume.nodes.as_ref();
+    required.is_none_or(|required| required.matches(None, &node.labels))
 }
 
 // upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go findMatchingVolumes, checkVolumeProvisions
@@ -347,7 +346,7 @@ fn find_smallest_matching_volume(
     let mut best: Option<&Arc<PersistentVolume>> = None;
     for volume in claims.volumes.get(&claim.class)? {
         let holder = storage.claim_of(volume);
-        let own = holder.is_some_and(|holder| holder.is(claim));
+        let own = holder.is_some_and(|holder| claim.is_in(holder));
         if taken.contains(&volume.name)
             || (holder.is_some() && !own)
             || volume.capacity < claim.asked.unwrap_or(0)

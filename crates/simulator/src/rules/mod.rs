@@ -177,8 +177,8 @@ impl file::PodMatch {
         self.namespace
             .as_deref()
             .is_none_or(|name| name == pod.namespace())
-            && self.labels.matches(|name| pod.label(name))
-            && self.annotations.matches(|name| pod.annotation(name))
+            && self.labels.matches_with(|name| pod.label(name))
+            && self.annotations.matches_with(|name| pod.annotation(name))
             && self
                 .owner
                 .as_deref()

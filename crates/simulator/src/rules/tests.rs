@@ -73,7 +73,7 @@ fn reports_errors_with_line_and_column() {
         (
             "pods:\n- match:\n    labels: 'a in'\n",
             "line 3",
-            "invalid label requirement",
+            "unable to parse requirement",
         ),
         ("pods:\n- exit: {code: 300}\n", "line 2", "invalid u8"),
         (

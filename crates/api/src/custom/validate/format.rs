@@ -1,6 +1,6 @@
 //! Formats of strings and numbers (`format` in OpenAPI schemas).
 
-use k3_duration::Duration;
+use k3_duration::parse_worded;
 
 use super::super::{node::Kind, pattern::Pattern};
 use crate::{
@@ -152,7 +152,7 @@ impl Format {
             Format::RgbColor => matches(RGB, text),
             Format::Byte => is_base64(text),
             Format::Date => is_date(text),
-            Format::Duration => is_duration(text),
+            Format::Duration => parse_worded(text).is_some(),
             Format::DateTime | Format::DateTimePlain => is_date_time(text),
             Format::ShortName => is_short_name(text, 63),
             Format::LongName => text.len() <= 253 && text.split('.').all(|part| is_short_name(part, 253)),
@@ -326,47 +326,6 @@ fn is_time(text: &str) -> bool {
     let fraction = rest.as_str();
     let zone = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
     dot.is_some() && zone.len() < fraction.len() && is_zone(zone)
-}
-
-/// What Go takes, or numbers with units in English, anywhere in the text: `3 days`.
-fn is_duration(text: &str) -> bool {
-    if text.parse::<Duration>().is_ok() {
-        return true;
-    }
-    let units: [(&[&str], &str); 8] = [
-        (&["ns"], "nano"),
-        (&["us", "\u{b5}s"], "micro"),
-        (&["ms"], "milli"),
-        (&["s"], "sec"),
-        (&["m"], "min"),
-        (&["h", "hr"], "hour"),
-        (&["d"], "day"),
-        (&["w", "wk"], "week"),
-    ];
-    let mut found = false;
-    let mut rest = text;
-    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
-        rest = &rest[start..];
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let (number, after) = rest.split_at(end);
-        let after = after.trim_start_matches([' ', '\t', '\n', '\r', '\u{c}']);
-        let end = after
-            .find(|c: char| !c.is_ascii_alphabetic() && c != '\u{b5}')
-            .unwrap_or(after.len());
-        let (unit, after) = after.split_at(end);
-        rest = after;
-        if unit.is_empty() {
-            continue;
-        }
-        if number.parse::<i64>().is_err() {
-            return false;
-        }
-        let unit = unit.to_lowercase();
-        found |= units
-            .iter()
-            .any(|(short, long)| short.contains(&unit.as_str()) || unit.starts_with(long));
-    }
-    found
 }
 
 /// An address, alone or between angle brackets after a name: as mail programs read it, without comments and groups.

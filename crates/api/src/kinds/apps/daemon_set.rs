@@ -8,7 +8,7 @@ use crate::{
     kinds::{
         core::pod, counts, go_values, immutable, int_or_string, label_selector, pod_template, reset_fields,
     },
-    selector::label::{InvalidValues, Selector},
+    selector::label::{self, InvalidValues},
     strategy::{
         self, Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut,
         named_row,
@@ -194,7 +194,7 @@ fn validate_daemon_set_spec(spec: &Value, old: Option<&Value>, errors: &mut Erro
     label_selector::validate_label_selector(selector, values, &field_path, errors);
     let template = spec.at("template");
     let template_at = at.child("template");
-    if let Ok(selector) = Selector::from_object(Some(selector)) {
+    if let Ok(selector) = label::from_object(Some(selector)) {
         pod_template::validate_labels_match(&selector, template, &template_at, errors);
     }
     if !selector.is_null() && label_selector::is_empty(selector) {

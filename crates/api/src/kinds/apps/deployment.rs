@@ -6,7 +6,7 @@ use crate::{
     apply::{FieldSet, managed::ResetFields},
     field::{Error, Path},
     kinds::{core::pod, counts, go_values, immutable, int_or_string, pod_template},
-    selector::label::Selector,
+    selector::label,
     strategy::{self, Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -154,7 +154,7 @@ impl RestStrategy for Deployment {
         let spec = object.at("spec");
         let status = object.at("status");
         let count = |tree: &Value, name: &str| tree.int_or_zero(name);
-        let selector = match Selector::from_object(spec.get("selector")) {
+        let selector = match label::from_object(spec.get("selector")) {
             Ok(selector) => selector.to_string(),
             Err(_) => "<invalid>".to_owned(),
         };

@@ -12,7 +12,7 @@ use crate::{
         counts, go_values, immutable, int_or_string, label_selector, pod_template, reset_fields,
     },
     name::{self, NameFormat},
-    selector::label::Selector,
+    selector::label,
     strategy::{self, Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -289,8 +289,8 @@ fn validate_template(spec: &Value, validated: ValidatedSpec<'_>, at: &Path<'_>, 
     pod_template::validate_required_selector(spec, "empty selector is invalid for statefulset", at, errors);
     let template = spec.at("template");
     let field_path = at.child("template");
-    if let Ok(selector) = Selector::from_object(spec.get("selector")) {
-        if !selector.is_everything() {
+    if let Ok(selector) = label::from_object(spec.get("selector")) {
+        if !selector.is_empty() {
             pod_template::validate_labels_match(&selector, template, &field_path, errors);
         }
         let (old, validates_template) = match validated {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     field::Path,
     kinds::{Kind, counts},
-    selector::label::Selector,
+    selector::label,
     strategy::{
         Column, ColumnDescription, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row,
     },
@@ -36,9 +36,9 @@ pub fn of(kind: &Kind, object: &Value) -> Option<Value> {
     let status = object.at("status");
     // ReplicationControllers have a plain map of labels, newer kinds a LabelSelector.
     let selector = if kind.group.is_empty() {
-        Selector::from_labels(spec.get("selector"))
+        label::from_labels(spec.get("selector"))
     } else {
-        Selector::from_object(spec.get("selector")).ok()?
+        label::from_object(spec.get("selector")).ok()?
     };
     let mut scale = json!({
         "kind": "Scale",

@@ -8,7 +8,7 @@ use crate::{
     apply::managed::ResetFields,
     field::{Error, ErrorKind, Path},
     kinds::{counts, label_selector, pod_template, reset_fields},
-    selector::label::Selector,
+    selector::label,
     strategy::{
         self, Column, ErrorList, GarbageCollectionPolicy, RestStrategy, Row, SelectableField,
         StrategyContext, Tree, TreeMut,
@@ -161,7 +161,7 @@ fn validate_controller_spec(spec: &Value, old: Option<&Value>, errors: &mut Erro
     if template.is_null() {
         errors.push(Error::required(&field_path, ""));
     } else {
-        let selector = Selector::from_labels(spec.get("selector"));
+        let selector = label::from_labels(spec.get("selector"));
         pod_template::validate_labels_match(&selector, template, &field_path, errors);
         pod::validate_pod_template_spec(
             template,

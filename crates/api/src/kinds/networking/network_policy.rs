@@ -8,7 +8,7 @@ use crate::{
     field::{Error, Path},
     kinds::field_checks,
     name::{self, AddressStrictness},
-    selector::label::{self, InvalidValues, Selector, UnknownOperators},
+    selector::label::{self, InvalidValues, UnknownOperators},
     strategy::{Column, ErrorList, RestStrategy, Row, StrategyContext, Tree, TreeMut, named_row},
     time::Time,
 };
@@ -104,7 +104,7 @@ impl RestStrategy for NetworkPolicy {
         let selector = object.at("spec").at("podSelector");
         let empty = json!({});
         let selector = if selector.is_null() { &empty } else { selector };
-        let text = match Selector::from_object(Some(selector)) {
+        let text = match label::from_object(Some(selector)) {
             Err(_) => "<error>".to_owned(),
             Ok(selector) => match selector.to_string() {
                 all if all.is_empty() => "<none>".to_owned(),

@@ -6,7 +6,7 @@ use crate::{
     field::{BadValue, Error, Path},
     kinds::Scope,
     name::NameFormat,
-    selector::label::{self, InvalidValues, Selector, UnknownOperators},
+    selector::label::{self, InvalidValues, UnknownOperators},
     strategy::{ErrorList, RestStrategy, StrategyContext, Tree},
 };
 
@@ -108,7 +108,7 @@ fn validate_aggregation_rule(selectors: &[Value], values: InvalidValues, errors:
     for (index, selector) in selectors.iter().enumerate() {
         let at = list.index(index);
         errors.extend(label::validate(&at, selector, values, UnknownOperators::Refused));
-        if Selector::from_object(Some(selector)).is_err() {
+        if label::from_object(Some(selector)).is_err() {
             let nothing = BadValue::Json(Value::Null);
             errors.push(Error::invalid(&at, nothing, "invalid label selector."));
         }

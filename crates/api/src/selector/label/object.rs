@@ -3,11 +3,9 @@
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go LabelSelectorAsSelector
 // upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go ValidateLabelSelector, ValidateLabelSelectorRequirement
 
-use std::collections::HashSet;
-
 use serde_json::Value;
 
-use super::{Operator, Requirement, Selector, joined};
+use super::{Operator, Requirement, Selector, field_errors, joined};
 use crate::{
     field::{Error, Path},
     go, name,
@@ -64,43 +62,32 @@ pub fn validate(
     errors
 }
 
-// --- Selector ---
-
-impl Selector {
-    /// The selector an object means: nothing if there is none, everything if it is empty.
-    pub fn from_object(selector: Option<&Value>) -> Result<Self, FromObjectError> {
-        let Some(selector) = selector.filter(|s| !s.is_null()) else {
-            return Ok(Selector::NOTHING);
-        };
-        let mut requirements = Vec::new();
-        if let Some(labels) = selector.get("matchLabels").and_then(Value::as_object) {
-            for (key, value) in labels {
-                let value = value.as_str().unwrap_or_default().to_owned();
-                requirements.push(requirement(key, Operator::Equals, vec![value])?);
-            }
+/// The selector an object means: nothing if there is none, everything if it is empty.
+pub fn from_object(selector: Option<&Value>) -> Result<Selector, FromObjectError> {
+    let Some(selector) = selector.filter(|s| !s.is_null()) else {
+        return Ok(Selector::NOTHING);
+    };
+    let mut requirements = Vec::new();
+    if let Some(labels) = selector.get("matchLabels").and_then(Value::as_object) {
+        for (key, value) in labels {
+            let value = value.as_str().unwrap_or_default().to_owned();
+            requirements.push(requirement(key, Operator::Equals, vec![value])?);
         }
-        for expression in expressions(selector) {
-            let operator = text(expression, "operator");
-            let operator =
-                operator_of(operator).ok_or_else(|| FromObjectError::Operator(operator.to_owned()))?;
-            let values = values_of(expression).map(str::to_owned).collect();
-            requirements.push(requirement(text(expression, "key"), operator, values)?);
-        }
-        Ok(Selector::new(requirements))
     }
+    for expression in expressions(selector) {
+        let operator = text(expression, "operator");
+        let operator = Operator::from_label_selector(operator)
+            .ok_or_else(|| FromObjectError::Operator(operator.to_owned()))?;
+        let values = values_of(expression).map(str::to_owned).collect();
+        requirements.push(requirement(text(expression, "key"), operator, values)?);
+    }
+    Ok(Selector::new(requirements))
+}
 
-    /// The selector a plain map of labels means, taken as valid: everything if there is none.
-    pub fn from_labels(labels: Option<&Value>) -> Self {
-        let labels = labels.and_then(Value::as_object);
-        let requirements = labels.into_iter().flatten().map(|(key, value)| Requirement {
-            key: key.clone(),
-            operator: Operator::Equals,
-            values: vec![value.as_str().unwrap_or_default().to_owned()],
-            bound: 0,
-            lookup: HashSet::new(),
-        });
-        Selector::new(requirements.collect())
-    }
+/// The selector a plain map of labels means, taken as valid: everything if there is none.
+pub fn from_labels(labels: Option<&Value>) -> Selector {
+    let labels = labels.and_then(Value::as_object).into_iter().flatten();
+    Selector::from_labels(labels.map(|(key, value)| (key, value.as_str().unwrap_or_default())))
 }
 
 /// What is wrong with one of the `matchExpressions` of a selector object.
@@ -113,7 +100,7 @@ pub fn validate_requirement(
     let mut errors = Vec::new();
     let operator = text(expression, "operator");
     let count = values_of(expression).count();
-    match operator_of(operator) {
+    match Operator::from_label_selector(operator) {
         Some(Operator::In | Operator::NotIn) if count == 0 => {
             let detail = "must be specified when `operator` is 'In' or 'NotIn'";
             errors.push(Error::required(&at.child("values"), detail));
@@ -148,18 +135,8 @@ pub fn validate_requirement(
 }
 
 fn requirement(key: &str, operator: Operator, values: Vec<String>) -> Result<Requirement, FromObjectError> {
-    Requirement::try_new(key, operator, values, &Path::NIL)
-        .map_err(|errors| FromObjectError::Requirement(joined(&errors)))
-}
-
-fn operator_of(word: &str) -> Option<Operator> {
-    match word {
-        "In" => Some(Operator::In),
-        "NotIn" => Some(Operator::NotIn),
-        "Exists" => Some(Operator::Exists),
-        "DoesNotExist" => Some(Operator::DoesNotExist),
-        _ => None,
-    }
+    Requirement::try_new(key, operator, values)
+        .map_err(|invalid| FromObjectError::Requirement(joined(&field_errors(&invalid, &Path::NIL))))
 }
 
 fn expressions(selector: &Value) -> impl Iterator<Item = &Value> {

@@ -6,7 +6,7 @@
 mod rule;
 
 use k3_api::{
-    selector::label::{FromObjectError, Labels, Selector},
+    selector::label::{self, FromObjectError, Labels, Selector},
     status::{GroupResource, Status},
     strategy::Tree,
 };
@@ -83,7 +83,7 @@ impl MatchCriteria {
     pub(super) fn of_resources(matching: &Value) -> Self {
         let selector = |name: &str| match matching.at(name) {
             Value::Null => Ok(Selector::new(Vec::new())),
-            selector => Selector::from_object(Some(selector)),
+            selector => label::from_object(Some(selector)),
         };
         let rules = read_rules(matching, "resourceRules");
         MatchCriteria {
@@ -147,7 +147,7 @@ impl MatchCriteria {
             return Ok(true);
         }
         let selector = self.namespaces.as_ref().map_err(Status::internal_error)?;
-        if selector.is_everything() {
+        if selector.is_empty() {
             return Ok(true);
         }
         let is_written = matches!(subject.operation, Operation::Create | Operation::Update);
@@ -164,7 +164,7 @@ impl MatchCriteria {
     /// Whether the object has the labels, as it is or as it would be.
     fn is_labelled(&self, new: Option<&Value>, old: Option<&Value>) -> Result<bool, Status> {
         let selector = self.objects.as_ref().map_err(Status::internal_error)?;
-        if selector.is_everything() {
+        if selector.is_empty() {
             return Ok(true);
         }
         let mut states = [new, old].into_iter().flatten();

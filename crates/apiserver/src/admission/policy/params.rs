@@ -2,7 +2,7 @@
 
 use k3_api::{
     kinds::{KindRef, builtin},
-    selector::label::{FromObjectError, Selector},
+    selector::label::{self, FromObjectError},
     status::Status,
     strategy::Tree,
 };
@@ -116,7 +116,7 @@ pub(super) fn collect(
             .map(|object| read(&object))
             .collect::<Result<_, _>>()?
     } else if reference.has("selector") {
-        let selector = Selector::from_object(reference.get("selector"))?;
+        let selector = label::from_object(reference.get("selector"))?;
         let snapshot = resource.cache.snapshot(Revision::ZERO);
         let prefix = resource.under(namespace);
         snapshot

@@ -7,7 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use k3_api::{selector::label::Selector, strategy::Tree};
+use k3_api::{
+    selector::label::{self, Selector},
+    strategy::Tree,
+};
 use serde_json::Value;
 
 use super::PolicyRule;
@@ -98,7 +101,7 @@ impl ClusterRole {
                 .collect(),
             // One that cannot be read was refused when it was written.
             gathers: selectors
-                .filter_map(|selector| Selector::from_object(Some(selector)).ok())
+                .filter_map(|selector| label::from_object(Some(selector)).ok())
                 .collect(),
         }
     }

@@ -218,8 +218,7 @@ fn is_ready(pod: &Value) -> bool {
 fn selects_labels(budget: &Value, labels: &serde_json::Map<String, Value>) -> bool {
     // A selector that is not valid covers no pod.
     // upstream: pkg/registry/core/pod/storage/eviction.go getPodDisruptionBudgets
-    label::Selector::from_object(budget.at("spec").get("selector"))
-        .is_ok_and(|selector| selector.matches(labels))
+    label::from_object(budget.at("spec").get("selector")).is_ok_and(|selector| selector.matches(labels))
 }
 
 /// Decrements `status.disruptionsAllowed` and records the pod in `status.disruptedPods`, or returns why that is not allowed.

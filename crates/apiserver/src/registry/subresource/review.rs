@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use k3_api::{
-    field::Path,
     kinds::token_review,
     selector::{
         field::{self, Operator, Term},
@@ -241,22 +240,18 @@ fn read_fields(selector: &Value) -> (Vec<Term>, SelectorReading) {
 fn read_labels(selector: &Value) -> SelectorReading {
     let raw = selector.text("rawSelector");
     if !raw.is_empty() {
-        return match label::Selector::parse(raw) {
+        return match label::parse(raw) {
             Ok(_) => SelectorReading::Whole,
             Err(_) => SelectorReading::Nothing,
         };
     }
     let all = selector.items("requirements");
     let is_sound = |requirement: &&Value| {
-        let operator = match requirement.text("operator") {
-            "In" => label::Operator::In,
-            "NotIn" => label::Operator::NotIn,
-            "Exists" => label::Operator::Exists,
-            "DoesNotExist" => label::Operator::DoesNotExist,
-            _ => return false,
+        let Some(operator) = label::Operator::from_label_selector(requirement.text("operator")) else {
+            return false;
         };
         let values = requirement.texts("values").map(str::to_owned).collect();
-        label::Requirement::try_new(requirement.text("key"), operator, values, &Path::NIL).is_ok()
+        label::Requirement::try_new(requirement.text("key"), operator, values).is_ok()
     };
     SelectorReading::of(all.iter().filter(is_sound).count(), all.len())
 }

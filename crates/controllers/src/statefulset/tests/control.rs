@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use k3_workloads::Pod;
+use k3_workloads::{PersistentVolumeClaim, Pod};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
-    objects::{PersistentVolumeClaim, StatefulSet},
+    objects::StatefulSet,
     statefulset::control::{
         ObservedStatefulSet, PodIdentityAction, RevisionChoice, StatefulSetPlan, UpdateStep, complete_update,
     },
@@ -294,9 +294,9 @@ fn rolling_update_starts_at_the_highest_ordinal() {
 #[test]
 fn restores_missing_labels() {
     let mut bare = (*pod(0, "new", "ready")).clone();
-    let mut labels = (*bare.metadata.labels).clone();
+    let mut labels = bare.metadata.labels.to_map();
     labels.remove("statefulset.kubernetes.io/pod-name");
-    bare.metadata.labels = labels.into();
+    bare.metadata.labels = labels.into_iter().collect();
     let set = set(&json!({"replicas": 1}));
     let pods = [Arc::new(bare)];
     let observed = ObservedStatefulSet {

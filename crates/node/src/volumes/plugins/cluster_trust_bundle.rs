@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use k3_pki::{certificate_to_pem, pem_blocks};
 use k8s_openapi::api::{certificates::v1::ClusterTrustBundle, core::v1::ClusterTrustBundleProjection};
-use kubecontroller::selector::{ParseSelectorError, Selector};
+use kubecontroller::selector::{LabelSelectorError, label_selector_as_selector};
 
 /// Why a projection selects no certificates.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,7 +12,7 @@ pub(super) enum TrustAnchorsError {
     #[error("while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io {0:?} not found")]
     NotFound(String),
     #[error("while parsing label selector: {0}")]
-    Selector(#[from] ParseSelectorError),
+    Selector(#[from] LabelSelectorError),
     #[error("combination of signerName and labelSelector matched zero ClusterTrustBundles")]
     NoMatch,
     #[error("ClusterTrustBundle projection requires either name or signerName to be set")]
@@ -40,13 +40,14 @@ pub(super) fn trust_anchors(
         let selector = source
             .label_selector
             .as_ref()
-            .map(Selector::try_from)
+            .map(label_selector_as_selector)
             .transpose()?;
         let is_selected = |bundle: &&Arc<ClusterTrustBundle>| {
             let labels = bundle.metadata.labels.as_ref();
-            let label = |name: &str| labels.and_then(|labels| labels.get(name)).map(String::as_str);
             bundle.spec.signer_name.as_ref() == Some(signer)
-                && selector.as_ref().is_some_and(|selector| selector.matches(label))
+                && selector
+                    .as_ref()
+                    .is_some_and(|selector| selector.matches(&labels))
         };
         let selected: Vec<_> = bundles.iter().filter(is_selected).collect();
         if selected.is_empty() && !is_optional {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use k3_workloads::{SharedList, Toleration};
+use kubecontroller::selector::{NodeSelector, Selector};
 
 use crate::{
     cache::{NodeInfo, SchedulerCache},
     incremental::IncrementalState,
     interner::Text,
     number::count,
-    object::{Node, NodeSelector, Pod, Policy},
-    selector::Selector,
+    object::{Node, Pod, Policy},
 };
 
 /// A rule of spreading for a certain pod.
@@ -37,7 +37,7 @@ pub(crate) struct SpreadKey {
     /// The rules.
     pub rules: Vec<SpreadConstraint>,
     scope: SpreadScope,
-    nodes: Option<(Option<Selector>, Option<NodeSelector>)>,
+    nodes: Option<(Selector, Option<NodeSelector>)>,
     tolerations: Option<SharedList<Toleration>>,
 }
 
@@ -106,13 +106,10 @@ impl SpreadKey {
     // upstream: pkg/scheduler/framework/plugins/podtopologyspread/common.go matchNodeInclusionPolicies
     fn allows(&self, policy: Policy, node: &Node) -> bool {
         let fits = || {
-            self.nodes.as_ref().is_none_or(|(selector, rules)| {
-                selector
-                    .as_ref()
-                    .is_none_or(|selector| selector.matches(&node.labels))
-                    && rules
-                        .as_ref()
-                        .is_none_or(|rules| rules.matches(&node.name, &node.labels))
+            self.nodes.as_ref().is_none_or(|(selector, required)| {
+                let required = required.as_ref();
+                selector.matches(&node.labels)
+                    && required.is_none_or(|required| required.matches(Some(&node.name), &node.labels))
             })
         };
         let tolerates = || {

@@ -19,7 +19,6 @@ use crate::{
     cluster_event::{ClusterEvent, ClusterEventKind},
     incremental::IncrementalCache,
     object::{Node, Pod, Policy, TopologySpreadConstraint},
-    selector::Selector,
     status::{FilterResult, Rejection},
 };
 
@@ -236,7 +235,7 @@ fn preferred_rules(pod: &Pod, cluster: &SchedulerCache) -> Vec<SpreadConstraint>
         return preferred.map(|spread| spread_constraint(pod, spread)).collect();
     }
     let selector = cluster.default_selectors.selector_of(pod);
-    if selector.is_empty() || *selector == Selector::Nothing {
+    if selector.is_empty() || selector.is_nothing() {
         return Vec::new();
     }
     let default = |topology: &str, max_skew| SpreadConstraint {

@@ -1,3 +1,4 @@
+use kubecontroller::selector::Selector;
 use serde_json::{Value, json};
 
 use super::*;
@@ -231,7 +232,7 @@ fn default_constraints_spread_pods_of_a_service() {
         (result == PreScoreResult::Score).then(|| nodes.map(|node| plugin.score(&cycle, &state, &node)))
     };
     assert_eq!(score(&sample, &pod), None, "nothing is known that it belongs to");
-    let selector = [("app".into(), "a".into())].into();
+    let selector = Selector::from_labels([("app", "a")]);
     sample
         .cluster
         .default_selectors

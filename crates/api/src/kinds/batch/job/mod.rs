@@ -17,7 +17,7 @@ use crate::{
     go,
     kinds::{condition_status, core::pod, label_selector, pod_template, reset_fields},
     name,
-    selector::label::{InvalidValues, Selector},
+    selector::label::{self, InvalidValues},
     strategy::{
         self, Column, ErrorList, GarbageCollectionPolicy, RestStrategy, Row, SelectableField,
         StrategyContext, Tree, TreeMut, named_row,
@@ -304,7 +304,7 @@ fn validate_generated_selector(object: &Value, errors: &mut ErrorList) {
             Some(_) => {}
         }
     }
-    if let Ok(selector) = Selector::from_object(spec.get("selector")) {
+    if let Ok(selector) = label::from_object(spec.get("selector")) {
         let expected: serde_json::Map<String, Value> = POD_LABELS
             .iter()
             .map(|(label, field)| ((*label).to_owned(), json!(identity.text(field))))
@@ -334,7 +334,7 @@ fn validate_job_spec_and_selector(spec: &Value, old: Option<&Value>, errors: &mu
     } else {
         label_selector::validate_label_selector(selector, values, &field_path, errors);
     }
-    if let Ok(selector) = Selector::from_object(Some(selector)) {
+    if let Ok(selector) = label::from_object(Some(selector)) {
         pod_template::validate_labels_match(&selector, spec.at("template"), &at.child("template"), errors);
     }
 }

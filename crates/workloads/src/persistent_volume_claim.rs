@@ -1,17 +1,28 @@
-//! Claims of volumes, as controllers see them.
+//! Claims of volumes.
 
-use k3_workloads::Condition;
+use kubecontroller::{object::ObjectMeta, projected_object, selector::Selector};
 use serde::{Deserialize, Serialize};
 
-use super::{Projection, Selector, StorageRequest, VolumeMode, persistent_volume::CLASS};
+use crate::{Condition, StorageRequest, VolumeMode, persistent_volume::CLASS};
 
 /// A claim of a volume.
-pub type PersistentVolumeClaim = Projection<ClaimSpec, ClaimStatus>;
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct PersistentVolumeClaim {
+    /// The metadata.
+    pub metadata: ObjectMeta,
+    /// The spec.
+    pub spec: PersistentVolumeClaimSpec,
+    /// The status.
+    pub status: PersistentVolumeClaimStatus,
+}
+
+projected_object!(PersistentVolumeClaim);
 
 /// PersistentVolumeClaim spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ClaimSpec {
+pub struct PersistentVolumeClaimSpec {
     /// Access modes.
     pub access_modes: Vec<Box<str>>,
     /// How much it is to hold.
@@ -39,7 +50,7 @@ pub struct ClaimResources {
 /// PersistentVolumeClaim status.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ClaimStatus {
+pub struct PersistentVolumeClaimStatus {
     /// How far it is.
     pub phase: ClaimPhase,
     /// How its volume may be used.
@@ -78,6 +89,11 @@ pub enum ClaimPhase {
 // --- PersistentVolumeClaim ---
 
 impl PersistentVolumeClaim {
+    /// The annotation with the node that its volume is to be made for.
+    pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+    /// The annotation of a claim whose binding is complete.
+    pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+
     /// Its class; empty if it has none.
     // upstream: staging/src/k8s.io/component-helpers/storage/volume/helpers.go GetPersistentVolumeClaimClass
     pub fn class(&self) -> &str {
@@ -91,5 +107,16 @@ impl PersistentVolumeClaim {
     // upstream: staging/src/k8s.io/component-helpers/storage/volume/helpers.go PersistentVolumeClaimHasClass
     pub fn has_class(&self) -> bool {
         self.spec.storage_class_name.is_some() || self.metadata.annotation(CLASS).is_some()
+    }
+
+    /// Whether its binding to a volume is complete.
+    // upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go isPVCFullyBound
+    pub fn is_fully_bound(&self) -> bool {
+        !self.spec.volume_name.is_empty() && self.metadata.annotation(Self::BIND_COMPLETED).is_some()
+    }
+
+    /// The node that its volume is to be made for.
+    pub fn selected_node(&self) -> Option<&str> {
+        self.metadata.annotation(Self::SELECTED_NODE)
     }
 }

@@ -1,17 +1,12 @@
 //! The metadata of an object.
 
-use std::{collections::BTreeMap, fmt};
-
 use k8s_openapi::{
     api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1 as meta, jiff::Timestamp,
 };
-use kubecontroller::{object::Metadata, resource::Resource};
-use serde::{
-    Deserialize, Deserializer, Serialize,
-    de::{IgnoredAny, MapAccess, Visitor},
-};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{SharedList, StringMap, internable};
+use super::{Metadata, OwnerRef, SharedList, StringMap};
+use crate::{internable, resource::Resource};
 
 /// kubectl's annotation, as long as the object itself, which no controller reads.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -29,7 +24,7 @@ pub struct ObjectMeta {
     pub uid: Box<str>,
     /// The version of its last change.
     pub resource_version: Box<str>,
-    /// Generation of the spec.
+    /// Generation of the spec; 0 for kinds without one.
     pub generation: i64,
     /// When it was created.
     pub creation_timestamp: Option<Timestamp>,
@@ -74,8 +69,8 @@ internable!(OwnerReference);
 #[macro_export]
 macro_rules! projected_object {
     ($type:ty $(, $parameter:ident)*) => {
-        impl<$($parameter: Send + Sync + 'static),*> kubecontroller::object::Object for $type {
-            type Metadata = $crate::ObjectMeta;
+        impl<$($parameter: Send + Sync + 'static),*> $crate::object::Object for $type {
+            type Metadata = $crate::object::ObjectMeta;
 
             fn metadata(&self) -> &Self::Metadata {
                 &self.metadata
@@ -104,7 +99,7 @@ impl Metadata for ObjectMeta {
     }
 
     fn generation(&self) -> Option<i64> {
-        Some(self.generation)
+        (self.generation != 0).then_some(self.generation)
     }
 
     fn is_terminating(&self) -> bool {
@@ -112,16 +107,16 @@ impl Metadata for ObjectMeta {
     }
 
     fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.labels.iter().map(|(name, value)| (&**name, &**value))
+        self.labels.iter()
     }
 
     fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.annotations.iter().map(|(name, value)| (&**name, &**value))
+        self.annotations.iter()
     }
 
-    fn owners(&self) -> impl Iterator<Item = kubecontroller::object::OwnerRef<'_>> {
+    fn owners(&self) -> impl Iterator<Item = OwnerRef<'_>> {
         let owners = self.owner_references.iter();
-        owners.map(|owner| kubecontroller::object::OwnerRef {
+        owners.map(|owner| OwnerRef {
             api_version: &owner.api_version,
             kind: &owner.kind,
             name: &owner.name,
@@ -163,12 +158,12 @@ impl ObjectMeta {
 
     /// A label.
     pub fn label(&self, name: &str) -> Option<&str> {
-        self.labels.get(name).map(|value| &**value)
+        self.labels.get(name)
     }
 
     /// An annotation.
     pub fn annotation(&self, name: &str) -> Option<&str> {
-        self.annotations.get(name).map(|value| &**value)
+        self.annotations.get(name)
     }
 
     /// Whether it has a finalizer.
@@ -218,31 +213,7 @@ impl From<OwnerReference> for meta::OwnerReference {
 }
 
 fn annotations<'de, D: Deserializer<'de>>(from: D) -> Result<StringMap, D::Error> {
-    struct AnnotationsVisitor;
-    impl<'de> Visitor<'de> for AnnotationsVisitor {
-        type Value = StringMap;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("annotations")
-        }
-
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(StringMap::default())
-        }
-
-        fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-            let mut kept = BTreeMap::<Box<str>, Box<str>>::new();
-            while let Some(name) = map.next_key::<Box<str>>()? {
-                if &*name == LAST_APPLIED {
-                    map.next_value::<IgnoredAny>()?;
-                } else {
-                    kept.insert(name, map.next_value()?);
-                }
-            }
-            Ok(kept.into())
-        }
-    }
-    from.deserialize_any(AnnotationsVisitor)
+    StringMap::read_without(from, LAST_APPLIED)
 }
 
 #[cfg(test)]

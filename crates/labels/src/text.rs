@@ -1,17 +1,17 @@
-//! Messages shared by name validations.
+//! Messages and checks that the rules of names share.
 
 /// A name that is too long, counted in characters.
-pub(super) fn at_most_characters(length: usize) -> String {
+pub fn at_most_characters(length: usize) -> String {
     format!("must be no more than {length} characters")
 }
 
 /// A name that is too long, counted in bytes. Rules for keys say it this way.
-pub(super) fn at_most_bytes(length: usize) -> String {
+pub fn at_most_bytes(length: usize) -> String {
     format!("must be no more than {length} bytes")
 }
 
 /// A name of the wrong form.
-pub(super) fn form(rule: &str, pattern: &str, examples: &[&str]) -> String {
+pub fn form(rule: &str, pattern: &str, examples: &[&str]) -> String {
     if examples.is_empty() {
         return format!("{rule} (regex used for validation is '{pattern}')");
     }
@@ -23,12 +23,12 @@ pub(super) fn form(rule: &str, pattern: &str, examples: &[&str]) -> String {
 }
 
 /// A number out of its range.
-pub(super) fn between(low: i64, high: i64) -> String {
+pub fn between(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
 
 /// A name that a file system would take for a way upwards.
-pub(super) fn climbs(value: &str) -> Option<String> {
+pub fn climbs(value: &str) -> Option<String> {
     match value {
         "." => Some("must not be '.'".to_owned()),
         ".." => Some("must not be '..'".to_owned()),
@@ -38,12 +38,12 @@ pub(super) fn climbs(value: &str) -> Option<String> {
 }
 
 /// Whether all bytes pass, and there is at least one.
-pub(super) fn all(value: &[u8], pass: impl Fn(u8) -> bool) -> bool {
+pub fn all(value: &[u8], pass: impl Fn(u8) -> bool) -> bool {
     !value.is_empty() && value.iter().all(|b| pass(*b))
 }
 
 /// Whether the first, the last and the bytes between them pass.
-pub(super) fn framed(
+pub fn framed(
     value: &[u8],
     first: impl Fn(u8) -> bool,
     middle: impl Fn(u8) -> bool,
@@ -57,6 +57,6 @@ pub(super) fn framed(
 }
 
 /// `[a-z0-9]`
-pub(super) fn lower_or_digit(b: u8) -> bool {
+pub fn lower_or_digit(b: u8) -> bool {
     b.is_ascii_lowercase() || b.is_ascii_digit()
 }

@@ -1,16 +1,27 @@
-//! PersistentVolumes and StorageClasses, as controllers read them.
+//! PersistentVolumes.
 
-use k3_api::quantity::Quantity;
-use k3_workloads::{ObjectMeta, projected_object};
+use k3_quantity::Quantity;
+use kubecontroller::{object::ObjectMeta, projected_object, selector::NodeSelector};
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
-use super::{PersistentVolumeClaim, Projection};
+use crate::PersistentVolumeClaim;
 
 /// A persistent volume.
-pub type PersistentVolume = Projection<PersistentVolumeSpec, PersistentVolumeStatus>;
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct PersistentVolume {
+    /// The metadata.
+    pub metadata: ObjectMeta,
+    /// The spec.
+    pub spec: PersistentVolumeSpec,
+    /// The status.
+    pub status: PersistentVolumeStatus,
+}
+
+projected_object!(PersistentVolume);
 
 /// The beta annotation for the class, which takes precedence over the field.
-pub(super) const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+pub(crate) const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// What a volume is.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -36,7 +47,27 @@ pub struct PersistentVolumeSpec {
     /// It is on a server of files.
     pub nfs: Option<IgnoredAny>,
     /// A driver looks after it.
-    pub csi: Option<IgnoredAny>,
+    pub csi: Option<CsiVolumeSource>,
+    /// Which nodes reach it.
+    pub node_affinity: VolumeNodeAffinity,
+}
+
+/// The driver of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CsiVolumeSource {
+    /// Its name.
+    pub driver: Box<str>,
+    /// What the driver calls the volume.
+    pub volume_handle: Box<str>,
+}
+
+/// Which nodes reach a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct VolumeNodeAffinity {
+    /// The nodes; all if not set.
+    pub required: Option<NodeSelector>,
 }
 
 /// An amount of storage, as it was written.
@@ -103,33 +134,6 @@ pub enum VolumePhase {
     Pending,
 }
 
-/// A class of storage.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct StorageClass {
-    /// The metadata.
-    pub metadata: ObjectMeta,
-    /// The provisioner.
-    pub provisioner: Box<str>,
-    /// reclaimPolicy of its volumes.
-    pub reclaim_policy: Box<str>,
-    /// When claims get them.
-    pub volume_binding_mode: BindingMode,
-}
-
-projected_object!(StorageClass);
-
-/// When claims get volumes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum BindingMode {
-    /// When it is known on which node they are needed.
-    WaitForFirstConsumer,
-    /// At once.
-    #[default]
-    #[serde(other)]
-    Immediate,
-}
-
 // --- StorageRequest ---
 
 impl StorageRequest {
@@ -153,25 +157,16 @@ impl PersistentVolume {
     // upstream: staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go IsVolumeBoundToClaim
     pub fn is_for(&self, claim: &PersistentVolumeClaim) -> bool {
         let meta = &claim.metadata;
-        self.spec.claim_ref.as_ref().is_some_and(|of| {
-            of.name == meta.name
-                && of.namespace == meta.namespace
-                && (of.uid.is_empty() || of.uid == meta.uid)
-        })
+        let claim_ref = self.spec.claim_ref.as_ref();
+        claim_ref.is_some_and(|claim_ref| claim_ref.refers_to(&meta.namespace, &meta.name, &meta.uid))
     }
 }
 
-// --- StorageClass ---
+// --- ClaimRef ---
 
-impl StorageClass {
-    /// Whether claims get it that name none.
-    pub fn is_default(&self) -> bool {
-        const MARKS: [&str; 2] = [
-            "storageclass.kubernetes.io/is-default-class",
-            "storageclass.beta.kubernetes.io/is-default-class",
-        ];
-        MARKS
-            .iter()
-            .any(|mark| self.metadata.annotation(mark) == Some("true"))
+impl ClaimRef {
+    /// Whether it refers to the claim with this namespace, name and uid.
+    pub fn refers_to(&self, namespace: &str, name: &str, uid: &str) -> bool {
+        *self.name == *name && *self.namespace == *namespace && (self.uid.is_empty() || *self.uid == *uid)
     }
 }

@@ -37,16 +37,16 @@ struct InternTable<T: ?Sized> {
 #[macro_export]
 macro_rules! internable {
     ($($type:ty),* $(,)?) => {
-        $(impl $crate::Internable for $type {
-            fn lists() -> &'static $crate::Interner<[Self]> {
-                static LISTS: std::sync::LazyLock<$crate::Interner<[$type]>> =
-                    std::sync::LazyLock::new($crate::Interner::default);
+        $(impl $crate::object::Internable for $type {
+            fn lists() -> &'static $crate::object::Interner<[Self]> {
+                static LISTS: std::sync::LazyLock<$crate::object::Interner<[$type]>> =
+                    std::sync::LazyLock::new($crate::object::Interner::default);
                 &LISTS
             }
 
-            fn values() -> &'static $crate::Interner<Self> {
-                static VALUES: std::sync::LazyLock<$crate::Interner<$type>> =
-                    std::sync::LazyLock::new($crate::Interner::default);
+            fn values() -> &'static $crate::object::Interner<Self> {
+                static VALUES: std::sync::LazyLock<$crate::object::Interner<$type>> =
+                    std::sync::LazyLock::new($crate::object::Interner::default);
                 &VALUES
             }
 

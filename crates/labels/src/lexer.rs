@@ -4,7 +4,7 @@
 
 /// What a word is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     End,
     Close,
     Comma,
@@ -22,13 +22,13 @@ pub(super) enum Kind {
 
 /// A word, and what errors show of it.
 #[derive(Clone, Debug)]
-pub(super) struct ScannedItem {
-    pub(super) kind: Kind,
-    pub(super) text: String,
+pub(crate) struct ScannedItem {
+    pub(crate) kind: Kind,
+    pub(crate) text: String,
 }
 
 /// All tokens of a selector, the end included. A NUL ends a word, and alone it ends the selector.
-pub(super) fn scan(selector: &str) -> Vec<ScannedItem> {
+pub(crate) fn scan(selector: &str) -> Vec<ScannedItem> {
     let mut rest = selector;
     let mut items = Vec::new();
     loop {

@@ -2,18 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Labels, Operator, Requirement};
+use crate::{Labels, Operator, Requirement};
 
 /// What is required of each key that a selector names.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct KeyIndex {
+#[derive(Debug, Default)]
+pub(crate) struct KeyIndex {
     keys: HashMap<String, KeyCondition>,
     /// How many keys must be there.
     required: usize,
 }
 
 /// All requirements of one key.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 struct KeyCondition {
     is_required: bool,
     is_forbidden: bool,
@@ -27,16 +27,18 @@ struct KeyCondition {
 // --- KeyIndex ---
 
 impl KeyIndex {
-    pub(super) fn new(requirements: &[Requirement]) -> Self {
+    pub(crate) fn new(requirements: &[Requirement]) -> Self {
         let mut keys: HashMap<String, KeyCondition> = HashMap::new();
         for requirement in requirements {
-            keys.entry(requirement.key.clone()).or_default().add(requirement);
+            keys.entry(requirement.key().to_owned())
+                .or_default()
+                .add(requirement);
         }
         let required = keys.values().filter(|condition| condition.is_required).count();
         KeyIndex { keys, required }
     }
 
-    pub(super) fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
+    pub(crate) fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
         let mut found = 0;
         let mut is_match = true;
         labels.visit(&mut |key, value| {
@@ -53,8 +55,8 @@ impl KeyIndex {
 
 impl KeyCondition {
     fn add(&mut self, requirement: &Requirement) {
-        let values = || requirement.values.iter().cloned();
-        match requirement.operator {
+        let values = || requirement.values().iter().cloned();
+        match requirement.operator() {
             Operator::Equals | Operator::DoubleEquals | Operator::In => {
                 let values: HashSet<String> = values().collect();
                 self.allowed = Some(match self.allowed.take() {
@@ -66,20 +68,14 @@ impl KeyCondition {
             Operator::Exists => {}
             Operator::DoesNotExist => self.is_forbidden = true,
             Operator::GreaterThan => {
-                self.above = Some(
-                    self.above
-                        .map_or(requirement.bound, |above| above.max(requirement.bound)),
-                );
+                self.above = self.above.max(requirement.bound());
             }
             Operator::LessThan => {
-                self.below = Some(
-                    self.below
-                        .map_or(requirement.bound, |below| below.min(requirement.bound)),
-                );
+                self.below = self.below.into_iter().chain(requirement.bound()).min();
             }
         }
         self.is_required |= !matches!(
-            requirement.operator,
+            requirement.operator(),
             Operator::NotEquals | Operator::NotIn | Operator::DoesNotExist
         );
     }

@@ -4,13 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{
-    Operator, Requirement, joined,
-    lexer::{Kind, ScannedItem, scan},
-};
 use crate::{
-    field::{Error, Path},
-    name,
+    InvalidRequirement, Operator, Requirement,
+    key::{ErrorMessages, validate_label_key},
+    lexer::{Kind, ScannedItem, scan},
 };
 
 /// A text that is no selector.
@@ -19,33 +16,42 @@ pub enum ParseError {
     /// A word stands where another should.
     #[error("{0}")]
     Unexpected(String),
-    /// A requirement cannot be read, or its key or values are not valid.
+    /// A requirement cannot be read.
     #[error("unable to parse requirement: {0}")]
     Requirement(String),
+    /// The key of a requirement is not that of a label.
+    #[error("unable to parse requirement: key {key:?}: {}", messages.join("; "))]
+    Key {
+        /// The key.
+        key: String,
+        /// What is wrong with it.
+        messages: ErrorMessages,
+    },
+    /// The values of a requirement are not valid.
+    #[error("unable to parse requirement: {0}")]
+    Invalid(#[from] InvalidRequirement),
 }
 
-struct Parser<'p> {
+struct Parser {
     /// Ends with the end.
     scanned_items: Vec<ScannedItem>,
     next: usize,
-    at: &'p Path<'p>,
 }
 
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 
 /// All requirements, in the order of the text.
-pub(super) fn parse(text: &str, at: &Path<'_>) -> Result<Vec<Requirement>, ParseError> {
+pub(crate) fn parse(text: &str) -> Result<Vec<Requirement>, ParseError> {
     Parser {
         scanned_items: scan(text),
         next: 0,
-        at,
     }
     .all()
 }
 
 // --- Parser ---
 
-impl Parser<'_> {
+impl Parser {
     fn all(&mut self) -> Result<Vec<Requirement>, ParseError> {
         let mut requirements = Vec::new();
         loop {
@@ -54,7 +60,7 @@ impl Parser<'_> {
                 (Kind::End, _) => return Ok(requirements),
                 (_, text) => return Err(unexpected(&text, "!, identifier, or 'end of string'")),
             }
-            requirements.push(self.requirement().map_err(ParseError::Requirement)?);
+            requirements.push(self.requirement()?);
             match self.take() {
                 (Kind::End, _) => return Ok(requirements),
                 (Kind::Comma, _) => match self.peek() {
@@ -66,18 +72,18 @@ impl Parser<'_> {
         }
     }
 
-    fn requirement(&mut self) -> Result<Requirement, String> {
+    fn requirement(&mut self) -> Result<Requirement, ParseError> {
         let (mut kind, mut key) = self.take();
         let negated = kind == Kind::Not;
         if negated {
             (kind, key) = self.take();
         }
         if kind != Kind::Identifier {
-            return Err(found(&key, "identifier"));
+            return Err(ParseError::Requirement(found(&key, "identifier")));
         }
-        let faults = name::validate_label_key(&key);
-        if !faults.is_empty() {
-            return Err(Error::invalid(self.at, &key, faults.join("; ")).to_string());
+        let messages = validate_label_key(&key);
+        if !messages.is_empty() {
+            return Err(ParseError::Key { key, messages });
         }
         // A key with a `!` before it stands alone: whatever follows is not its operator.
         let (operator, values) = if negated {
@@ -85,10 +91,9 @@ impl Parser<'_> {
         } else if matches!(self.peek().0, Kind::End | Kind::Comma) {
             (Operator::Exists, BTreeSet::new())
         } else {
-            self.comparison()?
+            self.comparison().map_err(ParseError::Requirement)?
         };
-        let values = values.into_iter().collect();
-        Requirement::try_new(key, operator, values, self.at).map_err(|errors| joined(&errors))
+        Ok(Requirement::try_new(key, operator, values.into_iter().collect())?)
     }
 
     fn comparison(&mut self) -> Result<(Operator, BTreeSet<String>), String> {
