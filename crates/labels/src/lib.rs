@@ -20,7 +20,7 @@ pub use self::{
     label_selector::{LabelSelector, LabelSelectorError, SelectorRequirement},
     labels::Labels,
     node_selector::{NodeSelector, NodeSelectorTerm},
-    parser::ParseError,
+    parser::{ParseError, UnexpectedWord},
     requirement::{InvalidRequirement, Operator, Requirement, RequirementError},
     selector::Selector,
 };

@@ -14,11 +14,11 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// A word stands where another should.
-    #[error("{0}")]
-    Unexpected(String),
+    #[error(transparent)]
+    Unexpected(UnexpectedWord),
     /// A requirement cannot be read.
     #[error("unable to parse requirement: {0}")]
-    Requirement(String),
+    Requirement(#[from] UnexpectedWord),
     /// The key of a requirement is not that of a label.
     #[error("unable to parse requirement: key {key:?}: {}", messages.join("; "))]
     Key {
@@ -31,6 +31,11 @@ pub enum ParseError {
     #[error("unable to parse requirement: {0}")]
     Invalid(#[from] InvalidRequirement),
 }
+
+/// A word, and what should stand in its place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnexpectedWord(String);
 
 struct Parser {
     /// Ends with the end.
@@ -79,7 +84,7 @@ impl Parser {
             (kind, key) = self.take();
         }
         if kind != Kind::Identifier {
-            return Err(ParseError::Requirement(found(&key, "identifier")));
+            return Err(found(&key, "identifier").into());
         }
         let messages = validate_label_key(&key);
         if !messages.is_empty() {
@@ -91,12 +96,12 @@ impl Parser {
         } else if matches!(self.peek().0, Kind::End | Kind::Comma) {
             (Operator::Exists, BTreeSet::new())
         } else {
-            self.comparison().map_err(ParseError::Requirement)?
+            self.comparison()?
         };
         Ok(Requirement::try_new(key, operator, values.into_iter().collect())?)
     }
 
-    fn comparison(&mut self) -> Result<(Operator, BTreeSet<String>), String> {
+    fn comparison(&mut self) -> Result<(Operator, BTreeSet<String>), UnexpectedWord> {
         let word = self.scanned_items[self.next].clone();
         self.take();
         let operator = match word.kind {
@@ -117,10 +122,10 @@ impl Parser {
     }
 
     /// `(a,b)`; each value may be empty.
-    fn set(&mut self) -> Result<BTreeSet<String>, String> {
+    fn set(&mut self) -> Result<BTreeSet<String>, UnexpectedWord> {
         let (kind, text) = self.take();
         if kind != Kind::Open {
-            return Err(format!("found '{text}' expected: '('"));
+            return Err(UnexpectedWord(format!("found '{text}' expected: '('")));
         }
         match self.peek() {
             (Kind::Identifier | Kind::Comma, _) => {
@@ -137,7 +142,7 @@ impl Parser {
     }
 
     /// The values between the brackets; stops before the closing one.
-    fn values(&mut self) -> Result<BTreeSet<String>, String> {
+    fn values(&mut self) -> Result<BTreeSet<String>, UnexpectedWord> {
         let mut values = BTreeSet::new();
         loop {
             match self.take() {
@@ -164,7 +169,7 @@ impl Parser {
     }
 
     /// The one value after an operator; may be empty.
-    fn value(&mut self) -> Result<String, String> {
+    fn value(&mut self) -> Result<String, UnexpectedWord> {
         if matches!(self.peek().0, Kind::End | Kind::Comma) {
             return Ok(String::new());
         }
@@ -195,6 +200,6 @@ fn unexpected(text: &str, expected: &str) -> ParseError {
     ParseError::Unexpected(found(text, expected))
 }
 
-fn found(text: &str, expected: &str) -> String {
-    format!("found '{text}', expected: {expected}")
+fn found(text: &str, expected: &str) -> UnexpectedWord {
+    UnexpectedWord(format!("found '{text}', expected: {expected}"))
 }

@@ -77,6 +77,11 @@ pub(crate) const ALLOWED: &[AllowEntry] = &[
         "the method of std::task::Waker",
     ),
     allow(
+        "crates/apiserver/src/cache/",
+        "wake",
+        "the methods of std::task::Wake and Waker",
+    ),
+    allow(
         "crates/apiserver/src/pipeline/work_pool.rs",
         "wake",
         "the method of std::task::Wake",

@@ -33,8 +33,8 @@ pub fn parse(text: &str) -> Result<Selector, ParseError> {
 /// Reads a selector that stands in a field.
 pub fn parse_at(text: &str, at: &Path<'_>) -> Result<Selector, ParseError> {
     text.parse().map_err(|error| match error {
-        k3_labels::ParseError::Unexpected(text) => ParseError::Unexpected(text),
-        k3_labels::ParseError::Requirement(text) => ParseError::Requirement(text),
+        k3_labels::ParseError::Unexpected(word) => ParseError::Unexpected(word.to_string()),
+        k3_labels::ParseError::Requirement(word) => ParseError::Requirement(word.to_string()),
         k3_labels::ParseError::Key { key, messages } => {
             ParseError::Requirement(Error::invalid(at, &key, messages.join("; ")).to_string())
         }

@@ -19,6 +19,7 @@ pub struct StorageClass {
 
 projected_object!(StorageClass);
 
+// upstream: pkg/apis/storage/v1/defaults.go SetDefaults_StorageClass; a class without a mode binds at once
 /// When claims get volumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum BindingMode {

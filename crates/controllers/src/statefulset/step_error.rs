@@ -4,6 +4,7 @@ use kubecontroller::writer::error_message;
 
 use crate::pods::pod_from_template::PodTemplateError;
 
+// upstream: pkg/controller/statefulset/stateful_pod_control.go UpdatePodClaimForRetentionPolicy, createPersistentVolumeClaims
 /// A step of a plan failed. The text is that of the event.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StepError {

@@ -82,7 +82,7 @@ impl TestCluster {
         }
     }
 
-    /// Sets the wall clock back; tokio's clock, which delays use, goes on.
+    /// Sets the wall clock back; tokio's clock, which delays use, continues.
     pub(crate) fn set_clock_back(&self, by: Duration) {
         *self.set_back.lock() += by;
     }

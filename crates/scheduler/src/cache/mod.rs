@@ -78,7 +78,7 @@ enum Assignment {
 
 /// What happens to something that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Presence {
+enum CountChange {
     Added,
     Removed,
 }
@@ -148,11 +148,11 @@ impl SchedulerCache {
         let old = self.infos[slot].node.replace(Arc::clone(node));
         if let Some(old) = &old {
             for (image, _) in &old.images {
-                self.count_image(image, Presence::Removed);
+                self.count_image(image, CountChange::Removed);
             }
         }
         for (image, _) in &node.images {
-            self.count_image(image, Presence::Added);
+            self.count_image(image, CountChange::Added);
         }
         let zone = node.zone();
         if old.as_ref().map(|old| old.zone()).as_ref() != Some(&zone) {
@@ -171,7 +171,7 @@ impl SchedulerCache {
         let slot = self.slot(name)?;
         let old = self.infos[slot].node.take()?;
         for (image, _) in &old.images {
-            self.count_image(image, Presence::Removed);
+            self.count_image(image, CountChange::Removed);
         }
         self.tree.remove(slot);
         self.order = self.tree.list();
@@ -195,7 +195,7 @@ impl SchedulerCache {
     pub(crate) fn remove_pod(&mut self, uid: &str) -> Option<Arc<Pod>> {
         let placed = self.pods.remove(uid)?;
         self.infos[placed.slot].remove(&placed.pod.uid);
-        self.count(&placed.pod, Presence::Removed);
+        self.count(&placed.pod, CountChange::Removed);
         self.log.push(placed.slot);
         self.drop_if_empty(placed.slot);
         Some(placed.pod)
@@ -217,7 +217,7 @@ impl SchedulerCache {
         // Removing the old entry may have freed its slot.
         let slot = self.slot_for(&node);
         self.infos[slot].add(pod.clone());
-        self.count(&pod, Presence::Added);
+        self.count(&pod, CountChange::Added);
         self.log.push(slot);
         let uid = pod.uid.clone();
         let state = PodState {
@@ -229,20 +229,20 @@ impl SchedulerCache {
     }
 
     /// Counts a pod that was added, or no longer one that was removed.
-    fn count(&mut self, pod: &Pod, presence: Presence) {
+    fn count(&mut self, pod: &Pod, change: CountChange) {
         if pod.spec.has_pod_affinity {
-            match presence {
-                Presence::Added => self.pods_with_affinity += 1,
-                Presence::Removed => self.pods_with_affinity -= 1,
+            match change {
+                CountChange::Added => self.pods_with_affinity += 1,
+                CountChange::Removed => self.pods_with_affinity -= 1,
             }
         }
         for claim in pod.claims() {
-            tally(&mut self.claims, (pod.namespace.clone(), claim), presence);
+            tally(&mut self.claims, (pod.namespace.clone(), claim), change);
         }
     }
 
-    fn count_image(&mut self, image: &Text, presence: Presence) {
-        tally(&mut self.images, image.clone(), presence);
+    fn count_image(&mut self, image: &Text, change: CountChange) {
+        tally(&mut self.images, image.clone(), change);
     }
 
     fn slot_for(&mut self, name: &Text) -> usize {
@@ -299,12 +299,12 @@ fn counts_alike(old: &Pod, new: &Pod) -> bool {
         && old.taken == new.taken
 }
 
-fn tally<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: K, presence: Presence) {
-    match (presence, counts.entry(key)) {
-        (Presence::Added, entry) => *entry.or_insert(0) += 1,
-        (Presence::Removed, Entry::Occupied(mut entry)) if *entry.get() > 1 => *entry.get_mut() -= 1,
-        (Presence::Removed, Entry::Occupied(entry)) => drop(entry.remove()),
-        (Presence::Removed, Entry::Vacant(_)) => {}
+fn tally<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: K, change: CountChange) {
+    match (change, counts.entry(key)) {
+        (CountChange::Added, entry) => *entry.or_insert(0) += 1,
+        (CountChange::Removed, Entry::Occupied(mut entry)) if *entry.get() > 1 => *entry.get_mut() -= 1,
+        (CountChange::Removed, Entry::Occupied(entry)) => drop(entry.remove()),
+        (CountChange::Removed, Entry::Vacant(_)) => {}
     }
 }
 
