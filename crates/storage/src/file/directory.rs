@@ -56,6 +56,10 @@ pub trait StoreFile: fmt::Debug + Send + Sync + 'static {
 
     /// Returns when everything written before survives a power loss.
     fn sync(&self) -> io::Result<()>;
+
+    /// Lets the next reads see what is on the disk. After a failed sync the memory of the operating system may have what never
+    /// reached the disk, and never will: it does not try again.
+    fn forget_cached(&self) -> io::Result<()>;
 }
 
 /// A directory of the file system. Other users have no access to its files.
@@ -98,10 +102,13 @@ impl FsDirectory {
         }
         lock.set_len(0).map_err(io)?;
         writeln!(lock, "{}", std::process::id()).map_err(io)?;
-        Ok(Self {
+        let directory = Self {
             path: path.to_owned(),
             lock,
-        })
+        };
+        // A process may have ended between creating a file and this.
+        directory.sync_names().map_err(io)?;
+        Ok(directory)
     }
 
     /// Makes changes of names durable.
@@ -190,5 +197,15 @@ impl StoreFile for FsFile {
 
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    fn forget_cached(&self) -> io::Result<()> {
+        // Only what counts as written is forgotten: what a killed process wrote last is still there.
+        Ok(rustix::fs::fadvise(
+            &self.0,
+            0,
+            None,
+            rustix::fs::Advice::DontNeed,
+        )?)
     }
 }

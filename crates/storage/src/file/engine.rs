@@ -41,6 +41,8 @@ pub(super) struct Engine {
     pub(super) directory: Arc<dyn StoreDirectory>,
     cache_bytes: usize,
     durability: Durability,
+    /// A sync of any opening has failed: what was written before it may be anywhere.
+    sync_failed: Arc<AtomicBool>,
     /// `None` once the store is closed.
     open: Mutex<Option<Arc<Open>>>,
     reopened: Condvar,
@@ -58,8 +60,8 @@ pub(super) struct EngineGate {
     file: Box<dyn StoreFile>,
     /// Whether the engine's syncs reach the disk.
     syncing: AtomicBool,
-    /// A sync has failed: what was written before it may be anywhere.
-    sync_failed: AtomicBool,
+    /// That of the engine.
+    sync_failed: Arc<AtomicBool>,
     /// The file belongs to a later opening; this one must not touch it again, not even when dropped.
     revoked: AtomicBool,
 }
@@ -86,14 +88,17 @@ impl Engine {
     ) -> Result<Self, StoreError> {
         let cache_bytes = options.cache_bytes;
         let durability = options.durability;
-        let open = open_file(&*directory, FILE, cache_bytes, durability)?;
-        Ok(Self {
+        let engine = Self {
             directory,
             cache_bytes,
             durability,
-            open: Mutex::new(Some(Arc::new(open))),
+            sync_failed: Arc::default(),
+            open: Mutex::new(None),
             reopened: Condvar::new(),
-        })
+        };
+        let open = engine.open_file(FILE, durability)?;
+        engine.replace(Arc::new(open));
+        Ok(engine)
     }
 
     /// The present opening.
@@ -103,7 +108,7 @@ impl Engine {
 
     /// Opens another file of the directory, for now without syncing it.
     pub(super) fn open_beside(&self, name: &str) -> Result<Open, StoreError> {
-        open_file(&*self.directory, name, self.cache_bytes, Durability::Relaxed)
+        self.open_file(name, Durability::Relaxed)
     }
 
     /// Makes another opening the present one.
@@ -132,12 +137,7 @@ impl Engine {
         complete: impl FnOnce(&Open) -> Result<(), EngineError>,
     ) -> Result<Arc<Open>, StoreError> {
         self.current()?.gate.revoked.store(true, Ordering::SeqCst);
-        let open = Arc::new(open_file(
-            &*self.directory,
-            FILE,
-            self.cache_bytes,
-            self.durability,
-        )?);
+        let open = Arc::new(self.open_file(FILE, self.durability)?);
         guarded(|| complete(&open)).map_err(|engine_error| self.explain(engine_error))?;
         self.replace(Arc::clone(&open));
         Ok(open)
@@ -182,6 +182,29 @@ impl Engine {
         }
     }
 
+    fn open_file(&self, name: &str, durability: Durability) -> Result<Open, StoreError> {
+        let location = self.directory.location();
+        let io_fault = |error| explain(&location, EngineError::Engine(redb::Error::Io(error)));
+        let file = self.directory.open(name).map_err(io_fault)?;
+        file.forget_cached().map_err(io_fault)?;
+        let gate = Arc::new(EngineGate {
+            file,
+            syncing: AtomicBool::new(durability == Durability::Synced),
+            sync_failed: Arc::clone(&self.sync_failed),
+            revoked: AtomicBool::new(false),
+        });
+        let database = guarded(|| open_checked(GatedFile(Arc::clone(&gate)), self.cache_bytes, &location));
+        match database {
+            Ok(database) => Ok(Open { database, gate }),
+            Err(engine_error) => Err(explain(&location, engine_error)),
+        }
+    }
+
+    /// Whether a sync has failed since the store was opened, of this opening of the file or of one before.
+    pub(super) fn sync_failed(&self) -> bool {
+        self.sync_failed.load(Ordering::SeqCst)
+    }
+
     /// The durability that syncing follows.
     pub(super) fn durability(&self) -> Durability {
         self.durability
@@ -194,28 +217,6 @@ impl Engine {
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Open>>> {
         self.open.lock()
-    }
-}
-
-fn open_file(
-    directory: &dyn StoreDirectory,
-    name: &str,
-    cache_bytes: usize,
-    durability: Durability,
-) -> Result<Open, StoreError> {
-    let location = directory.location();
-    let io_fault = |error| explain(&location, EngineError::Engine(redb::Error::Io(error)));
-    let file = directory.open(name).map_err(io_fault)?;
-    let gate = Arc::new(EngineGate {
-        file,
-        syncing: AtomicBool::new(durability == Durability::Synced),
-        sync_failed: AtomicBool::new(false),
-        revoked: AtomicBool::new(false),
-    });
-    let database = guarded(|| open_checked(GatedFile(Arc::clone(&gate)), cache_bytes, &location));
-    match database {
-        Ok(database) => Ok(Open { database, gate }),
-        Err(engine_error) => Err(explain(&location, engine_error)),
     }
 }
 
@@ -306,11 +307,6 @@ impl EngineGate {
     /// The length of the file.
     pub(super) fn len(&self) -> io::Result<u64> {
         self.file.len()
-    }
-
-    /// Whether a sync has failed since the file was opened.
-    pub(super) fn sync_failed(&self) -> bool {
-        self.sync_failed.load(Ordering::SeqCst)
     }
 
     /// Whether the failure means that this opening is of no more use.

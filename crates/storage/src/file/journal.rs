@@ -7,7 +7,7 @@
 //!
 //! | bytes | content of a frame, which is one group and starts at a block |
 //! | --- | --- |
-//! | 8 | `k3group1` |
+//! | 8 | the number of the journal, which is in the mark |
 //! | 4 | CRC-32 of everything below |
 //! | 4 | the CRC-32 of the frame before; zero for the first after a checkpoint |
 //! | 8 | the revision of the first record |
@@ -15,7 +15,8 @@
 //! | n | the records, in the order of their revisions: length (4) and a record of the log |
 //!
 //! Numbers are little-endian. Revisions only grow, and a checkpoint has everything before it: frames that were not overwritten
-//! yet are recognized by their revisions. A frame counts only behind the frame that it was written behind.
+//! yet are recognized by their revisions, and those from before the store was opened, maybe of another one, by the number. A
+//! frame counts only behind the frame that it was written behind.
 
 use std::{io, sync::Arc};
 
@@ -24,6 +25,7 @@ use redb::{ReadableDatabase, ReadableTable};
 use super::{
     directory::{StoreDirectory, StoreFile},
     engine::{EngineError, Open},
+    mark::JournalId,
     options::{Durability, RepairMode},
     record::LogRecord,
     tables::{LOG, StoreMeta},
@@ -35,7 +37,6 @@ pub(super) const JOURNAL: &str = "store.redb.journal";
 /// Its length. Twice as much would halve the number of checkpoints, which are few, and double what is read after a crash.
 const LEN: u64 = 4 << 20;
 const BLOCK: usize = 4096;
-const MAGIC: &[u8; 8] = b"k3group1";
 const HEADER: usize = 28;
 /// Where the checksum starts.
 const CHECKED: usize = 12;
@@ -43,6 +44,8 @@ const CHECKED: usize = 12;
 /// The journal of an open store.
 pub(super) struct Journal {
     directory: Arc<dyn StoreDirectory>,
+    /// Of the frames that count.
+    id: JournalId,
     /// `None` until the store is busy enough.
     file: Option<Box<dyn StoreFile>>,
     /// How many groups there were without a file, and of how many one is made.
@@ -77,6 +80,7 @@ impl Journal {
     pub(super) fn open(directory: Arc<dyn StoreDirectory>, after: u64) -> io::Result<Self> {
         let mut journal = Self {
             directory,
+            id: JournalId::new(),
             file: None,
             groups: 0,
             after,
@@ -90,8 +94,13 @@ impl Journal {
         Ok(journal)
     }
 
+    /// Its number, once it is ready.
+    pub(super) fn id(&self) -> JournalId {
+        self.id
+    }
+
     /// Whether the file is there, with all its blocks.
-    fn is_allocated(&self) -> io::Result<bool> {
+    pub(super) fn is_allocated(&self) -> io::Result<bool> {
         Ok(self.directory.open(JOURNAL)?.len()? == LEN)
     }
 
@@ -115,7 +124,7 @@ impl Journal {
         if self.file.is_some() {
             return true;
         }
-        self.groups += 1;
+        self.groups = self.groups.saturating_add(1);
         if self.groups <= self.after {
             return false;
         }
@@ -133,7 +142,7 @@ impl Journal {
         self.groups = 0;
     }
 
-    /// Creates the file and allocates its blocks, so that appending needs no space.
+    /// Creates the file and allocates its blocks, so that appending needs no space, and gives it a number.
     fn prepare(&mut self, durability: Durability) -> io::Result<()> {
         let file = self.directory.open(JOURNAL)?;
         if file.len()? != LEN {
@@ -142,9 +151,12 @@ impl Journal {
             for offset in (0..LEN).step_by(zeros.len()) {
                 file.write(offset, &zeros)?;
             }
-            if durability == Durability::Synced {
-                file.sync()?;
-            }
+        }
+        // Each first frame begins with it too: whatever is there at a power loss, these bytes are.
+        self.id = JournalId::new();
+        file.write(0, &self.id.to_bytes())?;
+        if durability == Durability::Synced {
+            file.sync()?;
         }
         self.file = Some(file);
         Ok(())
@@ -154,7 +166,7 @@ impl Journal {
     pub(super) fn append(&mut self, frame: JournalFrame, durability: Durability) -> io::Result<()> {
         let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let len = frame.padded_len() as u64;
-        let (bytes, checksum) = frame.finish(self.previous);
+        let (bytes, checksum) = frame.finish(self.id, self.previous);
         file.write(self.offset, &bytes)?;
         if durability == Durability::Synced {
             file.sync().inspect_err(|_| self.sync_failed = true)?;
@@ -175,12 +187,27 @@ impl Journal {
         self.sync_failed
     }
 
+    /// Applies the groups of a mark.
+    pub(super) fn replay_id(
+        &mut self,
+        id: JournalId,
+        open: &Open,
+        repair: RepairMode,
+    ) -> Result<(), EngineError> {
+        self.id = id;
+        self.replay(open, repair)
+    }
+
     /// Applies the groups that the file does not have, durably, and empties the journal.
     pub(super) fn replay(&mut self, open: &Open, repair: RepairMode) -> Result<(), EngineError> {
         if !self.is_allocated().map_err(redb::Error::Io)? {
             return Err(StoreError::Corrupt(format!("{JOURNAL} is missing")).into());
         }
         let bytes = self.read().map_err(redb::Error::Io)?;
+        if !bytes.starts_with(&self.id.to_bytes()) {
+            let message = format!("{JOURNAL} is damaged, or is not the one that belongs to the store's file");
+            return Err(StoreError::Corrupt(message).into());
+        }
         let mut newest = newest(open)?;
         let mut txn = open.database.begin_write()?;
         txn.set_quick_repair(repair == RepairMode::Record);
@@ -188,7 +215,7 @@ impl Journal {
         let mut rest = &bytes[..];
         let mut previous = 0;
         let mut applied = 0;
-        while let Some(frame) = StoredFrame::parse(rest).filter(|frame| frame.previous == previous) {
+        while let Some(frame) = StoredFrame::parse(rest, self.id).filter(|frame| frame.previous == previous) {
             for (revision, stored) in frame.records() {
                 if revision <= newest {
                     continue;
@@ -206,7 +233,7 @@ impl Journal {
             rest = rest.get(frame.padded_len()..).unwrap_or_default();
         }
         drop(log);
-        check_rest(rest, newest)?;
+        check_rest(rest, self.id, newest)?;
         if applied == 0 {
             txn.abort()?;
             self.reset();
@@ -221,6 +248,7 @@ impl Journal {
     /// All bytes of the journal.
     fn read(&self) -> io::Result<Vec<u8>> {
         let file = self.directory.open(JOURNAL)?;
+        file.forget_cached()?;
         let mut bytes = vec![0; usize::try_from(LEN).unwrap_or_default()];
         file.read(0, &mut bytes)?;
         Ok(bytes)
@@ -228,9 +256,9 @@ impl Journal {
 }
 
 /// Reports a damaged frame: what is behind the last one that counts must be from before a checkpoint, or was never written whole.
-fn check_rest(mut rest: &[u8], newest: Revision) -> Result<(), StoreError> {
+fn check_rest(mut rest: &[u8], id: JournalId, newest: Revision) -> Result<(), StoreError> {
     while !rest.is_empty() {
-        let last = StoredFrame::parse(rest).and_then(|frame| frame.records().last());
+        let last = StoredFrame::parse(rest, id).and_then(|frame| frame.records().last());
         if last.is_some_and(|(revision, _)| revision > newest) {
             let message = format!("{JOURNAL} is damaged after revision {newest}");
             return Err(StoreError::Corrupt(message));
@@ -260,7 +288,6 @@ impl JournalFrame {
     /// A group whose first record has this revision.
     pub(super) fn new(first: Revision) -> Self {
         let mut bytes = Vec::with_capacity(4 * BLOCK);
-        bytes.extend_from_slice(MAGIC);
         bytes.resize(HEADER, 0);
         bytes[16..24].copy_from_slice(&first.get().to_le_bytes());
         Self { bytes }
@@ -282,8 +309,9 @@ impl JournalFrame {
     }
 
     /// The frame, and its checksum.
-    fn finish(mut self, previous: u32) -> (Vec<u8>, u32) {
+    fn finish(mut self, id: JournalId, previous: u32) -> (Vec<u8>, u32) {
         let len = u32::try_from(self.bytes.len() - HEADER).expect("a group is smaller than 4 GiB");
+        self.bytes[..8].copy_from_slice(&id.to_bytes());
         self.bytes[12..16].copy_from_slice(&previous.to_le_bytes());
         self.bytes[24..28].copy_from_slice(&len.to_le_bytes());
         let checksum = crc32fast::hash(&self.bytes[CHECKED..]);
@@ -297,11 +325,11 @@ impl JournalFrame {
 
 impl<'a> StoredFrame<'a> {
     /// The frame that these bytes begin with, if it is whole.
-    fn parse(bytes: &'a [u8]) -> Option<Self> {
+    fn parse(bytes: &'a [u8], id: JournalId) -> Option<Self> {
         let (header, rest) = bytes.split_first_chunk::<HEADER>()?;
         let number =
             |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        if !header.starts_with(MAGIC) {
+        if !header.starts_with(&id.to_bytes()) {
             return None;
         }
         let len = number(24) as usize;

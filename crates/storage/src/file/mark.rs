@@ -3,15 +3,17 @@
 //! Without it, a store file that was lost or emptied would look like a store that is new, and one that
 //! was damaged and lost its last commits like one that never had them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::hash::{BuildHasher, RandomState};
+
+use parking_lot::Mutex;
 
 use super::{directory::StoreDirectory, options::Durability};
 use crate::{OpenError, Revision, StoreError};
 
 const FILE: &str = "mark";
-/// Of the same length: a mark is replaced whole.
 const FILE_PREFIX: &str = "k3 store, closed at revision ";
-const JOURNAL_PREFIX: &str = "k3 store, journal, revision: ";
+/// Before the journal's number of 16 digits and `: `, and together of the same length: a mark is replaced whole.
+const JOURNAL_PREFIX: &str = "k3 journal ";
 
 /// The content of the file.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,19 +24,23 @@ pub(super) struct CloseMark {
 }
 
 /// Where acknowledged writes are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum MarkForm {
     /// All are in the database file.
+    #[default]
     File,
     /// Some may be only in the journal. A program that does not know of it cannot read this mark, and refuses the store.
-    FileAndJournal,
+    FileAndJournal(JournalId),
 }
+
+/// Distinguishes the frames of a journal from those that were in its file before, and from values that look like frames: no one
+/// who writes values knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct JournalId(u64);
 
 /// The form of the mark of an open store.
 #[derive(Default)]
-pub(super) struct CurrentMark {
-    has_journal: AtomicBool,
-}
+pub(super) struct CurrentMark(Mutex<MarkForm>);
 
 // --- CloseMark ---
 
@@ -66,15 +72,18 @@ impl CloseMark {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        [MarkForm::File, MarkForm::FileAndJournal]
-            .into_iter()
-            .find_map(|form| {
-                let number = text.strip_prefix(form.prefix())?.trim_end().parse().ok()?;
-                Some(Self {
-                    closed_at: Revision::new(number),
-                    form,
-                })
-            })
+        let (form, number) = match text.strip_prefix(JOURNAL_PREFIX) {
+            None => (MarkForm::File, text.strip_prefix(FILE_PREFIX)?),
+            Some(rest) => {
+                let (id, number) = rest.split_once(": ")?;
+                let id = u64::from_str_radix(id, 16).ok()?;
+                (MarkForm::FileAndJournal(JournalId(id)), number)
+            }
+        };
+        Some(Self {
+            closed_at: Revision::new(number.trim_end().parse().ok()?),
+            form,
+        })
     }
 
     /// Writes the mark, always at the same length so that it is replaced whole.
@@ -96,11 +105,24 @@ impl CloseMark {
 // --- MarkForm ---
 
 impl MarkForm {
-    fn prefix(self) -> &'static str {
+    fn prefix(self) -> String {
         match self {
-            MarkForm::File => FILE_PREFIX,
-            MarkForm::FileAndJournal => JOURNAL_PREFIX,
+            MarkForm::File => FILE_PREFIX.to_owned(),
+            MarkForm::FileAndJournal(JournalId(id)) => format!("{JOURNAL_PREFIX}{id:016x}: "),
         }
+    }
+}
+
+// --- JournalId ---
+
+impl JournalId {
+    /// One that was never used, and is not zero, which is what a new file has.
+    pub(super) fn new() -> Self {
+        Self(RandomState::new().hash_one(JOURNAL_PREFIX).max(1))
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; 8] {
+        self.0.to_le_bytes()
     }
 }
 
@@ -108,16 +130,11 @@ impl MarkForm {
 
 impl CurrentMark {
     pub(super) fn set_form(&self, form: MarkForm) {
-        self.has_journal
-            .store(form == MarkForm::FileAndJournal, Ordering::SeqCst);
+        *self.0.lock() = form;
     }
 
     pub(super) fn form(&self) -> MarkForm {
-        if self.has_journal.load(Ordering::SeqCst) {
-            MarkForm::FileAndJournal
-        } else {
-            MarkForm::File
-        }
+        *self.0.lock()
     }
 }
 
@@ -127,12 +144,13 @@ mod tests {
 
     #[test]
     fn marks_have_the_same_length() {
-        assert_eq!(FILE_PREFIX.len(), JOURNAL_PREFIX.len());
+        let journal = MarkForm::FileAndJournal(JournalId::new());
+        assert_eq!(MarkForm::File.prefix().len(), journal.prefix().len());
     }
 
     #[test]
     fn reads_both_forms() {
-        for form in [MarkForm::File, MarkForm::FileAndJournal] {
+        for form in [MarkForm::File, MarkForm::FileAndJournal(JournalId(0xf7))] {
             let mark = CloseMark {
                 closed_at: Revision::new(7),
                 form,

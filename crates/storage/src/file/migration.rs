@@ -18,15 +18,23 @@ pub(super) type MigrationStep = fn(&WriteTransaction) -> Result<(), EngineError>
 pub(super) const STEPS: &[MigrationStep] = &[];
 
 /// Makes a new file ready, refuses one that is too new, and migrates an old one, of which a copy
-/// stays beside it.
-pub(super) fn run(engine: &Engine, steps: &[MigrationStep]) -> Result<(), OpenError> {
+/// stays beside it. `complete` adds what an old file misses, in its format.
+pub(super) fn run(
+    engine: &Engine,
+    steps: &[MigrationStep],
+    complete: impl FnOnce(&Open) -> Result<(), OpenError>,
+) -> Result<(), OpenError> {
     let open = engine.current()?;
     let explain = |engine_error| OpenError::from(engine.explain(engine_error));
     let found = guarded(|| StoreMeta::format(&open.database.begin_read()?)).map_err(explain)?;
     match format::plan_migration(&engine.directory.location(), found, steps)? {
-        MigrationPlan::Current => Ok(()),
-        MigrationPlan::Fresh => guarded(|| create(&open, format::newest(steps))).map_err(explain),
+        MigrationPlan::Current => complete(&open),
+        MigrationPlan::Fresh => {
+            guarded(|| create(&open, format::newest(steps))).map_err(explain)?;
+            complete(&open)
+        }
         MigrationPlan::Migrate { from, steps } => {
+            complete(&open)?;
             let backup = format!("{FILE}.format-{from}");
             let io = |error| explain(EngineError::Engine(redb::Error::Io(error)));
             engine.directory.copy(FILE, &backup).map_err(io)?;
@@ -83,6 +91,12 @@ mod tests {
         Err(StoreError::Corrupt("no".to_owned()).into())
     }
 
+    /// There is nothing to add.
+    #[expect(clippy::unnecessary_wraps, reason = "what `run` takes")]
+    fn complete(_: &Open) -> Result<(), OpenError> {
+        Ok(())
+    }
+
     fn state(database: &redb::Database) -> (u32, u64) {
         let meta = StoreMeta::read(&database.begin_read().unwrap()).unwrap();
         (meta.format, meta.compacted.get())
@@ -93,7 +107,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let locked = Arc::new(FsDirectory::lock(directory.path()).unwrap());
         let engine = Engine::open(locked, &FileOptions::new(directory.path())).unwrap();
-        run(&engine, &[]).unwrap();
+        run(&engine, &[], complete).unwrap();
         (directory, engine)
     }
 
@@ -102,29 +116,47 @@ mod tests {
         let (directory, engine) = old_store();
         let open = engine.current().unwrap();
         assert_eq!(state(&open.database), (1, 1));
-        run(&engine, &[leave_a_trace]).unwrap();
+        run(&engine, &[leave_a_trace], complete).unwrap();
         assert_eq!(state(&open.database), (2, 11));
-        run(&engine, &[leave_a_trace, leave_a_trace, leave_a_trace]).unwrap();
+        run(&engine, &[leave_a_trace, leave_a_trace, leave_a_trace], complete).unwrap();
         assert_eq!(state(&open.database), (4, 1111));
         let backup = redb::Database::open(directory.path().join("store.redb.format-1")).unwrap();
         assert_eq!(state(&backup), (1, 1));
     }
 
     #[test]
+    fn an_old_store_is_completed_before_it_is_copied_and_migrated() {
+        let (directory, engine) = old_store();
+        let complete = |open: &Open| {
+            let explain = |engine_error| OpenError::from(engine.explain(engine_error));
+            guarded(|| {
+                let txn = open.database.begin_write()?;
+                leave_a_trace(&txn)?;
+                Ok(txn.commit()?)
+            })
+            .map_err(explain)
+        };
+        run(&engine, &[leave_a_trace], complete).unwrap();
+        assert_eq!(state(&engine.current().unwrap().database), (2, 111));
+        let backup = redb::Database::open(directory.path().join("store.redb.format-1")).unwrap();
+        assert_eq!(state(&backup), (1, 11));
+    }
+
+    #[test]
     fn a_failed_migration_step_is_rolled_back_and_retried() {
         let (_directory, engine) = old_store();
         let open = engine.current().unwrap();
-        run(&engine, &[leave_a_trace, fail]).unwrap_err();
+        run(&engine, &[leave_a_trace, fail], complete).unwrap_err();
         assert_eq!(state(&open.database), (2, 11));
-        run(&engine, &[fail, leave_a_trace]).unwrap();
+        run(&engine, &[fail, leave_a_trace], complete).unwrap();
         assert_eq!(state(&open.database), (3, 111));
     }
 
     #[test]
     fn rejects_a_newer_store_without_changing_it() {
         let (_directory, engine) = old_store();
-        run(&engine, &[leave_a_trace]).unwrap();
-        let error = run(&engine, &[]).unwrap_err();
+        run(&engine, &[leave_a_trace], complete).unwrap();
+        let error = run(&engine, &[], complete).unwrap_err();
         assert!(
             matches!(
                 error,
@@ -199,7 +231,7 @@ mod tests {
         if std::env::var_os(STUCK).is_none() {
             std::fs::write(directory.join(BEGUN), "").unwrap();
         }
-        run(&engine, &SLOW_STEPS).unwrap();
+        run(&engine, &SLOW_STEPS, complete).unwrap();
     }
 
     #[test]

@@ -293,15 +293,23 @@ impl FileStoreShared {
         let engine = Engine::open(directory, options)?;
         let open = engine.current()?;
         let explain = |engine_error| engine.explain(engine_error);
-        migration::run(&engine, migration::STEPS)?;
-        let mark = mark?;
         let mut journal = Journal::open(Arc::clone(&engine.directory), options.journal_after).map_err(io)?;
-        if mark
-            .as_ref()
-            .is_some_and(|mark| mark.form == MarkForm::FileAndJournal)
-        {
-            guarded(|| journal.replay(&open, options.repair)).map_err(explain)?;
-        }
+        let mut known = None;
+        migration::run(&engine, migration::STEPS, |open| {
+            let mark = known.insert(mark?).as_ref();
+            match mark.map(|mark| mark.form) {
+                Some(MarkForm::FileAndJournal(id)) => {
+                    guarded(|| journal.replay_id(id, open, options.repair)).map_err(explain)?;
+                }
+                None if journal.is_allocated().map_err(io)? => {
+                    let message = format!("mark in {location} is missing or empty, but there is a journal");
+                    return Err(StoreError::Corrupt(message).into());
+                }
+                None | Some(MarkForm::File) => {}
+            }
+            Ok(())
+        })?;
+        let mark = known.flatten();
         let (meta, survey) = guarded(|| survey(&open)).map_err(explain)?;
         let current = survey.current();
         match mark {

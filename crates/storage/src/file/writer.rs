@@ -96,6 +96,8 @@ pub(super) struct FileWriter {
     shrinking: Option<RunningShrink>,
     /// The import begun last, the only one that may continue.
     importing: Option<Arc<()>>,
+    /// A group that the file may have or not, until it can be opened again.
+    unresolved: Option<AppliedGroup>,
     /// Set when the disk failed to sync: what is on it is unknown, so nothing more is written.
     failed: Option<StoreError>,
 }
@@ -141,6 +143,7 @@ impl FileWriter {
             compaction: None,
             shrinking: None,
             importing: None,
+            unresolved: None,
             failed: None,
         }
     }
@@ -240,12 +243,8 @@ impl FileWriter {
             Ok(()) => self.journal.reset(),
             Err(engine_error) => {
                 // The journal has it still.
-                if let Err(error) = self.recover(&open, engine_error, None) {
+                if let Err(error) = self.recover(engine_error, None) {
                     tracing::error!(%error, "cannot write the store's journal to its file");
-                }
-                if open.gate.sync_failed() {
-                    // What a failed sync leaves in the page cache looks written, and may not be.
-                    self.failed = Some(sync_failure(&"restarting reads the journal"));
                 }
             }
         }
@@ -305,14 +304,22 @@ impl FileWriter {
 
     /// Applies a group and makes it durable.
     fn transact(&mut self, writes: &[Write]) -> Result<Vec<Result<Revision, CommitError>>, CommitError> {
+        if self.unresolved.is_some() {
+            // Its revisions may be taken.
+            self.reopen()?;
+        }
         let open = self.shared.engine.current()?;
         let mut applied = None;
-        match guarded(|| self.apply(&open, writes, &mut applied)) {
-            Ok(()) => {}
-            Err(engine_error) => self.recover(&open, engine_error, applied.as_ref())?,
-        }
-        let AppliedGroup { answers, done, step } =
-            applied.expect("a transaction that ended well was applied");
+        let group = match guarded(|| self.apply(&open, writes, &mut applied)) {
+            Ok(()) => applied.expect("a transaction that ended well was applied"),
+            Err(engine_error) => self.recover(engine_error, applied)?,
+        };
+        Ok(self.take_effect(group))
+    }
+
+    /// Publishes a group that is durable.
+    fn take_effect(&mut self, group: AppliedGroup) -> Vec<Result<Revision, CommitError>> {
+        let AppliedGroup { answers, done, step } = group;
         self.notify_waiters(&done);
         if let Some(step) = step {
             self.position.compacted = step.compacted;
@@ -320,7 +327,7 @@ impl FileWriter {
             self.position.bytes -= step.removed;
             self.shared.index.forget(&step.deletions);
         }
-        Ok(answers)
+        answers
     }
 
     /// The transaction: `applied` is set once all is in it and only the engine's commit remains.
@@ -379,13 +386,14 @@ impl FileWriter {
             return true;
         }
         // An older program would not know of the journal, and miss what is only there.
+        let form = MarkForm::FileAndJournal(self.journal.id());
         let mark = CloseMark {
             closed_at: self.shared.index.current(),
-            form: MarkForm::FileAndJournal,
+            form,
         };
         match mark.write(&*self.shared.engine.directory, durability) {
             Ok(()) => {
-                self.shared.mark.set_form(MarkForm::FileAndJournal);
+                self.shared.mark.set_form(form);
                 true
             }
             Err(error) => {
@@ -432,36 +440,58 @@ impl FileWriter {
         self.shared.feed.publish(&done.events);
     }
 
-    /// Opens the file again after a failed transaction, and checks whether the transaction was committed nevertheless.
+    /// Opens the file again after a failed transaction. Returns the group if it was committed nevertheless.
     fn recover(
         &mut self,
-        open: &Open,
         engine_error: EngineError,
-        applied: Option<&AppliedGroup>,
-    ) -> Result<(), CommitError> {
+        applied: Option<AppliedGroup>,
+    ) -> Result<AppliedGroup, CommitError> {
         let error = self.shared.engine.explain(engine_error);
         tracing::error!(%error, "a write to the store failed; opening it again");
-        let sync_failed = open.gate.sync_failed() || self.journal.sync_failed();
         let reopened = self.reopen();
-        let Some(applied) = applied else {
+        let Some(group) = applied else {
             // It never reached the commit, so nothing of it can be there.
             return Err(reopened.err().unwrap_or(error).into());
         };
-        if sync_failed {
-            // What a failed sync leaves in the page cache looks written, and may not be.
+        if self.sync_failed() {
             let error = sync_failure(&error);
             self.failed = Some(error.clone());
             return Err(CommitError::Uncertain(error));
         }
-        match (reopened, applied.done.events.last()) {
-            (Err(error), _) => Err(CommitError::Uncertain(error)),
-            (Ok(newest), Some(last)) if newest >= last.revision => Ok(()),
+        match (reopened, group.done.events.last()) {
+            (Err(error), _) => {
+                self.unresolved = Some(group);
+                Err(CommitError::Uncertain(error))
+            }
+            (Ok(newest), Some(last)) if newest >= last.revision => Ok(group),
             (Ok(_), _) => Err(error.into()),
         }
     }
 
+    fn sync_failed(&self) -> bool {
+        self.shared.engine.sync_failed() || self.journal.sync_failed()
+    }
+
     /// Opens the file again, and reports the newest revision in it.
     fn reopen(&mut self) -> Result<Revision, StoreError> {
+        let reopened = self.reopen_file();
+        if self.sync_failed() && self.failed.is_none() {
+            // What a failed sync leaves in the page cache looks written, and may not be.
+            self.failed = Some(sync_failure(&"restarting reads the journal"));
+        }
+        let newest = reopened?;
+        let group = self.unresolved.take();
+        let is_there = |group: &AppliedGroup| {
+            let last = group.done.events.last();
+            last.is_some_and(|last| newest >= last.revision)
+        };
+        if let Some(group) = group.filter(is_there) {
+            self.take_effect(group);
+        }
+        Ok(newest)
+    }
+
+    fn reopen_file(&mut self) -> Result<Revision, StoreError> {
         let repair = self.shared.repair;
         let journal = &mut self.journal;
         let open = self.shared.engine.reopen(|open| {
@@ -586,10 +616,10 @@ impl FileWriter {
         match replaced {
             Ok(replaced) => Ok(replaced),
             // No process relies on the mark, so it does not matter whether it has been written.
-            Err(engine_error) => match self.recover(&open, engine_error, None) {
+            Err(engine_error) => match self.recover(engine_error, None) {
                 Err(CommitError::Store(error) | CommitError::Uncertain(error)) => Err(error),
                 Err(error) => Err(StoreError::Corrupt(error.to_string())),
-                Ok(()) => Ok(false),
+                Ok(_) => Ok(false),
             },
         }
     }
@@ -602,6 +632,10 @@ impl FileWriter {
             .is_some_and(|last| Arc::ptr_eq(last, &token));
         if !begins && !continues {
             let _ = answer.send(Err(ImportError::Superseded));
+            return;
+        }
+        if let Some(error) = &self.failed {
+            let _ = answer.send(Err(error.clone().into()));
             return;
         }
         let outcome = guarded(|| {

@@ -35,7 +35,8 @@ pub(crate) enum DiskFailure {
     /// Writes fail where the disk has no space yet, and succeed where something was written before,
     /// as on a real one.
     Full,
-    /// Syncs fail; the rest continues.
+    /// Syncs fail; the rest continues. What was to be synced is in memory only from then on, as with Linux: no later sync
+    /// writes it.
     SyncFails,
 }
 
@@ -117,6 +118,12 @@ impl SimulatedDisk {
     pub(crate) fn text(&self, name: &str) -> String {
         let files = lock(&self.files);
         String::from_utf8_lossy(&lock(&files[name]).seen).into_owned()
+    }
+
+    /// Replaces a file with that of another disk.
+    pub(crate) fn restore(&self, name: &str, backup: &Self) {
+        let content = lock(&lock(&backup.files)[name]).clone();
+        lock(&self.files).insert(name.to_owned(), Arc::new(Mutex::new(content)));
     }
 
     /// Removes a file.
@@ -343,13 +350,29 @@ impl StoreFile for FileHandle {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.disk.operate(DiskOperation::Sync)?;
         let mut content = lock(&self.content);
+        if let Err(error) = self.disk.operate(DiskOperation::Sync) {
+            if *self.disk.failure.lock() == DiskFailure::SyncFails {
+                content.unsafe_yet.clear();
+            }
+            return Err(error);
+        }
         let changes = std::mem::take(&mut content.unsafe_yet);
         for change in changes {
             change.apply(&mut content.safe);
         }
         self.disk.syncs.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn forget_cached(&self) -> io::Result<()> {
+        self.disk.powered()?;
+        let mut content = lock(&self.content);
+        let mut seen = content.safe.clone();
+        for change in &content.unsafe_yet {
+            change.apply(&mut seen);
+        }
+        content.seen = seen;
         Ok(())
     }
 }

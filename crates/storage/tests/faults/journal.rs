@@ -107,11 +107,7 @@ async fn a_flipped_byte_in_the_journal_is_noticed() {
 #[tokio::test]
 async fn a_closed_store_needs_no_journal() {
     let (disk, mut held) = disk_with_journal(10).await;
-    assert!(
-        disk.text(MARK).starts_with("k3 store, journal"),
-        "{}",
-        disk.text(MARK)
-    );
+    assert!(disk.text(MARK).starts_with("k3 journal "), "{}", disk.text(MARK));
     let store = open_on(&disk, Durability::Synced).await;
     let revision = store
         .commit(Write::create(key("more"), value("more", 0)))
@@ -150,6 +146,55 @@ async fn a_new_store_does_not_read_the_journal_of_another() {
     let disk = disk.after_power_loss(&mut StdRng::seed_from_u64(2));
     let store = open_on(&disk, Durability::Synced).await;
     assert_eq!(contents(&*store).await, held);
+}
+
+#[tokio::test]
+async fn a_restored_file_is_not_confused_by_the_journal_of_what_it_replaces() {
+    let disk = SimulatedDisk::new();
+    let store = open_on(&disk, Durability::Synced).await;
+    fill(&*store, 10).await;
+    store.close().await;
+    let backup = disk.after_power_loss(&mut StdRng::seed_from_u64(3));
+    let store = open_on(&disk, Durability::Synced).await;
+    let large = value("large", 0).repeat(10);
+    for name in 0..20 {
+        let name = key(format!("not in the backup {name}"));
+        store.commit(Write::create(name, large.clone())).await.unwrap();
+    }
+    store.close().await;
+    for name in ["store.redb", MARK] {
+        disk.restore(name, &backup);
+    }
+    let store = open_on(&disk, Durability::Synced).await;
+    let revision = store
+        .commit(Write::create(key("more"), value("more", 0)))
+        .await
+        .unwrap();
+    let held = contents(&*store).await;
+    assert_eq!(held.len(), 11);
+    assert_eq!(held[&*key("more")].0, revision);
+    disk.fail_after(0, DiskFailure::PowerLoss);
+    drop(store);
+    let disk = disk.after_power_loss(&mut StdRng::seed_from_u64(3));
+    let store = open_on(&disk, Durability::Synced).await;
+    assert_eq!(contents(&*store).await, held);
+}
+
+#[tokio::test]
+async fn the_journal_of_another_store_is_noticed() {
+    let (disk, _) = disk_with_journal(10).await;
+    let (other, _) = disk_with_journal(10).await;
+    disk.restore(JOURNAL, &other);
+    let opened = FileStore::open_on(Arc::new(MountedDisk::new(&disk)), FileOptions::new("simulated")).await;
+    assert!(matches!(opened, Err(OpenError::Store(StoreError::Corrupt(_)))));
+}
+
+#[tokio::test]
+async fn a_lost_mark_is_noticed() {
+    let (disk, _) = disk_with_journal(10).await;
+    disk.lose(MARK);
+    let opened = FileStore::open_on(Arc::new(MountedDisk::new(&disk)), FileOptions::new("simulated")).await;
+    assert!(matches!(opened, Err(OpenError::Store(StoreError::Corrupt(_)))));
 }
 
 #[tokio::test]

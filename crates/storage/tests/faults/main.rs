@@ -5,12 +5,13 @@ mod damage;
 mod disk;
 mod full;
 mod journal;
+mod outcomes;
 mod power;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use k3_storage::{
-    Key, Page, Prefix, Revision, Store, Write,
+    Key, OpenError, Page, Prefix, Revision, Store, Write,
     file::{Durability, FileOptions, FileStore},
 };
 
@@ -47,9 +48,15 @@ async fn open_with(
     let mut options = FileOptions::new("simulated");
     options.durability = durability;
     options.journal_after = journal_after;
-    FileStore::open_on(Arc::new(disk::MountedDisk::new(disk)), options)
-        .await
-        .unwrap()
+    try_open(disk, options).await.unwrap()
+}
+
+/// Opens a store on a simulated disk that may fail it.
+async fn try_open(
+    disk: &Arc<disk::SimulatedDisk>,
+    options: FileOptions,
+) -> Result<Arc<FileStore>, OpenError> {
+    FileStore::open_on(Arc::new(disk::MountedDisk::new(disk)), options).await
 }
 
 /// Creates `count` entries, one after the other.
