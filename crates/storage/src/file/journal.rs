@@ -195,11 +195,16 @@ impl Journal {
         repair: RepairMode,
     ) -> Result<(), EngineError> {
         self.id = id;
-        self.replay(open, repair)
+        self.replay(open, repair, redb::Durability::Immediate)
     }
 
-    /// Applies the groups that the file does not have, durably, and empties the journal.
-    pub(super) fn replay(&mut self, open: &Open, repair: RepairMode) -> Result<(), EngineError> {
+    /// Applies the groups that the file does not have. If that is durable, the journal is empty then.
+    pub(super) fn replay(
+        &mut self,
+        open: &Open,
+        repair: RepairMode,
+        durability: redb::Durability,
+    ) -> Result<(), EngineError> {
         if !self.is_allocated().map_err(redb::Error::Io)? {
             return Err(StoreError::Corrupt(format!("{JOURNAL} is missing")).into());
         }
@@ -238,6 +243,14 @@ impl Journal {
             txn.abort()?;
             self.reset();
             return Ok(());
+        }
+        if let redb::Durability::None = durability {
+            if (LEN - rest.len() as u64) != self.offset {
+                // The frame of a group that failed is whole: it counts, but not before there is space.
+                return Err(redb::Error::Io(io::ErrorKind::StorageFull.into()).into());
+            }
+            txn.set_durability(durability)?;
+            return Ok(txn.commit()?);
         }
         txn.commit()?;
         self.reset();

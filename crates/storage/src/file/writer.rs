@@ -492,15 +492,13 @@ impl FileWriter {
     }
 
     fn reopen_file(&mut self) -> Result<Revision, StoreError> {
-        let repair = self.shared.repair;
-        let journal = &mut self.journal;
-        let open = self.shared.engine.reopen(|open| {
-            if journal.is_ready() {
-                journal.replay(open, repair)
-            } else {
-                Ok(())
+        let open = match self.reopen_with(redb::Durability::Immediate) {
+            // What is in the journal needs space in the file. Until there is some, reads go on without.
+            Err(StoreError::Full { .. }) if !self.journal.is_empty() => {
+                self.reopen_with(redb::Durability::None)?
             }
-        })?;
+            reopened => reopened?,
+        };
         let newest = guarded(|| journal::newest(&open));
         let newest = newest.map_err(|engine_error| self.shared.engine.explain(engine_error))?;
         let known = self.shared.index.current();
@@ -510,6 +508,18 @@ impl FileWriter {
             return Err(error);
         }
         Ok(newest)
+    }
+
+    fn reopen_with(&mut self, durability: redb::Durability) -> Result<Arc<Open>, StoreError> {
+        let repair = self.shared.repair;
+        let journal = &mut self.journal;
+        self.shared.engine.reopen(|open| {
+            if journal.is_ready() {
+                journal.replay(open, repair, durability)
+            } else {
+                Ok(())
+            }
+        })
     }
 
     fn compacts_now(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use k3_storage::{
-    CommitError, Revision, Store, Write,
+    CommitError, Revision, Store, StoreError, Write,
     file::{Durability, FileOptions, FileStore},
 };
 use rand::{SeedableRng, rngs::StdRng};
@@ -153,20 +153,41 @@ async fn a_restart_after_a_failed_recovery_loses_nothing() {
 
 #[tokio::test]
 async fn a_disk_that_fills_up_before_a_checkpoint_loses_nothing() {
+    let mut refused = 0;
     for operations in 0..25 {
         let disk = SimulatedDisk::new();
         let store = open_on(&disk, Durability::Synced).await;
-        fill(&*store, 300).await;
+        for name in 0..100 {
+            // More than is cached below.
+            let write = Write::create(key(format!("large-{name}")), vec![7; 20_000]);
+            store.commit(write).await.unwrap();
+        }
+        store.close().await;
+        let mut options = uncached();
+        options.cache_bytes = 1 << 20;
+        let store = try_open(&disk, options).await.unwrap();
+        fill(&*store, 100).await;
         let mut held = contents(&*store).await;
         disk.fail_after(operations, DiskFailure::Full);
         // So little that the file gets everything now, which the journal has.
         disk.say_free(Some(32 << 20));
         let outcome = store.commit(Write::create(key("full"), value("full", 0))).await;
+        if let Err(error) = &outcome {
+            let is_full = matches!(error, CommitError::Store(StoreError::Full { .. }));
+            assert!(is_full, "after {operations} operations: {error}");
+            refused += 1;
+        }
+        let during = contents(&*store).await;
+        assert_eq!(
+            losses(&held, &during),
+            [""; 0],
+            "reads go on after {operations} operations"
+        );
         disk.mend();
         disk.say_free(None);
         let found = contents(&*store).await;
         assert!(
-            found.len() == 301 || outcome.is_err(),
+            found.len() == 201 || outcome.is_err(),
             "after {operations} operations"
         );
         held = held.into_iter().chain(found).collect();
@@ -175,4 +196,5 @@ async fn a_disk_that_fills_up_before_a_checkpoint_loses_nothing() {
         let found = contents_after_power_loss(&disk, store).await;
         assert_eq!(found, held, "after {operations} operations and a power loss");
     }
+    assert!(refused > 0, "the disk was never full");
 }
