@@ -1,9 +1,23 @@
 //! Types with a string form: bytes, time, quantity.
 
-use crate::base64;
+use crate::base64::{self, Base64Error};
 use crate::quantity::{ParseError, Quantity};
 use crate::time::{ParseTimeError, Time};
 use serde_json::Value;
+
+/// Why a text is no value of its type.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LeafError {
+    /// It is not base64.
+    #[error(transparent)]
+    Bytes(#[from] Base64Error),
+    /// It is no time.
+    #[error(transparent)]
+    Time(#[from] ParseTimeError),
+    /// It is no quantity.
+    #[error(transparent)]
+    Quantity(#[from] ParseError),
+}
 
 /// How exactly a time is carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +29,14 @@ pub(crate) enum Precision {
 }
 
 /// Bytes: read, and written again without line breaks.
-pub(super) fn bytes(text: &str) -> Result<Value, String> {
-    let bytes = base64::decode(text).map_err(|error| error.to_string())?;
+pub(super) fn bytes(text: &str) -> Result<Value, LeafError> {
+    let bytes = base64::decode(text)?;
     Ok(Value::String(base64::encode(&bytes)))
 }
 
 /// A time: in UTC, cut to its precision; none is `null`.
-pub(super) fn time(text: &str, precision: Precision) -> Result<Value, String> {
-    let time = precision.read(text).map_err(|error| error.to_string())?;
+pub(super) fn time(text: &str, precision: Precision) -> Result<Value, LeafError> {
+    let time = precision.read(text)?;
     Ok(if time == Time::ZERO {
         Value::Null
     } else {
@@ -31,11 +45,8 @@ pub(super) fn time(text: &str, precision: Precision) -> Result<Value, String> {
 }
 
 /// An amount, in the one form for it.
-pub(crate) fn quantity(text: &str) -> Result<Value, String> {
-    let amount: Quantity = text
-        .trim()
-        .parse()
-        .map_err(|error: ParseError| error.to_string())?;
+pub(crate) fn quantity(text: &str) -> Result<Value, LeafError> {
+    let amount: Quantity = text.trim().parse()?;
     Ok(Value::String(amount.to_string()))
 }
 

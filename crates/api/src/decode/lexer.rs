@@ -25,6 +25,26 @@ pub(super) enum ValueStart {
     Null,
 }
 
+/// Where a key or an item stands in its object or array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ElementPosition {
+    First,
+    /// A comma comes before it.
+    Later,
+}
+
+// --- ElementPosition ---
+
+impl ElementPosition {
+    /// The position after this many elements.
+    pub(super) fn after(elements: usize) -> Self {
+        match elements {
+            0 => Self::First,
+            _ => Self::Later,
+        }
+    }
+}
+
 // --- Lexer ---
 
 impl<'b> Lexer<'b> {
@@ -61,8 +81,8 @@ impl<'b> Lexer<'b> {
     }
 
     /// The next key of an object, its colon included; `None` at its end.
-    pub(super) fn key(&mut self, first: bool) -> Result<Option<Cow<'b, str>>, DecodeError> {
-        if !self.key_begins(first)? {
+    pub(super) fn key(&mut self, position: ElementPosition) -> Result<Option<Cow<'b, str>>, DecodeError> {
+        if !self.key_begins(position)? {
             return Ok(None);
         }
         let key = self.string()?;
@@ -70,13 +90,13 @@ impl<'b> Lexer<'b> {
         Ok(Some(key))
     }
 
-    fn key_begins(&mut self, first: bool) -> Result<bool, DecodeError> {
+    fn key_begins(&mut self, position: ElementPosition) -> Result<bool, DecodeError> {
         let mut next = self.peek()?;
         if next == b'}' {
             self.leave();
             return Ok(false);
         }
-        if !first {
+        if position == ElementPosition::Later {
             if next != b',' {
                 return Err(bad(next, "after object key:value pair"));
             }
@@ -99,13 +119,13 @@ impl<'b> Lexer<'b> {
     }
 
     /// Whether an array has one more item.
-    pub(super) fn item(&mut self, first: bool) -> Result<bool, DecodeError> {
+    pub(super) fn item(&mut self, position: ElementPosition) -> Result<bool, DecodeError> {
         let next = self.peek()?;
         if next == b']' {
             self.leave();
             return Ok(false);
         }
-        if !first {
+        if position == ElementPosition::Later {
             if next != b',' {
                 return Err(bad(next, "after array element"));
             }
@@ -269,9 +289,9 @@ impl<'b> Lexer<'b> {
             ValueStart::Number => self.number().map(drop),
             ValueStart::Object => {
                 self.enter()?;
-                let mut first = true;
-                while self.key_begins(first)? {
-                    first = false;
+                let mut position = ElementPosition::First;
+                while self.key_begins(position)? {
+                    position = ElementPosition::Later;
                     self.skip_string()?;
                     self.colon()?;
                     self.skip()?;
@@ -280,9 +300,9 @@ impl<'b> Lexer<'b> {
             }
             ValueStart::Array => {
                 self.enter()?;
-                let mut first = true;
-                while self.item(first)? {
-                    first = false;
+                let mut position = ElementPosition::First;
+                while self.item(position)? {
+                    position = ElementPosition::Later;
                     self.skip()?;
                 }
                 Ok(())

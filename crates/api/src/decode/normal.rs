@@ -1,7 +1,7 @@
 //! Normal form of trees: what decoding the text of a tree would make of it, without the text.
 
 use super::{
-    leaf::{self, Precision},
+    leaf::{self, LeafError, Precision},
     lexer::MAX_DEPTH,
     number,
     typed::MAX_OBJECTS,
@@ -134,7 +134,7 @@ impl NormalFormCheck {
 }
 
 /// Reads a text of a type that has a form of its own; `None` for other types.
-fn read(ty: &Type, text: &str) -> Option<Result<Value, String>> {
+fn read(ty: &Type, text: &str) -> Option<Result<Value, LeafError>> {
     match ty {
         Type::Bytes => Some(leaf::bytes(text)),
         Type::Quantity => Some(leaf::quantity(text)),

@@ -1,7 +1,7 @@
 //! Entry points: decodes whole bodies.
 
 use super::error::{DecodeError, StrictErrors};
-use super::lexer::{Lexer, ValueStart};
+use super::lexer::{ElementPosition, Lexer, ValueStart};
 use super::path::Path;
 use super::typed::Decoder;
 use crate::schema::{StructRef, Type};
@@ -70,9 +70,9 @@ pub fn type_of(body: &[u8]) -> Result<TypeMeta, DecodeError> {
     match lexer.start()? {
         ValueStart::Object => {
             lexer.enter()?;
-            let mut first = true;
-            while let Some(key) = lexer.key(first)? {
-                first = false;
+            let mut position = ElementPosition::First;
+            while let Some(key) = lexer.key(position)? {
+                position = ElementPosition::Later;
                 let slot = match &*key {
                     "apiVersion" => &mut found.api_version,
                     "kind" => &mut found.kind,

@@ -2,7 +2,7 @@
 
 use super::error::{DecodeError, StrictError, StrictErrors};
 use super::leaf::{self, Precision};
-use super::lexer::{Lexer, ValueStart};
+use super::lexer::{ElementPosition, Lexer, ValueStart};
 use super::number;
 use super::path::{Path, PathWithName};
 use crate::limits::{self, MAX_PATH_BYTES};
@@ -100,9 +100,9 @@ impl<'b> Decoder<'b> {
         // The fields that were there, by position: no type has more than 128.
         let mut seen = 0u128;
         let merging = !object.is_empty();
-        let mut first = true;
-        while let Some(key) = self.lexer.key(first)? {
-            first = false;
+        let mut position = ElementPosition::First;
+        while let Some(key) = self.lexer.key(position)? {
+            position = ElementPosition::Later;
             let Some((position, field)) = of.find(&key) else {
                 self.report(|| {
                     StrictError::Unknown(limits::display(&PathWithName(path, &key), MAX_PATH_BYTES))
@@ -152,9 +152,9 @@ impl<'b> Decoder<'b> {
         self.lexer.enter()?;
         self.count()?;
         let mut seen = Map::new();
-        let mut first = true;
-        while let Some(key) = self.lexer.key(first)? {
-            first = false;
+        let mut position = ElementPosition::First;
+        while let Some(key) = self.lexer.key(position)? {
+            position = ElementPosition::Later;
             if seen.contains_key(&*key) {
                 self.report(|| {
                     StrictError::Duplicate(limits::display(&PathWithName(path, &key), MAX_PATH_BYTES))
@@ -178,7 +178,7 @@ impl<'b> Decoder<'b> {
     fn list(&mut self, items: &Type, path: &Path<'_>) -> Result<Value, DecodeError> {
         self.lexer.enter()?;
         let mut list = Vec::new();
-        while self.lexer.item(list.is_empty())? {
+        while self.lexer.item(ElementPosition::after(list.len()))? {
             let step = Path::Item {
                 before: path,
                 index: list.len(),
@@ -209,7 +209,7 @@ impl<'b> Decoder<'b> {
             Type::MicroTime => leaf::time(&text, Precision::Microsecond),
             Type::Bytes => {
                 return leaf::bytes(&text).unwrap_or_else(|error| {
-                    self.wrong.get_or_insert(error);
+                    self.wrong.get_or_insert_with(|| error.to_string());
                     Value::Null
                 });
             }
@@ -219,7 +219,7 @@ impl<'b> Decoder<'b> {
             }
         };
         read.unwrap_or_else(|error| {
-            self.unreadable.get_or_insert(error);
+            self.unreadable.get_or_insert_with(|| error.to_string());
             Value::Null
         })
     }
@@ -231,7 +231,7 @@ impl<'b> Decoder<'b> {
             Type::Double => literal.parse().ok().and_then(number::float),
             Type::Quantity => {
                 return leaf::quantity(literal).unwrap_or_else(|error| {
-                    self.unreadable.get_or_insert(error);
+                    self.unreadable.get_or_insert_with(|| error.to_string());
                     Value::Null
                 });
             }
@@ -301,7 +301,7 @@ impl<'b> Decoder<'b> {
             ValueStart::Array => {
                 self.lexer.enter()?;
                 let mut list = Vec::new();
-                while self.lexer.item(list.is_empty())? {
+                while self.lexer.item(ElementPosition::after(list.len()))? {
                     let step = Path::Item {
                         before: path,
                         index: list.len(),
@@ -313,12 +313,12 @@ impl<'b> Decoder<'b> {
             ValueStart::Object => {
                 self.lexer.enter()?;
                 let mut object = Map::new();
-                let mut first = true;
-                while let Some(key) = self.lexer.key(first)? {
-                    if first {
+                let mut position = ElementPosition::First;
+                while let Some(key) = self.lexer.key(position)? {
+                    if position == ElementPosition::First {
                         self.count()?;
                     }
-                    first = false;
+                    position = ElementPosition::Later;
                     if object.contains_key(&*key) {
                         self.report(|| {
                             StrictError::Duplicate(limits::display(&PathWithName(path, &key), MAX_PATH_BYTES))
@@ -344,7 +344,7 @@ impl<'b> Decoder<'b> {
             ValueStart::Array => {
                 self.lexer.enter()?;
                 let mut index = 0;
-                while self.lexer.item(index == 0)? {
+                while self.lexer.item(ElementPosition::after(index))? {
                     self.scan(&Path::Item { before: path, index })?;
                     index += 1;
                 }
@@ -352,12 +352,12 @@ impl<'b> Decoder<'b> {
             ValueStart::Object => {
                 self.lexer.enter()?;
                 let mut seen = SeenKeys::default();
-                let mut first = true;
-                while let Some(key) = self.lexer.key(first)? {
-                    if first {
+                let mut position = ElementPosition::First;
+                while let Some(key) = self.lexer.key(position)? {
+                    if position == ElementPosition::First {
                         self.count()?;
                     }
-                    first = false;
+                    position = ElementPosition::Later;
                     if seen.contains(&key) {
                         self.report(|| {
                             StrictError::Duplicate(limits::display(&PathWithName(path, &key), MAX_PATH_BYTES))
@@ -382,7 +382,7 @@ impl<'b> Decoder<'b> {
             Type::Quantity => {
                 // It reads itself from whatever is there, and finds no amount.
                 if let Err(error) = leaf::quantity(found) {
-                    self.unreadable.get_or_insert(error);
+                    self.unreadable.get_or_insert_with(|| error.to_string());
                 }
                 return;
             }

@@ -223,7 +223,10 @@ fn read_known(
         Type::Quantity => {
             let raw = leaf::read_only_field(bytes, name)?.unwrap_or(b"0");
             let read = crate::decode::quantity(&String::from_utf8_lossy(raw));
-            read.map_err(|reason| ProtobufDecodeError::Value { field: name, reason })
+            read.map_err(|error| ProtobufDecodeError::Value {
+                field: name,
+                reason: error.to_string(),
+            })
         }
         Type::RawExtension | Type::FieldsV1 | Type::Json => leaf::read_json(bytes, limits, name),
         Type::Strings(_) => {
