@@ -63,48 +63,55 @@ impl<'a> FieldSet<'a> {
 
     /// Writes the record as a JSON tree.
     pub fn encode(&self) -> Value {
-        Value::Object(self.tree(false))
+        let mut fields = Map::new();
+        self.add_steps(&mut fields);
+        Value::Object(fields)
     }
 
     /// Writes the record as JSON text, siblings in order.
     pub fn write(&self, out: &mut String) {
-        self.write_level(false, out);
+        out.push('{');
+        self.write_steps(out);
+        out.push('}');
     }
 
-    fn tree(&self, member: bool) -> Map<String, Value> {
-        let mut fields = Map::new();
-        if member && !self.is_empty() {
-            fields.insert(".".to_owned(), Value::Object(Map::new()));
-        }
+    /// Adds the steps of the top level to an object, with what is below them.
+    fn add_steps(&self, fields: &mut Map<String, Value>) {
         for node in &self.nodes {
             let mut key = String::with_capacity(key_length(&node.element));
             node.element.encode(&mut key);
-            fields.insert(key, Value::Object(node.below.tree(node.member)));
+            let mut below = Map::new();
+            if is_member_above_others(node) {
+                below.insert(".".to_owned(), Value::Object(Map::new()));
+            }
+            node.below.add_steps(&mut below);
+            fields.insert(key, Value::Object(below));
         }
-        fields
     }
 
-    fn write_level(&self, member: bool, out: &mut String) {
-        out.push('{');
-        let mut first = true;
-        if member && !self.is_empty() {
-            out.push_str("\".\":{}");
-            first = false;
-        }
+    /// Writes the steps of the top level, without the braces around them.
+    fn write_steps(&self, out: &mut String) {
         let mut key = String::new();
-        for node in &self.nodes {
-            if !first {
+        for (index, node) in self.nodes.iter().enumerate() {
+            if index > 0 {
                 out.push(',');
             }
-            first = false;
             key.clear();
             node.element.encode(&mut key);
             out.push_str(&Value::String(std::mem::take(&mut key)).to_string());
-            out.push(':');
-            node.below.write_level(node.member, out);
+            out.push_str(":{");
+            if is_member_above_others(node) {
+                out.push_str("\".\":{},");
+            }
+            node.below.write_steps(out);
+            out.push('}');
         }
-        out.push('}');
     }
+}
+
+/// Whether a step is in the set, and steps below it are too. Only then is it marked with a dot.
+fn is_member_above_others(node: &Node<'_>) -> bool {
+    node.member && !node.below.is_empty()
 }
 
 fn key_length(element: &PathElement<'_>) -> usize {

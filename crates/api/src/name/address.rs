@@ -304,8 +304,18 @@ fn v4_sloppy(value: &str) -> Option<Ipv4Addr> {
 
 fn v6_sloppy(value: &str) -> Option<Ipv6Addr> {
     let (head, tail) = match value.split_once("::") {
-        Some((head, tail)) => (groups(head, tail.is_empty())?, Some(groups(tail, true)?)),
-        None => (groups(value, true)?, None),
+        Some((head, tail)) => (
+            groups(
+                head,
+                if tail.is_empty() {
+                    LastGroup::MayBeV4
+                } else {
+                    LastGroup::Hexadecimal
+                },
+            )?,
+            Some(groups(tail, LastGroup::MayBeV4)?),
+        ),
+        None => (groups(value, LastGroup::MayBeV4)?, None),
     };
     let mut all = [0; 8];
     match tail {
@@ -319,8 +329,16 @@ fn v6_sloppy(value: &str) -> Option<Ipv6Addr> {
     Some(Ipv6Addr::from(all))
 }
 
-/// Groups of hexadecimal digits between colons; the last may be an IPv4 address if the address ends there.
-fn groups(text: &str, ends: bool) -> Option<Vec<u16>> {
+/// What the last of some groups of an IPv6 address may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LastGroup {
+    Hexadecimal,
+    /// The address ends there.
+    MayBeV4,
+}
+
+/// Groups of hexadecimal digits between colons.
+fn groups(text: &str, last: LastGroup) -> Option<Vec<u16>> {
     let mut groups = Vec::new();
     if text.is_empty() {
         return Some(groups);
@@ -329,7 +347,7 @@ fn groups(text: &str, ends: bool) -> Option<Vec<u16>> {
     while let Some(part) = parts.next() {
         if part.contains('.') {
             let [a, b, c, d] = v4_sloppy(part)
-                .filter(|_| ends && parts.peek().is_none())?
+                .filter(|_| last == LastGroup::MayBeV4 && parts.peek().is_none())?
                 .octets();
             groups.extend([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]);
             continue;

@@ -52,19 +52,16 @@ pub fn validate_dns1123_subdomain_with_underscore(value: &str) -> ErrorMessages 
             lower_or_digit,
         )
     };
-    messages(
-        value.len(),
-        SUBDOMAIN_LENGTH,
-        value.as_bytes().split(|b| *b == b'.').all(label),
-        || {
-            form(
-                "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', \
+    let fits = value.as_bytes().split(|b| *b == b'.').all(label);
+    let misfit = || {
+        form(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', \
              and must start and end with an alphanumeric character",
-                concat!(underscored_pattern!(), "(\\.", underscored_pattern!(), ")*"),
-                &["example.com"],
-            )
-        },
-    )
+            concat!(underscored_pattern!(), "(\\.", underscored_pattern!(), ")*"),
+            &["example.com"],
+        )
+    };
+    messages(value.len(), SUBDOMAIN_LENGTH, (!fits).then(misfit))
 }
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsWildcardDNS1123Subdomain
@@ -73,14 +70,15 @@ pub fn validate_wildcard_dns1123_subdomain(value: &str) -> ErrorMessages {
     let fits = value
         .strip_prefix("*.")
         .is_some_and(|rest| is_subdomain(rest.as_bytes()));
-    messages(value.len(), SUBDOMAIN_LENGTH, fits, || {
+    let misfit = || {
         form(
             "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must \
              consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
             concat!("\\*\\.", subdomain_pattern!()),
             &["*.example.com"],
         )
-    })
+    };
+    messages(value.len(), SUBDOMAIN_LENGTH, (!fits).then(misfit))
 }
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsFullyQualifiedName
@@ -131,7 +129,7 @@ pub fn validate_fully_qualified_domain(at: &Path<'_>, name: &str) -> Vec<Error> 
 }
 
 pub(super) fn label_messages(value: &[u8]) -> ErrorMessages {
-    messages(value.len(), LABEL_LENGTH, is_domain_label(value), || {
+    let misfit = || {
         if is_subdomain(value) {
             return "must not contain dots".to_owned();
         }
@@ -141,7 +139,8 @@ pub(super) fn label_messages(value: &[u8]) -> ErrorMessages {
             label_pattern!(),
             &["my-name", "123-abc"],
         )
-    })
+    };
+    messages(value.len(), LABEL_LENGTH, (!is_domain_label(value)).then(misfit))
 }
 
 pub(super) fn label1035_messages(value: &[u8]) -> ErrorMessages {
@@ -151,24 +150,24 @@ pub(super) fn label1035_messages(value: &[u8]) -> ErrorMessages {
         |b| lower_or_digit(b) || b == b'-',
         lower_or_digit,
     );
-    messages(value.len(), LABEL_LENGTH, fits, || {
+    let misfit = || {
         form(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
              character, and end with an alphanumeric character",
             "[a-z]([-a-z0-9]*[a-z0-9])?",
             &["my-name", "abc-123"],
         )
-    })
+    };
+    messages(value.len(), LABEL_LENGTH, (!fits).then(misfit))
 }
 
-fn messages(length: usize, max: usize, fits: bool, form: impl FnOnce() -> String) -> ErrorMessages {
+/// The messages about a length and a form; `misfit` is that of a value without the form.
+fn messages(length: usize, max: usize, misfit: Option<String>) -> ErrorMessages {
     let mut messages = Vec::new();
     if length > max {
         messages.push(at_most_characters(max));
     }
-    if !fits {
-        messages.push(form());
-    }
+    messages.extend(misfit);
     messages
 }
 

@@ -13,14 +13,14 @@ pub fn validate_c_identifier(value: &str) -> ErrorMessages {
         |b| b.is_ascii_alphabetic() || b == b'_',
         |b| b.is_ascii_alphanumeric() || b == b'_',
     );
-    message_unless(fits, || {
+    message_of((!fits).then(|| {
         form(
             "a valid C identifier must start with alphabetic character or '_', followed by a string of \
              alphanumeric characters or '_'",
             "[A-Za-z_][A-Za-z0-9_]*",
             &["my_name", "MY_NAME", "MyName"],
         )
-    })
+    }))
 }
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsEnvVarName
@@ -28,14 +28,14 @@ pub fn validate_c_identifier(value: &str) -> ErrorMessages {
 pub fn validate_env_var_name(value: &str) -> ErrorMessages {
     let first = |b: u8| b.is_ascii_alphabetic() || b"-._".contains(&b);
     let fits = starts_then(value, first, |b| first(b) || b.is_ascii_digit());
-    let mut messages = message_unless(fits, || {
+    let mut messages = message_of((!fits).then(|| {
         form(
             "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', \
              and must not start with a digit",
             "[-._a-zA-Z][-._a-zA-Z0-9]*",
             &["my.env-name", "MY_ENV.NAME", "MyEnvName1"],
         )
-    });
+    }));
     messages.extend(climbs(value));
     messages
 }
@@ -47,10 +47,10 @@ pub fn validate_relaxed_env_var_name(value: &str) -> ErrorMessages {
         return vec!["environment variable name must be non-empty".to_owned()];
     }
     let fits = value.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'=');
-    message_unless(fits, || {
+    message_of((!fits).then(|| {
         "a valid environment variable name must consist only of printable ASCII characters other than '='"
             .to_owned()
-    })
+    }))
 }
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsValidPortName
@@ -84,7 +84,7 @@ pub fn validate_port_number(number: i64) -> ErrorMessages {
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsInRange
 /// A number between two others, both included.
 pub fn validate_in_range(number: i64, low: i64, high: i64) -> ErrorMessages {
-    message_unless((low..=high).contains(&number), || between(low, high))
+    message_of((!(low..=high).contains(&number)).then(|| between(low, high)))
 }
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsValidPercent
@@ -93,26 +93,26 @@ pub fn validate_percent(value: &str) -> ErrorMessages {
     let fits = value
         .strip_suffix('%')
         .is_some_and(|digits| all(digits.as_bytes(), |b| b.is_ascii_digit()));
-    message_unless(fits, || {
+    message_of((!fits).then(|| {
         form(
             "a valid percent string must be a numeric string followed by an ending '%'",
             "[0-9]+%",
             &["1%", "93%"],
         )
-    })
+    }))
 }
 
 // upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go IsHTTPHeaderName
 /// The name of an HTTP header.
 pub fn validate_http_header_name(value: &str) -> ErrorMessages {
     let fits = all(value.as_bytes(), |b| b.is_ascii_alphanumeric() || b == b'-');
-    message_unless(fits, || {
+    message_of((!fits).then(|| {
         form(
             "a valid HTTP header must consist of alphanumeric characters or '-'",
             "[-A-Za-z0-9]+",
             &["X-Header-Name"],
         )
-    })
+    }))
 }
 
 /// A whole number in its one form: no plus sign, no zeros before it.
@@ -122,9 +122,7 @@ pub fn validate_decimal_integer(value: &str) -> ErrorMessages {
     }
     let digits = value.strip_prefix('-').unwrap_or(value);
     let fits = value == "0" || starts_then(digits, |b| matches!(b, b'1'..=b'9'), |b| b.is_ascii_digit());
-    message_unless(fits, || {
-        "must be a valid decimal integer in canonical form".to_owned()
-    })
+    message_of((!fits).then(|| "must be a valid decimal integer in canonical form".to_owned()))
 }
 
 fn starts_then(value: &str, first: impl Fn(u8) -> bool, rest: impl Fn(u8) -> bool) -> bool {
@@ -134,8 +132,9 @@ fn starts_then(value: &str, first: impl Fn(u8) -> bool, rest: impl Fn(u8) -> boo
     }
 }
 
-fn message_unless(fits: bool, message: impl FnOnce() -> String) -> ErrorMessages {
-    if fits { Vec::new() } else { vec![message()] }
+/// The message of a value that does not fit; none of one that does.
+fn message_of(misfit: Option<String>) -> ErrorMessages {
+    misfit.into_iter().collect()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ static ANY: Type = Type::Json;
 
 impl TypeSchema for Type {
     fn shape(&self) -> Shape<'_> {
-        shape_of(self, &ListMergeKind::Atomic, false)
+        shape_of(self, &ListMergeKind::Atomic)
     }
 
     fn scalar(&self) -> ScalarKind {
@@ -33,7 +33,13 @@ impl TypeSchema for Type {
 
 impl TypeSchema for Field {
     fn shape(&self) -> Shape<'_> {
-        shape_of(&self.ty, &self.listing, self.atomic)
+        match &self.ty {
+            Type::Map(values, _) => Shape::Map {
+                values: &**values,
+                atomic: self.atomic,
+            },
+            ty => shape_of(ty, &self.listing),
+        }
     }
 
     fn scalar(&self) -> ScalarKind {
@@ -41,7 +47,7 @@ impl TypeSchema for Field {
     }
 }
 
-fn shape_of<'s>(ty: &'s Type, listing: &'s ListMergeKind, atomic: bool) -> Shape<'s> {
+fn shape_of<'s>(ty: &'s Type, listing: &'s ListMergeKind) -> Shape<'s> {
     match ty {
         Type::Struct(of) => Shape::Struct(of),
         Type::List(items) => Shape::List {
@@ -54,7 +60,7 @@ fn shape_of<'s>(ty: &'s Type, listing: &'s ListMergeKind, atomic: bool) -> Shape
         },
         Type::Map(values, _) => Shape::Map {
             values: &**values,
-            atomic,
+            atomic: false,
         },
         Type::RawExtension => Shape::Map {
             values: &ANY,

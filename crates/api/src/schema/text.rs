@@ -149,8 +149,8 @@ impl Field {
             "required" => self.required = true,
             "set" => self.listing = ListMergeKind::Set,
             "keys" => self.listing = ListMergeKind::Keys(value.split(',').map(str::to_owned).collect()),
-            "atomic" => self.merged_as(true),
-            "granular" => self.merged_as(false),
+            "atomic" => self.set_atomic(true),
+            "granular" => self.set_atomic(false),
             "patch" => {
                 let (strategies, key) = value.split_once(':').map_or((value, None), |(s, k)| (s, Some(k)));
                 self.patch.merge_key = key;
@@ -173,7 +173,7 @@ impl Field {
         }
     }
 
-    fn merged_as(&mut self, atomic: bool) {
+    fn set_atomic(&mut self, atomic: bool) {
         match &mut self.ty {
             Type::Struct(of) => of.atomic = Some(atomic),
             Type::Map(..) => self.atomic = atomic,

@@ -20,6 +20,13 @@ use crate::time::Time;
 #[derive(Clone, Copy)]
 struct ManagerFieldNames(&'static [&'static str]);
 
+/// Whether a configuration may have fields without a name in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UnnamedFields {
+    Included,
+    Omitted,
+}
+
 const ALL: ManagerFieldNames = ManagerFieldNames(&["a", "b", "c"]);
 const LEFT: ManagerFieldNames = ManagerFieldNames(&["a", "b"]);
 const RIGHT: ManagerFieldNames = ManagerFieldNames(&["x", "y"]);
@@ -77,8 +84,17 @@ fn containers(names: ManagerFieldNames) -> impl Strategy<Value = Value> {
 }
 
 /// A configuration. Lists are not empty: no manager owns the emptiness of a list. Nor are maps: a map whose last
-/// item is pruned is removed, even where the configuration asks for an empty one. What has no name in it, such as replicas, is there only if `names` are all names.
-fn configuration(names: ManagerFieldNames, shared: bool) -> impl Strategy<Value = Value> {
+/// item is pruned is removed, even where the configuration asks for an empty one.
+fn configuration(names: ManagerFieldNames) -> impl Strategy<Value = Value> {
+    configuration_with(names, UnnamedFields::Included)
+}
+
+/// A configuration of fields with names in them. Others, such as replicas, are the same for all managers.
+fn configuration_of_names(names: ManagerFieldNames) -> impl Strategy<Value = Value> {
+    configuration_with(names, UnnamedFields::Omitted)
+}
+
+fn configuration_with(names: ManagerFieldNames, unnamed: UnnamedFields) -> impl Strategy<Value = Value> {
     let finalizers = subsequence(names.0.to_vec(), 1..=names.0.len()).prop_shuffle();
     let single = (
         option::of(0..3i64),
@@ -109,7 +125,7 @@ fn configuration(names: ManagerFieldNames, shared: bool) -> impl Strategy<Value 
                 put(&["metadata", "labels"], labels);
                 put(&["metadata", "finalizers"], finalizers.map(|list| json!(list)));
                 put(&["spec", "template", "spec", "containers"], containers);
-                if shared {
+                if unnamed == UnnamedFields::Included {
                     put(&["spec", "replicas"], replicas.map(Value::from));
                     put(&["spec", "selector", "matchLabels"], selector);
                     put(&["spec", "anything"], anything);
@@ -188,7 +204,7 @@ fn settled(value: &Value) -> Value {
 
 proptest! {
     #[test]
-    fn comparison_is_symmetric(old in configuration(ALL, true), new in configuration(ALL, true)) {
+    fn comparison_is_symmetric(old in configuration(ALL), new in configuration(ALL)) {
         let typed = deployment();
         let forth = compare(&old, &new, &typed).unwrap();
         let back = compare(&new, &old, &typed).unwrap();
@@ -202,7 +218,7 @@ proptest! {
 
     #[test]
     fn what_is_merged_in_is_there_and_merging_it_again_changes_nothing(
-        live in configuration(ALL, true), applied in configuration(ALL, true),
+        live in configuration(ALL), applied in configuration(ALL),
     ) {
         let typed = deployment();
         let merged = merge(&live, &applied, &typed).unwrap();
@@ -214,7 +230,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_removed_and_what_is_kept_make_the_whole(object in configuration(ALL, true)) {
+    fn what_is_removed_and_what_is_kept_make_the_whole(object in configuration(ALL)) {
         let typed = deployment();
         let fields = field_set(&object, &typed);
         let half: FieldSet<'_> = fields.leaves().paths().into_iter().step_by(2).collect();
@@ -225,7 +241,7 @@ proptest! {
     }
 
     #[test]
-    fn naming_structs_at_once_or_afterwards_is_the_same(object in configuration(ALL, true)) {
+    fn naming_structs_at_once_or_afterwards_is_the_same(object in configuration(ALL)) {
         let typed = deployment();
         let afterwards = with_named_fields(&field_set(&object, &typed), &typed);
         prop_assert_eq!(named_field_set(&object, &typed), afterwards);
@@ -233,7 +249,7 @@ proptest! {
 
     #[test]
     fn applying_is_idempotent(
-        first in configuration(ALL, true), second in configuration(ALL, true), third in configuration(ALL, true),
+        first in configuration(ALL), second in configuration(ALL), third in configuration(ALL),
     ) {
         let server = Server::new();
         let mut live = server.apply(None, &first, "one", 1);
@@ -243,7 +259,7 @@ proptest! {
     }
 
     #[test]
-    fn disjoint_applies_commute(left in configuration(LEFT, true), right in configuration(RIGHT, false)) {
+    fn disjoint_applies_commute(left in configuration(LEFT), right in configuration_of_names(RIGHT)) {
         let server = Server::new();
         let one = server.apply(Some(&server.apply(None, &left, "left", 1)), &right, "right", 2);
         let other = server.apply(Some(&server.apply(None, &right, "right", 1)), &left, "left", 2);
@@ -251,7 +267,7 @@ proptest! {
     }
 
     #[test]
-    fn who_applies_nothing_any_more_leaves_nothing_behind(first in configuration(ALL, true)) {
+    fn who_applies_nothing_any_more_leaves_nothing_behind(first in configuration(ALL)) {
         let server = Server::new();
         let live = server.apply(None, &first, "one", 1);
         let nothing = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}});
@@ -264,7 +280,7 @@ proptest! {
     }
 
     #[test]
-    fn the_short_way_of_pruning_is_right(first in configuration(ALL, true), more in configuration(ALL, true)) {
+    fn the_short_way_of_pruning_is_right(first in configuration(ALL), more in configuration(ALL)) {
         let server = Server::new();
         let subject = server.subject();
         let live = server.apply(None, &first, "one", 1);
@@ -284,7 +300,7 @@ proptest! {
 
     #[test]
     fn updates_leave_each_field_with_one_owner_and_only_fields_that_are_there(
-        first in configuration(ALL, true), second in configuration(ALL, true), third in configuration(ALL, true),
+        first in configuration(ALL), second in configuration(ALL), third in configuration(ALL),
     ) {
         let server = Server::new();
         let mut live: Option<Value> = None;
