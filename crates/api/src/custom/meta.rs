@@ -6,12 +6,13 @@
 use serde_json::Value;
 
 use super::{
-    node::{Node, SchemaFlag},
+    node::{Node, NodeRole},
     shape::object_meta,
 };
 use crate::{
     decode,
     field::{Error, Path},
+    kinds::Scope,
     limits::{self, MAX_PATH_BYTES},
     name::{self, NameFormat},
     schema::SettleError,
@@ -68,12 +69,12 @@ fn unknown_fields(strict_errors: &decode::StrictErrors) -> Vec<String> {
         .collect()
 }
 
-/// Brings the metadata of the objects inside a value into form. `whole`: whether the value is such an object itself.
+/// Brings the metadata of the objects inside a value into form. `role` is that of the value itself.
 /// Gives the paths to the fields of metadata that are not known, sorted.
 pub(crate) fn coerce(
     value: &mut Value,
     node: &Node,
-    whole: bool,
+    role: NodeRole,
     malformed: MalformedMetadata,
     at: &Path<'_>,
 ) -> Result<Vec<String>, Box<Error>> {
@@ -81,7 +82,7 @@ pub(crate) fn coerce(
         malformed,
         unknown: Vec::new(),
     };
-    coercion.level(value, node, whole, at)?;
+    coercion.level(value, node, role, at)?;
     coercion.unknown.sort();
     Ok(coercion.unknown)
 }
@@ -96,12 +97,12 @@ impl MetadataCoercion {
         &mut self,
         value: &mut Value,
         node: &Node,
-        whole: bool,
+        role: NodeRole,
         at: &Path<'_>,
     ) -> Result<(), Box<Error>> {
         match value {
             Value::Object(_) => {
-                if whole || node.has_flag(SchemaFlag::Embedded) {
+                if role == NodeRole::Resource || node.role() == NodeRole::Resource {
                     self.resource(value, at)?;
                 }
                 let Value::Object(fields) = value else {
@@ -109,16 +110,16 @@ impl MetadataCoercion {
                 };
                 for (name, value) in fields {
                     if let Some(property) = node.property(name) {
-                        self.level(value, property, false, &at.child(name))?;
+                        self.level(value, property, NodeRole::Field, &at.child(name))?;
                     } else if let Some(node) = node.field(name) {
-                        self.level(value, node, false, &at.key(name))?;
+                        self.level(value, node, NodeRole::Field, &at.key(name))?;
                     }
                 }
             }
             Value::Array(items) => {
                 if let Some(node) = node.items() {
                     for (index, item) in items.iter_mut().enumerate() {
-                        self.level(item, node, false, &at.index(index))?;
+                        self.level(item, node, NodeRole::Field, &at.index(index))?;
                     }
                 }
             }
@@ -159,25 +160,25 @@ impl MetadataCoercion {
     }
 }
 
-/// What is wrong with the objects inside a value. `whole`: whether the value is such an object itself.
-pub(crate) fn validate(value: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut ErrorList) {
+/// What is wrong with the objects inside a value. `role` is that of the value itself.
+pub(crate) fn validate(value: &Value, node: &Node, role: NodeRole, at: &Path<'_>, errors: &mut ErrorList) {
     match value {
         Value::Object(fields) => {
-            if whole || node.has_flag(SchemaFlag::Embedded) {
+            if role == NodeRole::Resource || node.role() == NodeRole::Resource {
                 resource(value, at, errors);
             }
             for (name, value) in fields {
                 if let Some(property) = node.property(name) {
-                    validate(value, property, false, &at.child(name), errors);
+                    validate(value, property, NodeRole::Field, &at.child(name), errors);
                 } else if let Some(node) = node.field(name) {
-                    validate(value, node, false, &at.key(name), errors);
+                    validate(value, node, NodeRole::Field, &at.key(name), errors);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(node) = node.items() {
                 for (index, item) in items.iter().enumerate() {
-                    validate(item, node, false, &at.index(index), errors);
+                    validate(item, node, NodeRole::Field, &at.index(index), errors);
                 }
             }
         }
@@ -213,12 +214,16 @@ fn resource(object: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if metadata.text("name").is_empty() {
         metadata.set("name", "fakename");
     }
-    let namespaced = !metadata.text("namespace").is_empty();
+    let scope = if metadata.text("namespace").is_empty() {
+        Scope::Cluster
+    } else {
+        Scope::Namespaced
+    };
     errors.extend(validate_object_meta(
         &metadata,
         &child_path,
         NameFormat::PathSegment,
-        namespaced,
+        scope,
     ));
 }
 

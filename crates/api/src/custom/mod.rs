@@ -33,7 +33,7 @@ pub use self::{
 };
 pub(crate) use self::{
     meta::{MalformedMetadata, coerce as coerce_metadata, validate as validate_metadata},
-    node::Node,
+    node::{Node, NodeRole},
     pattern::Pattern,
     prune::has_unknown_fields,
     validate::validate as validate_value,

@@ -124,12 +124,35 @@ struct SchemaReader {
     open: bool,
 }
 
+/// What a schema describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeRole {
+    /// A whole object, with kind and metadata.
+    Resource,
+    /// A part of one.
+    Field,
+}
+
 // --- Node ---
 
 impl Node {
-    /// Reads a schema as definitions have it. `open`: whether apply takes fields that are not known.
-    pub(crate) fn read(schema: &Value, open: bool) -> Node {
-        SchemaReader { open }.node(schema)
+    /// Reads a schema as definitions have it.
+    pub(crate) fn read(schema: &Value) -> Node {
+        SchemaReader { open: false }.node(schema)
+    }
+
+    /// The same for a definition that preserves unknown fields: apply takes them.
+    pub(super) fn read_open(schema: &Value) -> Node {
+        SchemaReader { open: true }.node(schema)
+    }
+
+    /// What it describes inside of another schema: an embedded resource, or a part of the object.
+    pub(crate) fn role(&self) -> NodeRole {
+        if self.has_flag(SchemaFlag::Embedded) {
+            NodeRole::Resource
+        } else {
+            NodeRole::Field
+        }
     }
 
     /// Whether it has a flag.
@@ -209,10 +232,12 @@ impl Node {
         self.extras.as_deref()
     }
 
-    fn set(&mut self, flag: SchemaFlag, on: bool) {
-        if on {
-            self.flags |= bit(flag);
-        }
+    fn set(&mut self, flag: SchemaFlag) {
+        self.flags |= bit(flag);
+    }
+
+    fn set_any(&mut self, flag: Option<SchemaFlag>) {
+        self.flags |= flag.map_or(0, bit);
     }
 
     /// Whether it or one below has this flag.
@@ -252,7 +277,7 @@ impl SchemaReader {
             (SchemaFlag::ExclusiveMaximum, "exclusiveMaximum"),
         ];
         for (flag, name) in flags {
-            node.set(flag, schema.flag(name));
+            node.set_any(schema.flag(name).then_some(flag));
         }
         let below = SchemaReader {
             open: self.open || node.has_flag(SchemaFlag::Preserve),
@@ -269,11 +294,11 @@ impl SchemaReader {
         match schema.at("additionalProperties") {
             Value::Null => {}
             Value::Bool(any) => {
-                node.set(SchemaFlag::Additional, true);
-                node.set(SchemaFlag::NoAdditional, !any);
+                node.set(SchemaFlag::Additional);
+                node.set_any((!any).then_some(SchemaFlag::NoAdditional));
             }
             schema => {
-                node.set(SchemaFlag::Additional, true);
+                node.set(SchemaFlag::Additional);
                 node.additional = below.optional(schema).map(Box::new);
             }
         }
@@ -282,21 +307,20 @@ impl SchemaReader {
             AdditionalProperties::Any => true,
             AdditionalProperties::Nothing | AdditionalProperties::Node(_) => false,
         };
-        node.set(SchemaFlag::Open, open);
-        node.set(
-            SchemaFlag::AtomicMap,
-            schema.text("x-kubernetes-map-type") == "atomic",
-        );
-        node.set(SchemaFlag::Set, schema.text("x-kubernetes-list-type") == "set");
+        node.set_any(open.then_some(SchemaFlag::Open));
+        let is_atomic = schema.text("x-kubernetes-map-type") == "atomic";
+        node.set_any(is_atomic.then_some(SchemaFlag::AtomicMap));
+        let is_set = schema.text("x-kubernetes-list-type") == "set";
+        node.set_any(is_set.then_some(SchemaFlag::Set));
         node.extras = below.extras(schema, &node).map(Box::new);
         let junctors = node.extras().and_then(|extras| extras.junctors.as_deref());
         let excludes = junctors.is_some_and(|junctors| junctors.not.is_some() || !junctors.one_of.is_empty());
         let excludes = excludes || node.inherits(SchemaFlag::Excludes);
-        node.set(SchemaFlag::Excludes, excludes);
+        node.set_any(excludes.then_some(SchemaFlag::Excludes));
         let defaults = node.fallback().is_some() || node.inherits(SchemaFlag::Defaults);
-        node.set(SchemaFlag::Defaults, defaults);
+        node.set_any(defaults.then_some(SchemaFlag::Defaults));
         let ruled = !node.rules().is_empty() || node.inherits(SchemaFlag::Ruled);
-        node.set(SchemaFlag::Ruled, ruled);
+        node.set_any(ruled.then_some(SchemaFlag::Ruled));
         node
     }
 

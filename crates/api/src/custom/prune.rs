@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::node::{AdditionalProperties, Node, SchemaFlag};
+use super::node::{AdditionalProperties, Node, NodeRole, SchemaFlag};
 use crate::limits::{self, MAX_PATH_BYTES};
 
 /// The maximum number of paths of pruned fields that are collected. Warnings to clients contain fewer.
@@ -26,19 +26,19 @@ pub(super) fn prune(object: &mut Value, node: &Node) -> Vec<String> {
         path: String::new(),
         unknown: &mut unknown,
     };
-    pruning.prune_value(object, Some(node), true, UnknownFields::Prune);
+    pruning.prune_value(object, Some(node), NodeRole::Resource, UnknownFields::Prune);
     unknown.sort();
     unknown
 }
 
-/// Whether a value has fields that its schema does not specify. `is_resource_root`: whether it is an object with kind and metadata.
-pub(crate) fn has_unknown_fields(value: &Value, node: &Node, is_resource_root: bool) -> bool {
+/// Whether a value has fields that its schema does not specify.
+pub(crate) fn has_unknown_fields(value: &Value, node: &Node, role: NodeRole) -> bool {
     let mut pruned = value.clone();
     let mut pruning = Pruning {
         path: String::new(),
         unknown: &mut Vec::new(),
     };
-    pruning.prune_value(&mut pruned, Some(node), is_resource_root, UnknownFields::Prune);
+    pruning.prune_value(&mut pruned, Some(node), role, UnknownFields::Prune);
     pruned != *value
 }
 
@@ -61,7 +61,7 @@ impl Pruning<'_> {
         &mut self,
         value: &mut Value,
         node: Option<&Node>,
-        is_resource_root: bool,
+        role: NodeRole,
         unknown_fields: UnknownFields,
     ) {
         let unknown_fields = match node {
@@ -72,7 +72,7 @@ impl Pruning<'_> {
         match value {
             Value::Object(fields) => {
                 let is_resource =
-                    is_resource_root || node.is_some_and(|node| node.has_flag(SchemaFlag::Embedded));
+                    role == NodeRole::Resource || node.is_some_and(|node| node.role() == NodeRole::Resource);
                 fields.retain(|name, value| {
                     if is_resource && is_object_field(name) {
                         return true;
@@ -84,7 +84,7 @@ impl Pruning<'_> {
                     match field_schema {
                         SchemaOfField::Specified(node) => {
                             let length = self.enter(name);
-                            self.prune_value(value, node, false, UnknownFields::Prune);
+                            self.prune_value(value, node, NodeRole::Field, UnknownFields::Prune);
                             self.path.truncate(length);
                             true
                         }
@@ -109,7 +109,7 @@ impl Pruning<'_> {
                 for (index, item) in items.iter_mut().enumerate() {
                     let length = self.path.len();
                     self.path.extend(["[", &index.to_string(), "]"]);
-                    self.prune_value(item, node, false, unknown_fields);
+                    self.prune_value(item, node, NodeRole::Field, unknown_fields);
                     self.path.truncate(length);
                 }
             }

@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::node::NodeRole;
 use crate::strategy::{Tree, TreeMut};
 
 /// The schemas of the objects and of their lists, each with its name.
@@ -137,7 +138,7 @@ fn object(version: &Value, spec: &Value, form: DocumentVersion) -> Value {
     if schema.is_null() || (form == DocumentVersion::V2 && preserves) {
         return json!({"type": "object"});
     }
-    let mut shown = form.schema(schema, true);
+    let mut shown = form.schema(schema, NodeRole::Resource);
     let properties = shown.ensure_object("properties");
     properties.set("metadata", form.described("ObjectMeta", OF_OBJECTS));
     properties.set(
@@ -167,8 +168,8 @@ impl DocumentVersion {
         }
     }
 
-    /// A schema as it is shown. `root`: whether it is that of a whole object.
-    fn schema(self, schema: &Value, root: bool) -> Value {
+    /// A schema as it is shown.
+    fn schema(self, schema: &Value, role: NodeRole) -> Value {
         let mut shown = Value::Object(Map::new());
         for name in KEPT {
             let value = schema.at(name);
@@ -187,23 +188,23 @@ impl DocumentVersion {
         if !named.is_empty() {
             let inner = named
                 .iter()
-                .map(|(name, one)| (name.clone(), self.schema(one, false)));
+                .map(|(name, one)| (name.clone(), self.schema(one, NodeRole::Field)));
             shown.set("properties", Value::Object(inner.collect()));
         }
         if schema.at("items").is_object() {
-            shown.set("items", self.schema(schema.at("items"), false));
+            shown.set("items", self.schema(schema.at("items"), NodeRole::Field));
         }
         match schema.at("additionalProperties") {
             Value::Null => {}
             Value::Bool(any) => shown.set("additionalProperties", *any),
-            inner => shown.set("additionalProperties", self.schema(inner, false)),
+            inner => shown.set("additionalProperties", self.schema(inner, NodeRole::Field)),
         }
         match self {
             DocumentVersion::V2 => simplify(&mut shown, schema),
             DocumentVersion::V3 => junctors(&mut shown, schema),
         }
         let hides = self == DocumentVersion::V2 && schema.flag("x-kubernetes-preserve-unknown-fields");
-        if !root && !hides && schema.flag("x-kubernetes-embedded-resource") {
+        if role == NodeRole::Field && !hides && schema.flag("x-kubernetes-embedded-resource") {
             self.embed(&mut shown);
         }
         shown
@@ -234,14 +235,17 @@ fn junctors(shown: &mut Value, schema: &Value) {
         let inner: Vec<_> = schema
             .items(name)
             .iter()
-            .map(|one| DocumentVersion::V3.schema(one, false))
+            .map(|one| DocumentVersion::V3.schema(one, NodeRole::Field))
             .collect();
         if !inner.is_empty() {
             shown.set(name, inner);
         }
     }
     if schema.at("not").is_object() {
-        shown.set("not", DocumentVersion::V3.schema(schema.at("not"), false));
+        shown.set(
+            "not",
+            DocumentVersion::V3.schema(schema.at("not"), NodeRole::Field),
+        );
     }
     if !schema.flag("x-kubernetes-int-or-string") {
         return;

@@ -25,12 +25,14 @@ pub(super) struct Schema {
 // --- Schema ---
 
 impl Schema {
-    pub(super) fn new(schema: &Value, open: bool) -> Self {
+    /// The schema of a version of the definition with this spec.
+    pub(super) fn new(version: &Value, spec: &Value) -> Self {
+        let schema = version.at("schema").at("openAPIV3Schema");
         let text = serde_json::to_vec(&bare(schema)).unwrap_or_default();
         Schema {
             text: Mutex::new(text),
             node: OnceLock::new(),
-            open,
+            open: spec.flag("preserveUnknownFields"),
         }
     }
 
@@ -39,7 +41,11 @@ impl Schema {
         self.node.get_or_init(|| {
             let text = std::mem::take(&mut *self.text.lock());
             let schema = serde_json::from_slice(&text).unwrap_or_default();
-            Node::read(&schema, self.open)
+            if self.open {
+                Node::read_open(&schema)
+            } else {
+                Node::read(&schema)
+            }
         })
     }
 }

@@ -12,7 +12,7 @@ use super::{
     correlation::CorrelatedValue,
     default, expression, listing,
     meta::{self, MalformedMetadata},
-    node::Node,
+    node::{Node, NodeRole},
     prune,
     scale::Scale,
     schema::Schema,
@@ -65,7 +65,7 @@ const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kuberne
 impl CustomResourceStrategy {
     /// What expressions see of objects; `None` if they see nothing.
     pub fn declared(&self) -> Option<k3_cel::DeclType> {
-        expression::declare(self.node(), true).map(|declared| declared.decl)
+        expression::declare(self.node(), NodeRole::Resource).map(|declared| declared.decl)
     }
 
     /// The rules of a version of the definition with this spec.
@@ -87,7 +87,7 @@ impl CustomResourceStrategy {
                 .then(|| Scale::read_from(subresources.at("scale"))),
             columns: Columns::read(version),
             selectable: version.items("selectableFields").iter().map(way).collect(),
-            schema: Schema::new(version.at("schema").at("openAPIV3Schema"), preserves),
+            schema: Schema::new(version, spec),
             expressions: OnceLock::new(),
             preserves,
         }
@@ -128,7 +128,7 @@ impl CustomResourceStrategy {
             unknown.extend(prune::prune(object, node));
             self.prune_nulls(object);
         }
-        let unknown_embedded = meta::coerce(object, node, false, malformed, &Path::NIL);
+        let unknown_embedded = meta::coerce(object, node, NodeRole::Field, malformed, &Path::NIL);
         unknown.extend(unknown_embedded?);
         if source == ObjectSource::Storage
             && let Some(metadata) = object.at_mut("metadata")
@@ -176,7 +176,7 @@ impl CustomResourceStrategy {
         // The metadata of the object itself is validated for all kinds alike.
         for (name, value) in fields.iter().filter(|(name, _)| *name != "metadata") {
             if let Some(property) = self.node().property(name) {
-                meta::validate(value, property, false, &Path::new(name), errors);
+                meta::validate(value, property, NodeRole::Field, &Path::new(name), errors);
             }
         }
     }
@@ -186,7 +186,7 @@ impl CustomResourceStrategy {
     fn ask(&self, new: &Value, old: Option<&Value>, errors: &mut ErrorList) -> ErrorList {
         let tree = self
             .expressions
-            .get_or_init(|| expression::CompiledRuleTree::of(self.node(), true));
+            .get_or_init(|| expression::CompiledRuleTree::of(self.node(), NodeRole::Resource));
         let Some(tree) = tree else {
             return ErrorList::new();
         };

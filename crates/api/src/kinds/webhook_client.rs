@@ -37,26 +37,15 @@ pub(super) fn validate_client_config(config: &Value, at: &Path<'_>, errors: &mut
     }
 }
 
-/// Validates the review versions that a webhook accepts; `none` is the message if it accepts none. One must be `known` to this
-/// server if all were before.
+/// Validates the review versions that a webhook accepts; `none` is the message if it accepts none.
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateAdmissionReviewVersions
-pub(super) fn validate_review_versions(
-    versions: &Value,
-    known: bool,
-    none: &str,
-    at: &Path<'_>,
-    errors: &mut ErrorList,
-) {
-    let items = || {
-        let items = versions.as_array().into_iter().flatten();
-        items.filter_map(Value::as_str)
-    };
-    if items().next().is_none() {
+pub(super) fn validate_review_versions(versions: &Value, none: &str, at: &Path<'_>, errors: &mut ErrorList) {
+    if version_names(versions).next().is_none() {
         errors.push(Error::required(at, none));
         return;
     }
     let mut seen = HashSet::new();
-    for (index, version) in items().enumerate() {
+    for (index, version) in version_names(versions).enumerate() {
         let field_path = at.index(index);
         if seen.insert(version) {
             field_checks::push_invalid(
@@ -69,10 +58,21 @@ pub(super) fn validate_review_versions(
             errors.push(Error::invalid(&field_path, version, "duplicate version"));
         }
     }
-    if known && !items().any(|version| REVIEW_VERSIONS.contains(&version)) {
+}
+
+/// One of the versions, if there are any, must be known to this server.
+// upstream: pkg/apis/admissionregistration/validation/validation.go validateAdmissionReviewVersions
+pub(super) fn validate_known_review_version(versions: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+    let is_known = |version: &str| REVIEW_VERSIONS.contains(&version);
+    if version_names(versions).next().is_some() && !version_names(versions).any(is_known) {
         let detail = format!("must include at least one of {}", REVIEW_VERSIONS.join(", "));
         errors.push(Error::invalid(at, versions, detail));
     }
+}
+
+fn version_names(versions: &Value) -> impl Iterator<Item = &str> {
+    let items = versions.as_array().into_iter().flatten();
+    items.filter_map(Value::as_str)
 }
 
 // upstream: staging/src/k8s.io/apiserver/pkg/util/webhook/validation.go ValidateWebhookURL

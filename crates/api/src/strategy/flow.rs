@@ -36,8 +36,7 @@ pub fn create(object: &mut Value, at: &StrategyContext<'_>) -> Result<Vec<String
         object.ensure_object("metadata").set("generation", 1);
     }
     let path = Path::new("metadata");
-    let validate_meta =
-        |names| meta::object_meta(object.at("metadata"), &path, names, at.kind.is_namespaced());
+    let validate_meta = |names| meta::object_meta(object.at("metadata"), &path, names, at.kind.scope);
     let mut errors = if rules.metadata_first() {
         validate_meta(rules.name_format())
     } else {
@@ -84,7 +83,7 @@ pub fn update(
     }
     let path = Path::new("metadata");
     let after = new.at("metadata");
-    let mut errors = meta::object_meta(after, &path, NameFormat::PathSegment, at.kind.is_namespaced());
+    let mut errors = meta::object_meta(after, &path, NameFormat::PathSegment, at.kind.scope);
     let changed = meta::object_meta_update(after, before, &path);
     errors.append(&mut changed.clone());
     if !reports_errors_once(at.kind) {

@@ -10,6 +10,7 @@ use super::{ErrorList, Tree};
 use crate::{
     field::{BadValue, Error, Path},
     go,
+    kinds::Scope,
     limits::MAX_VALUE_BYTES,
     name::{self, NameFormat},
 };
@@ -27,7 +28,7 @@ const OWNER_FIELDS: [&str; 6] = [
 ];
 
 /// What is wrong with the metadata of a new object, whose name is set by now.
-pub fn object_meta(metadata: &Value, at: &Path<'_>, names: NameFormat, namespaced: bool) -> ErrorList {
+pub fn object_meta(metadata: &Value, at: &Path<'_>, names: NameFormat, scope: Scope) -> ErrorList {
     let mut errors = ErrorList::new();
     let prefix = metadata.text("generateName");
     if !prefix.is_empty() {
@@ -50,11 +51,11 @@ pub fn object_meta(metadata: &Value, at: &Path<'_>, names: NameFormat, namespace
         ),
     }
     let path = at.child("namespace");
-    match metadata.text("namespace") {
-        "" if namespaced => errors.push(Error::required(&path, "")),
-        "" => {}
-        _ if !namespaced => errors.push(Error::forbidden(&path, "not allowed on this type")),
-        namespace => errors.extend(
+    match (metadata.text("namespace"), scope) {
+        ("", Scope::Namespaced) => errors.push(Error::required(&path, "")),
+        ("", Scope::Cluster) => {}
+        (_, Scope::Cluster) => errors.push(Error::forbidden(&path, "not allowed on this type")),
+        (namespace, Scope::Namespaced) => errors.extend(
             NameFormat::Label
                 .name(namespace)
                 .into_iter()

@@ -5,7 +5,7 @@
 use k3_cel::{CompileError, DeclType, Environment, Program, Shape, Type};
 
 use super::{
-    super::node::{Node, SchemaFlag},
+    super::node::{Node, NodeRole, SchemaFlag},
     declare::declare,
     rule::Rule,
 };
@@ -127,11 +127,11 @@ impl ExpressionScope {
 
 impl CompiledRuleTree {
     /// The rules of a whole schema; `None` if it has none.
-    pub(crate) fn of(node: &Node, root: bool) -> Option<CompiledRuleTree> {
+    pub(crate) fn of(node: &Node, role: NodeRole) -> Option<CompiledRuleTree> {
         if !node.has_flag(SchemaFlag::Ruled) || !is_ruled(node) {
             return None;
         }
-        let decl = declare(node, root).map(|declared| declared.decl);
+        let decl = declare(node, role).map(|declared| declared.decl);
         CompiledRuleTree::build(node, node, decl.as_ref())
     }
 
@@ -163,7 +163,7 @@ impl CompiledRuleTree {
                     let decl = if let Some(escaped) = k3_cel::escape(name) {
                         field_of(decl?, &escaped)?
                     } else {
-                        own = declare(node, node.has_flag(SchemaFlag::Embedded))?.decl;
+                        own = declare(node, node.role())?.decl;
                         &own
                     };
                     Some((name.into(), CompiledRuleTree::build(rules, node, Some(decl))?))

@@ -6,7 +6,7 @@ use k3_cel::{DeclType, ListKind, ObjectDeclType, Shape};
 use serde_json::Value;
 
 use super::super::{
-    node::{AdditionalProperties, Kind, Node, RareConstraints, SchemaFlag},
+    node::{AdditionalProperties, Kind, Node, NodeRole, RareConstraints, SchemaFlag},
     validate::Format,
 };
 
@@ -38,10 +38,10 @@ impl DeclaredType {
     }
 }
 
-/// What expressions see of values of a schema; `None` if they see nothing. `root`: whether it is a whole object.
-pub(crate) fn declare(node: &Node, root: bool) -> Option<DeclaredType> {
+/// What expressions see of values of a schema; `None` if they see nothing.
+pub(crate) fn declare(node: &Node, role: NodeRole) -> Option<DeclaredType> {
     let bounds = node.extras().and_then(|extras| extras.bounds.as_deref());
-    let size = |count: Option<i64>| count.map(|count| u64::try_from(count).unwrap_or_default());
+    let size = |count: Option<i64>| count.map(as_size);
     let longest = size(bounds.and_then(|bounds| bounds.max_length));
     if node.has_flag(SchemaFlag::IntOrString) {
         let max = longest.map_or(MAX_REQUEST - 2, |longest| longest * 4);
@@ -55,7 +55,7 @@ pub(crate) fn declare(node: &Node, root: bool) -> Option<DeclaredType> {
         Kind::String => text(node.extras(), longest),
         Kind::Array => {
             let items = node.items()?;
-            let items = declare(items, items.has_flag(SchemaFlag::Embedded))?;
+            let items = declare(items, items.role())?;
             let max = size(bounds.and_then(|bounds| bounds.max_items));
             let max = max.unwrap_or((MAX_REQUEST - 2) / (items.min + 1));
             let kind = if node.has_flag(SchemaFlag::Set) {
@@ -69,7 +69,7 @@ pub(crate) fn declare(node: &Node, root: bool) -> Option<DeclaredType> {
         }
         Kind::Object => {
             if let AdditionalProperties::Node(values) = node.additional() {
-                let values = declare(values, values.has_flag(SchemaFlag::Embedded))?;
+                let values = declare(values, values.role())?;
                 let max = size(bounds.and_then(|bounds| bounds.max_properties));
                 let max = max.unwrap_or((MAX_REQUEST - 2) / (values.min + 6));
                 let keys = DeclType::from(Shape::String);
@@ -79,7 +79,7 @@ pub(crate) fn declare(node: &Node, root: bool) -> Option<DeclaredType> {
                     2,
                 ));
             }
-            object(node, root)
+            object(node, role)
         }
     })
 }
@@ -103,7 +103,12 @@ fn text(extras: Option<&RareConstraints>, longest: Option<u64>) -> DeclaredType 
     }
 }
 
-fn object(node: &Node, root: bool) -> DeclaredType {
+/// A limit of a schema; a negative one allows nothing, as zero does.
+fn as_size(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or(0)
+}
+
+fn object(node: &Node, role: NodeRole) -> DeclaredType {
     let required = node
         .extras()
         .map_or(&[] as &[Box<str>], |extras| &extras.required);
@@ -120,12 +125,12 @@ fn object(node: &Node, root: bool) -> DeclaredType {
         fields = taken.field(name, found.decl);
     };
     let text = |max: u64| Some(DeclaredType::new(Shape::String, max, 2));
-    let hidden = |name: &str| root && super::super::prune::is_object_field(name);
+    let hidden = |name: &str| role == NodeRole::Resource && super::super::prune::is_object_field(name);
     for (name, property) in node.properties().filter(|(name, _)| !hidden(name)) {
-        let found = declare(property, property.has_flag(SchemaFlag::Embedded));
+        let found = declare(property, property.role());
         add(name, found, property.fallback().is_some());
     }
-    if root {
+    if role == NodeRole::Resource {
         add("kind", text(MAX_REQUEST - 2), false);
         add("apiVersion", text(MAX_REQUEST - 2), false);
         let metadata = node.property("metadata");
@@ -135,7 +140,7 @@ fn object(node: &Node, root: bool) -> DeclaredType {
                 .and_then(Node::extras);
             let bounds = extras.and_then(|extras| extras.bounds.as_deref());
             let given = bounds.and_then(|bounds| bounds.max_length);
-            given.map_or(max, |given| max.min(u64::try_from(given).unwrap_or_default()))
+            given.map_or(max, |given| max.min(as_size(given)))
         };
         let names = ObjectDeclType::new("object")
             .field(

@@ -72,17 +72,11 @@ pub(super) fn validate_selector(
 // upstream: pkg/apis/admissionregistration/validation/validation.go validateMatchConditions, validateMatchCondition
 pub(super) fn validate_match_conditions(
     conditions: &[Value],
-    params: bool,
+    variables: OptionalVariableDeclarations,
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    let checker = ExpressionChecker::new(
-        OptionalVariableDeclarations {
-            params,
-            authorizer: true,
-        },
-        &["bool"],
-    );
+    let checker = ExpressionChecker::new(variables, &["bool"]);
     if conditions.len() > MAX_CONDITIONS {
         errors.push(Error::too_many(at, Some(conditions.len()), MAX_CONDITIONS));
     }

@@ -72,14 +72,13 @@ impl RestStrategy for AdmissionPolicy {
 
     // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingAdmissionPolicy, ValidateMutatingAdmissionPolicy
     fn validate(&self, object: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
-        self.validate_policy_spec(object, true, errors);
+        self.validate_policy_spec(object, None, errors);
         static_suffix::validate_static_suffix(object, errors);
     }
 
     // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingAdmissionPolicyUpdate, ValidateMutatingAdmissionPolicyUpdate
     fn validate_update(&self, new: &Value, old: &Value, _at: &StrategyContext<'_>, errors: &mut ErrorList) {
-        let same = |name: &str| new.at("spec").at(name) == old.at("spec").at(name);
-        self.validate_policy_spec(new, !(same("paramKind") && same("matchConditions")), errors);
+        self.validate_policy_spec(new, Some(old), errors);
     }
 
     // upstream: pkg/apis/admissionregistration/validation/validation.go ValidateValidatingAdmissionPolicyStatusUpdate, validateTypeChecking
@@ -154,7 +153,7 @@ impl RestStrategy for AdmissionPolicy {
 
 impl AdmissionPolicy {
     // upstream: pkg/apis/admissionregistration/validation/validation.go validateValidatingAdmissionPolicySpec, validateMutatingAdmissionPolicySpec
-    fn validate_policy_spec(&self, object: &Value, conditions: bool, errors: &mut ErrorList) {
+    fn validate_policy_spec(&self, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
         let spec = object.at("spec");
         let at = Path::new("spec");
         validate_required_enum(spec, "failurePolicy", &webhook::FAILURE_POLICIES, &at, errors);
@@ -176,19 +175,17 @@ impl AdmissionPolicy {
         } else {
             errors.push(Error::required(&constraints, ""));
         }
-        if conditions {
-            let field_path = at.child("matchConditions");
-            matching::validate_match_conditions(
-                spec.items("matchConditions"),
-                spec.has("paramKind"),
-                &field_path,
-                errors,
-            );
-        }
         let reach = OptionalVariableDeclarations {
             params: spec.has("paramKind"),
             authorizer: true,
         };
+        let is_unchanged = |old: &Value, name: &str| spec.at(name) == old.at("spec").at(name);
+        let conditions_unchanged =
+            |old| is_unchanged(old, "paramKind") && is_unchanged(old, "matchConditions");
+        if !old.is_some_and(conditions_unchanged) {
+            let field_path = at.child("matchConditions");
+            matching::validate_match_conditions(spec.items("matchConditions"), reach, &field_path, errors);
+        }
         let declared = validate_variables(spec.items("variables"), reach, &at.child("variables"), errors);
         match self.0 {
             AdmissionType::Validating => {
@@ -483,7 +480,7 @@ mod tests {
         let policy = AdmissionPolicy(admission_type);
         policy.set_defaults(&mut object);
         let mut errors = ErrorList::new();
-        policy.validate_policy_spec(&object, true, &mut errors);
+        policy.validate_policy_spec(&object, None, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 

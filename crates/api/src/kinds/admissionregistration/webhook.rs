@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{AdmissionType, matching, rule, static_suffix};
 use crate::{
+    admission::OptionalVariableDeclarations,
     field::{Error, Path},
     kinds::{
         field_checks,
@@ -128,11 +129,17 @@ impl WebhookConfiguration {
             let versions = field_path.child("admissionReviewVersions");
             webhook_client::validate_review_versions(
                 hook.at("admissionReviewVersions"),
-                options.known_version,
                 "must specify one of v1, v1beta1",
                 &versions,
                 errors,
             );
+            if options.known_version {
+                webhook_client::validate_known_review_version(
+                    hook.at("admissionReviewVersions"),
+                    &versions,
+                    errors,
+                );
+            }
             let name = hook.text("name");
             let is_duplicate = !seen.insert(name);
             if options.unique_names && is_duplicate && !name.is_empty() {
@@ -182,7 +189,10 @@ impl WebhookConfiguration {
         if options.conditions {
             matching::validate_match_conditions(
                 hook.items("matchConditions"),
-                false,
+                OptionalVariableDeclarations {
+                    params: false,
+                    authorizer: true,
+                },
                 &at.child("matchConditions"),
                 errors,
             );

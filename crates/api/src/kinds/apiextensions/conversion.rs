@@ -52,7 +52,10 @@ pub(super) fn validate_conversion(
                 ca_bundle::validate_ca_bundle(config.at("caBundle"), &config_at.child("caBundle"), errors);
             }
         }
-        webhook_client::validate_review_versions(versions, options.known_version, "", &versions_at, errors);
+        webhook_client::validate_review_versions(versions, "", &versions_at, errors);
+        if options.known_version {
+            webhook_client::validate_known_review_version(versions, &versions_at, errors);
+        }
         return;
     }
     let detail = "should not be set when strategy is not set to Webhook";

@@ -114,7 +114,7 @@ impl RestStrategy for CustomResourceDefinition {
             certificates: established && !ca_bundle::is_invalid_ca_bundle(old_bundle),
         };
         spec::validate_definition_spec(new.at("spec"), Some(before), options, errors);
-        validate_spec_update(new.at("spec"), before, established, errors);
+        validate_spec_update(new, old, errors);
         validate_status_and_approval(new, Some(old), errors);
     }
 
@@ -221,7 +221,9 @@ fn validate_name(object: &Value, errors: &mut ErrorList) {
 }
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionSpecUpdate
-fn validate_spec_update(new: &Value, old: &Value, established: bool, errors: &mut ErrorList) {
+fn validate_spec_update(object: &Value, before: &Value, errors: &mut ErrorList) {
+    let new = object.at("spec");
+    let old = before.at("spec");
     let at = Path::new("spec");
     let names_at = at.child("names");
     let mut same = |new: &Value, old: &Value, field: &str, at: &Path<'_>| {
@@ -231,7 +233,7 @@ fn validate_spec_update(new: &Value, old: &Value, established: bool, errors: &mu
     };
     let names = new.at("names");
     let old_names = old.at("names");
-    if established {
+    if is_established(before) {
         same(new, old, "scope", &at);
         same(names, old_names, "kind", &names_at);
     }

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::schema;
 use crate::{
     custom::{
-        MalformedMetadata, Node, coerce_metadata, expression, has_unknown_fields, validate_metadata,
-        validate_value,
+        MalformedMetadata, Node, NodeRole, coerce_metadata, expression, has_unknown_fields,
+        validate_metadata, validate_value,
     },
     field::{self, Error, Path},
     strategy::{ErrorList, Tree, TreeMut},
@@ -25,8 +25,8 @@ enum ObjectPath<'w> {
 struct SchemaPosition<'p> {
     /// Whether every object has this part: `kind`, `apiVersion` or `metadata`.
     in_metadata: bool,
-    /// Whether it is the schema of a whole object.
-    whole: bool,
+    /// What the schema describes.
+    role: NodeRole,
     /// The schema of the enclosing object.
     object: &'p Value,
     /// The path from that object.
@@ -38,7 +38,7 @@ struct SchemaPosition<'p> {
 pub(super) fn validate_defaults(schema: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let position = SchemaPosition {
         in_metadata: false,
-        whole: true,
+        role: NodeRole::Resource,
         object: schema,
         path: ObjectPath::Whole,
     };
@@ -47,11 +47,15 @@ pub(super) fn validate_defaults(schema: &Value, at: &Path<'_>, errors: &mut Erro
 
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/validation.go validate
 fn validate_level(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, errors: &mut ErrorList) {
-    let whole = position.whole || schema.flag("x-kubernetes-embedded-resource");
-    let position = if whole {
+    let role = if schema.flag("x-kubernetes-embedded-resource") {
+        NodeRole::Resource
+    } else {
+        position.role
+    };
+    let position = if role == NodeRole::Resource {
         SchemaPosition {
             in_metadata: false,
-            whole,
+            role,
             object: schema,
             path: ObjectPath::Whole,
         }
@@ -63,11 +67,11 @@ fn validate_level(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, e
         if position.in_metadata {
             validate_metadata_default(schema, position, &at, errors);
         } else {
-            validate_default(schema, whole, &at, errors);
+            validate_default(schema, role, &at, errors);
         }
     }
     let inner = SchemaPosition {
-        whole: false,
+        role: NodeRole::Field,
         ..position
     };
     if let Some(items) = schema::items(schema) {
@@ -81,7 +85,8 @@ fn validate_level(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, e
     }
     let properties_at = at.child("properties");
     for (name, property) in schema.entries("properties") {
-        let of_all = whole && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
+        let of_all =
+            role == NodeRole::Resource && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
         let below = SchemaPosition {
             in_metadata: position.in_metadata || of_all,
             path: ObjectPath::Field(&position.path, name),
@@ -91,29 +96,29 @@ fn validate_level(schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>, e
     }
 }
 
-fn validate_default(schema: &Value, whole: bool, at: &Path<'_>, errors: &mut ErrorList) {
+fn validate_default(schema: &Value, role: NodeRole, at: &Path<'_>, errors: &mut ErrorList) {
     let default = schema.at("default");
-    let node = Node::read(schema, false);
-    if has_unknown_fields(default, &node, whole) {
+    let node = Node::read(schema);
+    if has_unknown_fields(default, &node, role) {
         errors.push(Error::invalid(at, default, "must not have unknown fields"));
     }
-    if let Err(error) = coerce_metadata(&mut default.clone(), &node, whole, MalformedMetadata::Refuse, at) {
+    if let Err(error) = coerce_metadata(&mut default.clone(), &node, role, MalformedMetadata::Refuse, at) {
         errors.push(*error);
         return;
     }
     let before = errors.len();
-    validate_metadata(default, &node, whole, at, errors);
+    validate_metadata(default, &node, role, at, errors);
     if errors.len() == before {
         validate_value(default, &node, at, errors);
     }
     if errors.len() == before {
-        evaluate_rules(default, &node, whole, at, errors);
+        evaluate_rules(default, &node, role, at, errors);
     }
 }
 
 /// Evaluates the validation rules on the default: as unchanged value, and then as new value.
-fn evaluate_rules(default: &Value, node: &Node, whole: bool, at: &Path<'_>, errors: &mut ErrorList) {
-    let Some(tree) = expression::CompiledRuleTree::of(node, whole) else {
+fn evaluate_rules(default: &Value, node: &Node, role: NodeRole, at: &Path<'_>, errors: &mut ErrorList) {
+    let Some(tree) = expression::CompiledRuleTree::of(node, role) else {
         return;
     };
     for old in [Some(default), None] {
@@ -133,14 +138,20 @@ fn validate_metadata_default(
     errors: &mut ErrorList,
 ) {
     let default = schema.at("default");
-    let object = Node::read(position.object, false);
+    let object = Node::read(position.object);
     let mut holder = position.path.wrap(default.clone());
     holder.set_default("kind", "Validation");
     holder.set_default("apiVersion", "validation/v1");
-    let coerced = coerce_metadata(&mut holder, &object, true, MalformedMetadata::Refuse, &Path::NIL);
+    let coerced = coerce_metadata(
+        &mut holder,
+        &object,
+        NodeRole::Resource,
+        MalformedMetadata::Refuse,
+        &Path::NIL,
+    );
     let msg = coerced.err().map(|error| error.to_string()).or_else(|| {
         let mut wrong = ErrorList::new();
-        validate_metadata(&holder, &object, true, &Path::NIL, &mut wrong);
+        validate_metadata(&holder, &object, NodeRole::Resource, &Path::NIL, &mut wrong);
         field::aggregate(&wrong)
     });
     if let Some(msg) = msg {
@@ -148,11 +159,11 @@ fn validate_metadata_default(
         errors.push(Error::invalid(at, default, detail));
         return;
     }
-    let node = Node::read(schema, false);
+    let node = Node::read(schema);
     let before = errors.len();
     validate_value(default, &node, at, errors);
     if errors.len() == before {
-        evaluate_rules(default, &node, false, at, errors);
+        evaluate_rules(default, &node, NodeRole::Field, at, errors);
     }
 }
 

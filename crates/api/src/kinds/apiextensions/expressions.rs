@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{error_values, schema, stored_definition::StoredDefinition};
 use crate::{
     custom::{
-        Node,
+        Node, NodeRole,
         expression::{CompiledRule, ExpressionScope, declare},
     },
     field::{BadValue, Error, Path},
@@ -37,8 +37,8 @@ pub(super) enum CostCheck {
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/cel_validation.go CELSchemaContext
 #[derive(Clone, Copy)]
 struct SchemaPosition<'p> {
-    /// Whether it is the schema of a whole object.
-    whole: bool,
+    /// What the schema describes.
+    role: NodeRole,
     /// Maximum cardinality of its values in an object; `None` if only the request size limits it.
     max_cardinality: Option<u64>,
     /// The path of the enclosing list whose items cannot be correlated with old ones, or of the enclosing atomic object.
@@ -75,7 +75,7 @@ pub(super) fn validate_expressions(
         expensive: Vec::new(),
     };
     let position = SchemaPosition {
-        whole: true,
+        role: NodeRole::Resource,
         max_cardinality: Some(1),
         uncorrelated: None,
     };
@@ -87,7 +87,11 @@ pub(super) fn validate_expressions(
 impl ExpressionValidation<'_> {
     fn validate_level(&mut self, schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>) {
         let inner_position = |inner: &Value| SchemaPosition {
-            whole: inner.flag("x-kubernetes-embedded-resource"),
+            role: if inner.flag("x-kubernetes-embedded-resource") {
+                NodeRole::Resource
+            } else {
+                NodeRole::Field
+            },
             max_cardinality: position
                 .max_cardinality
                 .zip(max_elements(schema))
@@ -128,8 +132,8 @@ impl ExpressionValidation<'_> {
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go ValidateCustomResourceDefinitionOpenAPISchema
     fn validate_rules(&mut self, schema: &Value, position: SchemaPosition<'_>, at: &Path<'_>) {
         let list = at.child(RULES);
-        let node = Node::read(schema, false);
-        let Some(declared) = declare(&node, position.whole) else {
+        let node = Node::read(schema);
+        let Some(declared) = declare(&node, position.role) else {
             let detail = "internal error: failed to construct type information for x-kubernetes-validations rules: unable \
                 to convert structural schema to CEL declarations";
             self.messages.push(Error::internal(&list, detail));

@@ -14,6 +14,13 @@ const HOISTED_FIELDS: [&str; 4] = [
     "selectableFields",
 ];
 
+/// Whether objects have a status subresource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StatusSubresource {
+    Enabled,
+    Disabled,
+}
+
 pub(super) struct InternalSpec<'d> {
     /// The spec as it was sent.
     pub(super) spec: &'d Value,
@@ -111,19 +118,20 @@ impl<'d> InternalSpec<'d> {
 
     /// Whether this version has the status subresource.
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go hasStatusEnabled
-    pub(super) fn has_status(&self, version: &StoredVersion<'_>) -> bool {
+    pub(super) fn status_of_version(&self, version: &StoredVersion<'_>) -> StatusSubresource {
         let each = self
             .versions
             .iter()
             .any(|version| !version.own.subresources.is_null());
         let fields = if each { version.own } else { self.common };
-        fields.has_status()
+        fields.status()
     }
 
     /// Whether any version has it.
     // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go hasAnyStatusEnabled
-    pub(super) fn has_any_status(&self) -> bool {
-        self.common.has_status() || self.versions.iter().any(|version| version.own.has_status())
+    pub(super) fn status_of_any_version(&self) -> StatusSubresource {
+        let own = self.versions.iter().map(|version| version.own.status());
+        own.fold(self.common.status(), StatusSubresource::or)
     }
 
     /// All schemas, each once.
@@ -137,11 +145,26 @@ impl<'d> InternalSpec<'d> {
     }
 }
 
+// --- StatusSubresource ---
+
+impl StatusSubresource {
+    fn or(self, other: Self) -> Self {
+        match self {
+            Self::Enabled => self,
+            Self::Disabled => other,
+        }
+    }
+}
+
 // --- Parts ---
 
 impl HoistedFields<'_> {
-    fn has_status(&self) -> bool {
-        self.subresources.has("status")
+    fn status(&self) -> StatusSubresource {
+        if self.subresources.has("status") {
+            StatusSubresource::Enabled
+        } else {
+            StatusSubresource::Disabled
+        }
     }
 }
 
@@ -159,8 +182,16 @@ mod tests {
         ]});
         let form = InternalSpec::from_spec(&spec);
         assert_eq!(form.common.schema, &json!({"x": 1}));
-        assert!(form.common.subresources.is_null() && form.has_any_status());
-        assert!(form.has_status(&form.versions[0]) && !form.has_status(&form.versions[1]));
+        assert!(form.common.subresources.is_null());
+        assert_eq!(form.status_of_any_version(), StatusSubresource::Enabled);
+        assert_eq!(
+            form.status_of_version(&form.versions[0]),
+            StatusSubresource::Enabled
+        );
+        assert_eq!(
+            form.status_of_version(&form.versions[1]),
+            StatusSubresource::Disabled
+        );
         assert_eq!(
             form.versions_value(),
             json!([{"name": "a", "subresources": {"status": {}}}, {"name": "b"}])

@@ -9,6 +9,7 @@ use super::{
     expressions::{self, CostCheck},
     field_path::{self, FieldPathSyntax},
     go_struct::Field,
+    internal_spec::StatusSubresource,
     schema,
     stored_definition::StoredDefinition,
     structural,
@@ -74,11 +75,11 @@ enum NoDefault<'p> {
     Additional,
 }
 
-/// Validates the schema of a version. `has_status`: whether there is a status subresource.
+/// Validates the schema of a version.
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionValidation
 pub(super) fn validate_schema(
     holder: &Value,
-    has_status: bool,
+    status: StatusSubresource,
     (costs, stored): (CostCheck, &StoredDefinition<'_>),
     at: &Path<'_>,
     errors: &mut ErrorList,
@@ -89,7 +90,7 @@ pub(super) fn validate_schema(
     }
     let before = errors.len();
     let at = at.child("openAPIV3Schema");
-    if has_status {
+    if status == StatusSubresource::Enabled {
         validate_root(schema, &at, errors);
     }
     if schema.flag("nullable") {

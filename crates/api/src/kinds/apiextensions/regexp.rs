@@ -15,6 +15,13 @@ enum PrecedingToken {
     Repetition(usize),
 }
 
+/// Where an escape is: in a class it may stand for a set of characters, but for no position.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EscapeLocation {
+    Outside,
+    InClass,
+}
+
 /// Nested repeat counts of a group.
 #[derive(Clone, Copy)]
 struct RepeatCounts {
@@ -128,7 +135,7 @@ impl<'p> Parser<'p> {
                     before = PrecedingToken::Something;
                 }
                 '\\' => {
-                    self.parse_escape(start, false)?;
+                    self.parse_escape(start, EscapeLocation::Outside)?;
                     before = PrecedingToken::Something;
                 }
                 _ => before = PrecedingToken::Something,
@@ -306,14 +313,18 @@ impl<'p> Parser<'p> {
         };
         self.at += c.len_utf8();
         if c == '\\' {
-            self.parse_escape(start, true)
+            self.parse_escape(start, EscapeLocation::InClass)
         } else {
             Ok(Some(c))
         }
     }
 
     /// Parses an escape whose `\` is at `start` and consumed: the character it denotes, if it is one.
-    fn parse_escape(&mut self, start: usize, in_class: bool) -> Result<Option<char>, SyntaxError<'p>> {
+    fn parse_escape(
+        &mut self,
+        start: usize,
+        location: EscapeLocation,
+    ) -> Result<Option<char>, SyntaxError<'p>> {
         let Some(c) = self.rest().chars().next() else {
             return Err(("trailing backslash at end of expression", ""));
         };
@@ -321,8 +332,8 @@ impl<'p> Parser<'p> {
         let invalid = ("invalid escape sequence", &self.text[start..self.at]);
         match c {
             'd' | 'D' | 's' | 'S' | 'w' | 'W' => Ok(None),
-            'A' | 'b' | 'B' | 'z' | 'C' if !in_class => Ok(None),
-            'Q' if !in_class => {
+            'A' | 'b' | 'B' | 'z' | 'C' if location == EscapeLocation::Outside => Ok(None),
+            'Q' if location == EscapeLocation::Outside => {
                 let end = self
                     .rest()
                     .find("\\E")

@@ -69,7 +69,7 @@ pub(super) fn validate_definition_spec(
     let costs = CostCheck::for_version(internal.common.schema, &stored, first);
     openapi::validate_schema(
         internal.common.schema,
-        internal.has_any_status(),
+        internal.status_of_any_version(),
         (costs, &stored),
         &field_path,
         errors,
@@ -134,7 +134,8 @@ fn validate_versions(
     for (index, version) in internal.versions.iter().enumerate() {
         let field_path = at.index(index);
         names::validate_label(names[index], names[index], "", &field_path.child("name"), errors);
-        version::validate_version(version, internal.has_status(version), stored, &field_path, errors);
+        let status = internal.status_of_version(version);
+        version::validate_version(version, status, stored, &field_path, errors);
     }
     let versions_value = || BadValue::Printed(error_values::versions_json(&internal.versions_value()));
     if field_checks::duplicate_flags(&names).contains(&true) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     expressions::CostCheck,
     field_path::{self, FieldPathSyntax},
-    internal_spec::StoredVersion,
+    internal_spec::{StatusSubresource, StoredVersion},
     openapi, schema,
     stored_definition::StoredDefinition,
 };
@@ -35,7 +35,7 @@ const MAX_WARNING_LENGTH: usize = 256;
 // upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go validateCustomResourceDefinitionVersion
 pub(super) fn validate_version(
     version: &StoredVersion<'_>,
-    has_status: bool,
+    status: StatusSubresource,
     stored: &StoredDefinition<'_>,
     at: &Path<'_>,
     errors: &mut ErrorList,
@@ -44,7 +44,7 @@ pub(super) fn validate_version(
     let costs = CostCheck::for_version(version.own.schema, stored, version.whole.text("name"));
     openapi::validate_schema(
         version.own.schema,
-        has_status,
+        status,
         (costs, stored),
         &at.child("schema"),
         errors,

@@ -177,9 +177,21 @@ pub(super) fn to_v1_metric(metric: &Value, sorts: SourceMappings) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-/// A v1 metric in the form of v2. Only specs get a target type.
+/// A v1 metric of a spec in the form of v2, where its target has a type.
+pub(super) fn from_v1_spec_metric(metric: &Value) -> Option<Value> {
+    let mut second = from_v1_metric(metric, SPEC_SOURCES)?;
+    for (source_type, _) in SPEC_SOURCES {
+        if !metric.at(source_type).is_null() {
+            let details = second.ensure_object(source_type);
+            set_target_type(source_type, details.ensure_object("target"));
+        }
+    }
+    Some(second)
+}
+
+/// A v1 metric in the form of v2.
 // upstream: pkg/apis/autoscaling/v1/conversion.go Convert_v1_ObjectMetricSource_To_autoscaling_ObjectMetricSource, Convert_v1_ResourceMetricSource_To_autoscaling_ResourceMetricSource
-pub(super) fn from_v1_metric(metric: &Value, sorts: SourceMappings, is_spec: bool) -> Option<Value> {
+pub(super) fn from_v1_metric(metric: &Value, sorts: SourceMappings) -> Option<Value> {
     metric.as_object()?;
     let mut second = Value::Null;
     second.ensure_object("type");
@@ -203,9 +215,6 @@ pub(super) fn from_v1_metric(metric: &Value, sorts: SourceMappings, is_spec: boo
                 Some((part, field)) => details.ensure_object(part).set(field, value),
                 None => details.set(v2_path, value),
             }
-        }
-        if is_spec {
-            set_target_type(source_type, details.ensure_object("target"));
         }
     }
     Some(second)

@@ -29,9 +29,7 @@ pub fn to_v2(v1: &Value) -> Value {
     }
     let own = spec.int("targetCPUUtilizationPercentage").map(cpu_metric);
     let mut metrics = annotation_text(METRICS)
-        .and_then(|text| {
-            annotation::parse_list(text, |one| annotation::from_v1_metric(one, SPEC_SOURCES, true))
-        })
+        .and_then(|text| annotation::parse_list(text, annotation::from_v1_spec_metric))
         .unwrap_or_default();
     metrics.extend(own);
     if metrics.is_empty() {
@@ -52,9 +50,7 @@ pub fn to_v2(v1: &Value) -> Value {
         into.copy_from(name, status);
     }
     let measured = annotation_text(STATUSES)
-        .and_then(|text| {
-            annotation::parse_list(text, |one| annotation::from_v1_metric(one, STATUS_SOURCES, false))
-        })
+        .and_then(|text| annotation::parse_list(text, |one| annotation::from_v1_metric(one, STATUS_SOURCES)))
         .or_else(|| {
             let utilization = status.int("currentCPUUtilizationPercentage")?;
             let current = json!({"averageUtilization": utilization});

@@ -160,12 +160,7 @@ impl RestStrategy for CronJob {
 // upstream: pkg/apis/batch/validation/validation.go validateCronJobSpec
 fn validate_cron_job_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let at = Path::new("spec");
-    let field_path = at.child("schedule");
-    let schedule = spec.text("schedule");
-    if !schedule.is_empty() {
-        let named_before = old.is_some_and(|old| old.text("schedule").contains("TZ"));
-        validate_schedule(schedule, named_before, spec.has("timeZone"), &field_path, errors);
-    }
+    validate_schedule(spec, old, &at.child("schedule"), errors);
     counts::validate_nonnegative_fields(spec, &["startingDeadlineSeconds"], &at, errors);
     if old.is_none_or(|old| old.at("timeZone") != spec.at("timeZone"))
         && let Some(zone) = spec.at("timeZone").as_str()
@@ -210,23 +205,22 @@ fn require_schedule(spec: &Value, errors: &mut ErrorList) {
 }
 
 // upstream: pkg/apis/batch/validation/validation.go validateScheduleFormat
-fn validate_schedule(
-    schedule: &str,
-    named_before: bool,
-    zone_given: bool,
-    at: &Path<'_>,
-    errors: &mut ErrorList,
-) {
+fn validate_schedule(spec: &Value, old: Option<&Value>, at: &Path<'_>, errors: &mut ErrorList) {
+    let schedule = spec.text("schedule");
+    if schedule.is_empty() {
+        return;
+    }
     if let Err(msg) = schedule.parse::<Schedule>() {
         errors.push(Error::invalid(at, schedule, msg.to_string()));
     }
     if !schedule.contains("TZ") {
         return;
     }
-    if !named_before {
+    let had_tz = old.is_some_and(|old| old.text("schedule").contains("TZ"));
+    if !had_tz {
         let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
         errors.push(Error::invalid(at, schedule, detail));
-    } else if zone_given {
+    } else if spec.has("timeZone") {
         let detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
         errors.push(Error::invalid(at, schedule, detail));
     }

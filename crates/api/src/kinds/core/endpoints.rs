@@ -100,7 +100,7 @@ fn validate_subsets(errors: &mut ErrorList, object: &Value) {
         let field_path = subset_path.child("ports");
         let ports = subset.items("ports");
         for (index, item) in ports.iter().enumerate() {
-            validate_port(errors, &field_path.index(index), item, ports.len() > 1);
+            validate_port(errors, &field_path.index(index), item, ports.len());
         }
     }
 }
@@ -135,7 +135,8 @@ fn validate_address(errors: &mut ErrorList, at: &Path<'_>, address: &Value) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateEndpointPort
-fn validate_port(errors: &mut ErrorList, at: &Path<'_>, port: &Value, needs_name: bool) {
+/// A port among `count` ports: several have names.
+fn validate_port(errors: &mut ErrorList, at: &Path<'_>, port: &Value, count: usize) {
     let name = port.text("name");
     if !name.is_empty() {
         push_invalid(
@@ -144,7 +145,7 @@ fn validate_port(errors: &mut ErrorList, at: &Path<'_>, port: &Value, needs_name
             &at.child("name"),
             errors,
         );
-    } else if needs_name {
+    } else if count > 1 {
         errors.push(Error::required(&at.child("name"), ""));
     }
     validate_port_number(port.int_or_zero("port"), &at.child("port"), errors);

@@ -11,15 +11,22 @@ use crate::{
 
 const MAX_VALID_VALUES: usize = 10;
 
-/// Validates a capacity; `shared` is whether the device allows multiple allocations.
+/// What amounts are counted in to compare them with steps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StepUnit {
+    One,
+    Thousandth,
+}
+
+/// Validates a capacity of a device.
 // upstream: pkg/apis/resource/validation/validation.go validateMultiAllocatableDeviceCapacity, validateSingleAllocatableDeviceCapacity, validateRequestPolicy
-pub(super) fn validate_capacity(capacity: &Value, shared: bool, at: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_capacity(capacity: &Value, device: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let policy = capacity.at("requestPolicy");
     if policy.is_null() {
         return;
     }
     let at = at.child("requestPolicy");
-    if !shared {
+    if !device.flag("allowMultipleAllocations") {
         errors.push(Error::forbidden(&at, "allowMultipleAllocations must be true"));
         return;
     }
@@ -183,8 +190,12 @@ impl RequestRange {
             }
         }
         // Steps are counted in thousandths as soon as one amount is fractional.
-        let fine = self.bounds().any(|(_, bound)| is_fractional(bound));
-        if fine {
+        let unit = if self.bounds().any(|(_, bound)| is_fractional(bound)) {
+            StepUnit::Thousandth
+        } else {
+            StepUnit::One
+        };
+        if unit == StepUnit::Thousandth {
             let before = errors.len();
             for (name, bound) in self.bounds() {
                 if Quantity::milli(bound.milli_value(), bound.format()) != *bound {
@@ -197,7 +208,7 @@ impl RequestRange {
             }
         }
         if let Some(step) = &self.step {
-            self.validate_step(step, min, whole, fine, at, errors);
+            self.validate_step(step, min, whole, unit, at, errors);
         }
     }
 
@@ -207,7 +218,7 @@ impl RequestRange {
         step: &Quantity,
         min: &Quantity,
         whole: &Quantity,
-        fine: bool,
+        unit: StepUnit,
         at: &Path<'_>,
         errors: &mut ErrorList,
     ) {
@@ -223,7 +234,7 @@ impl RequestRange {
             let detail = format!("one step {added} is larger than capacity value: {whole}");
             errors.push(Error::invalid(&field_path, step.to_string(), detail));
         }
-        if !fine {
+        if unit == StepUnit::One {
             let before = errors.len();
             for (name, bound) in self.bounds() {
                 let detail = if bound.sign().is_lt() {
@@ -239,12 +250,9 @@ impl RequestRange {
                 return;
             }
         }
-        let count = |amount: &Quantity| {
-            if fine {
-                amount.milli_value()
-            } else {
-                amount.value()
-            }
+        let count = |amount: &Quantity| match unit {
+            StepUnit::One => amount.value(),
+            StepUnit::Thousandth => amount.milli_value(),
         };
         for value in [Some(&self.default), self.max.as_ref()].into_iter().flatten() {
             let rest = count(value).wrapping_sub(count(min)).checked_rem(count(step));
@@ -265,7 +273,8 @@ mod tests {
     fn errors(policy: &Value) -> Vec<String> {
         let mut errors = ErrorList::new();
         let capacity = json!({"value": "10", "requestPolicy": policy});
-        validate_capacity(&capacity, true, &Path::new("c"), &mut errors);
+        let device = json!({"allowMultipleAllocations": true});
+        validate_capacity(&capacity, &device, &Path::new("c"), &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 

@@ -33,7 +33,7 @@ const BINDING_CONDITION_FIELDS: [&str; 2] = ["bindingConditions", "bindingFailur
 pub(super) fn validate_device(
     device: &Value,
     old: &Value,
-    each_selects: bool,
+    slice_spec: &Value,
     at: &Path<'_>,
     errors: &mut ErrorList,
 ) {
@@ -67,12 +67,11 @@ pub(super) fn validate_device(
     }
     if old.is_null() || old.at("capacity") != device.at("capacity") {
         let field_path = at.child("capacity");
-        let shared = device.flag("allowMultipleAllocations");
         for (key, one) in capacities {
             names::validate_qualified_name(key, &field_path, errors);
             capacity::validate_capacity(
                 one,
-                shared,
+                device,
                 &field_path.key(&names::truncate_if_too_long(key, names::MAX_KEY)),
                 errors,
             );
@@ -94,7 +93,7 @@ pub(super) fn validate_device(
             validate_counters(consumption, &field_path.index(index), errors);
         }
     }
-    validate_node_selection(device, each_selects, at, errors);
+    validate_node_selection(device, slice_spec, at, errors);
     validate_binding_conditions(device, at, errors);
 }
 
@@ -192,9 +191,9 @@ pub(super) fn validate_declaratively_counters(
 }
 
 // upstream: pkg/apis/resource/validation/validation.go validateDevice
-fn validate_node_selection(device: &Value, each_selects: bool, at: &Path<'_>, errors: &mut ErrorList) {
+fn validate_node_selection(device: &Value, slice_spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     const EXACTLY_ONE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
-    if !each_selects {
+    if !slice_spec.flag("perDeviceNodeSelection") {
         if ["nodeName", "nodeSelector", "allNodes"]
             .iter()
             .any(|name| device.has(name))

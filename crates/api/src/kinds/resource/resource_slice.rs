@@ -249,10 +249,9 @@ fn validate_devices(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut Error
     for device in old.items("devices") {
         before.entry(device.text("name")).or_insert(device);
     }
-    let each_selects = spec.flag("perDeviceNodeSelection");
     for (index, one) in devices.iter().enumerate() {
         let old = before.get(one.text("name")).copied().unwrap_or(&Value::Null);
-        device::validate_device(one, old, each_selects, &at.index(index), errors);
+        device::validate_device(one, old, spec, &at.index(index), errors);
     }
     let names: Vec<_> = devices.iter().map(|device| device.text("name")).collect();
     for (index, repeats) in field_checks::duplicate_flags(&names).into_iter().enumerate() {

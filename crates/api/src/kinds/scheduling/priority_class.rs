@@ -56,7 +56,7 @@ impl RestStrategy for PriorityClass {
         let name = object.at("metadata").text("name");
         let value = value(object);
         if name.starts_with(SYSTEM_PREFIX) {
-            if let Some(msg) = system_priority_class_mismatch(name, value, object.flag("globalDefault")) {
+            if let Some(msg) = system_priority_class_mismatch(name, object) {
                 let metadata = Path::new("metadata");
                 errors.push(Error::forbidden(
                     &metadata.child("name"),
@@ -120,14 +120,16 @@ fn value(object: &Value) -> i64 {
 
 /// Why a class with the system prefix is no system priority class.
 // upstream: pkg/apis/scheduling/v1/helpers.go IsKnownSystemPriorityClass
-fn system_priority_class_mismatch(name: &str, value: i64, default: bool) -> Option<String> {
+fn system_priority_class_mismatch(name: &str, class: &Value) -> Option<String> {
     let Some((_, expected)) = SYSTEM_PRIORITY_CLASSES.iter().find(|(known, _)| *known == name) else {
         return Some(format!("{name} is not a known system priority class"));
     };
-    if value != *expected {
+    if value(class) != *expected {
         return Some(format!("value of {name} PriorityClass must be {expected}"));
     }
-    default.then(|| format!("globalDefault of {name} PriorityClass must be false"))
+    class
+        .flag("globalDefault")
+        .then(|| format!("globalDefault of {name} PriorityClass must be false"))
 }
 
 #[cfg(test)]
@@ -136,20 +138,20 @@ mod tests {
 
     #[test]
     fn rejects_unknown_system_priority_classes() {
+        let mismatch = |name: &str, value: i64, default: bool| {
+            system_priority_class_mismatch(name, &json!({"value": value, "globalDefault": default}))
+        };
+        assert_eq!(mismatch("system-node-critical", 2_000_001_000, false), None);
         assert_eq!(
-            system_priority_class_mismatch("system-node-critical", 2_000_001_000, false),
-            None
-        );
-        assert_eq!(
-            system_priority_class_mismatch("system-node-critical", 1, false).unwrap(),
+            mismatch("system-node-critical", 1, false).unwrap(),
             "value of system-node-critical PriorityClass must be 2000001000"
         );
         assert_eq!(
-            system_priority_class_mismatch("system-cluster-critical", 2_000_000_000, true).unwrap(),
+            mismatch("system-cluster-critical", 2_000_000_000, true).unwrap(),
             "globalDefault of system-cluster-critical PriorityClass must be false"
         );
         assert_eq!(
-            system_priority_class_mismatch("system-x", 1, false).unwrap(),
+            mismatch("system-x", 1, false).unwrap(),
             "system-x is not a known system priority class"
         );
     }

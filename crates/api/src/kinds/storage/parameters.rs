@@ -11,7 +11,7 @@ const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETERS_BYTES: usize = 256 * 1024;
 
 // upstream: pkg/apis/storage/validation/validation.go validateParameters
-pub(super) fn validate_parameters(class: &Value, required: bool, errors: &mut ErrorList) {
+pub(super) fn validate_parameters(class: &Value, errors: &mut ErrorList) {
     let at = Path::new("parameters");
     let parameters = class.entries("parameters");
     if parameters.len() > MAX_PARAMETERS {
@@ -25,7 +25,14 @@ pub(super) fn validate_parameters(class: &Value, required: bool, errors: &mut Er
     if parameters.iter().map(bytes).sum::<usize>() > MAX_PARAMETERS_BYTES {
         errors.push(Error::too_long(&at, MAX_PARAMETERS_BYTES));
     }
-    if required && parameters.is_empty() {
-        errors.push(Error::required(&at, "must contain at least one key/value pair"));
+}
+
+// upstream: pkg/apis/storage/validation/validation.go validateParameters
+/// Validates parameters of which there must be one.
+pub(super) fn validate_required_parameters(class: &Value, errors: &mut ErrorList) {
+    validate_parameters(class, errors);
+    if class.entries("parameters").is_empty() {
+        let detail = "must contain at least one key/value pair";
+        errors.push(Error::required(&Path::new("parameters"), detail));
     }
 }

@@ -131,7 +131,7 @@ fn validate_storage_class(object: &Value, errors: &mut ErrorList) {
         let field_path = Path::new("provisioner");
         field_checks::validate_qualified_name(&field_checks::to_lower(provisioner), &field_path, errors);
     }
-    parameters::validate_parameters(object, false, errors);
+    parameters::validate_parameters(object, errors);
     let policy = object.text("reclaimPolicy");
     if !policy.is_empty() {
         field_checks::validate_supported(policy, &["Delete", "Retain"], &Path::new("reclaimPolicy"), errors);

@@ -25,7 +25,7 @@ impl RestStrategy for VolumeAttributesClass {
                 errors,
             );
         }
-        parameters::validate_parameters(object, true, errors);
+        parameters::validate_required_parameters(object, errors);
     }
 
     // upstream: pkg/apis/storage/validation/validation.go ValidateVolumeAttributesClassUpdate

@@ -16,7 +16,7 @@ pub(super) fn validate_job_spec_update(new: &Value, old: &Value, errors: &mut Er
     let at = Path::new("spec");
     validate_completions_update(spec, before, &at, errors);
     immutable::validate_immutable_selector(spec, before, &at, errors);
-    validate_pod_template_update(spec, before, should_allow_mutable_pod_template(old), &at, errors);
+    validate_pod_template_update(spec, old, &at, errors);
     let policy = |name: &str, ty: &str, errors: &mut ErrorList| {
         if spec.at(name) != before.at(name) {
             let spec_value = go_values::internal_value("batch", ty, spec.at(name));
@@ -56,19 +56,13 @@ fn should_allow_mutable_pod_template(job: &Value) -> bool {
 }
 
 // upstream: pkg/apis/batch/validation/validation.go validatePodTemplateUpdate, validatePodResourceUpdatesOnly
-fn validate_pod_template_update(
-    spec: &Value,
-    before: &Value,
-    changeable: bool,
-    at: &Path<'_>,
-    errors: &mut ErrorList,
-) {
+fn validate_pod_template_update(spec: &Value, old: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let template = spec.at("template");
-    let before = before.at("template");
+    let before = old.at("spec").at("template");
     if template == before {
         return;
     }
-    if !changeable {
+    if !should_allow_mutable_pod_template(old) {
         let template_value = pod_template::error_value(template);
         errors.push(Error::invalid(
             &at.child("template"),

@@ -13,6 +13,7 @@ use self::conversion::{field, text};
 pub use self::conversion::{from_core, to_core};
 use crate::{
     field::Path,
+    kinds::Scope,
     name::NameFormat,
     strategy::{Column, ErrorList, RestStrategy, Row, SelectableField, StrategyContext, Tree, object_meta},
     time::Time,
@@ -90,7 +91,7 @@ impl RestStrategy for Event {
                 object.at("metadata"),
                 &field_path,
                 NameFormat::Subdomain,
-                true,
+                Scope::Namespaced,
             ));
             validation::validate_event_create(errors, object);
         }

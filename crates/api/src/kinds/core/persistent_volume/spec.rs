@@ -93,7 +93,7 @@ pub(crate) fn validate_volume_spec(
     if !inline {
         validate_capacity(spec, at, errors);
     }
-    validate_reclaim_policy(spec, inline, at, errors);
+    validate_reclaim_policy(spec, context, at, errors);
     if spec.has("nodeAffinity") {
         validate_volume_node_affinity(
             spec.at("nodeAffinity"),
@@ -110,7 +110,7 @@ pub(crate) fn validate_volume_spec(
             detail,
         ));
     }
-    validate_classes(spec, inline, at, errors);
+    validate_classes(spec, context, at, errors);
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeSpec
@@ -139,11 +139,16 @@ fn validate_capacity(spec: &Value, at: &Path<'_>, errors: &mut ErrorList) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidatePersistentVolumeSpec
-fn validate_reclaim_policy(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut ErrorList) {
+fn validate_reclaim_policy(
+    spec: &Value,
+    context: VolumeSpecHolder<'_>,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let field_path = at.child("persistentVolumeReclaimPolicy");
     match spec.text("persistentVolumeReclaimPolicy") {
         "" => {}
-        policy if !inline => {
+        policy if context != VolumeSpecHolder::Inline => {
             field_checks::validate_supported(policy, &["Delete", "Recycle", "Retain"], &field_path, errors);
         }
         "Retain" => {}
@@ -224,7 +229,8 @@ fn is_root(path: &str) -> bool {
         }) == 0
 }
 
-fn validate_classes(spec: &Value, inline: bool, at: &Path<'_>, errors: &mut ErrorList) {
+fn validate_classes(spec: &Value, context: VolumeSpecHolder<'_>, at: &Path<'_>, errors: &mut ErrorList) {
+    let inline = context == VolumeSpecHolder::Inline;
     let class = spec.text("storageClassName");
     let field_path = at.child("storageClassName");
     if inline && !class.is_empty() {

@@ -6,23 +6,32 @@ use serde_json::Value;
 use super::resources::quantity_or_zero;
 
 pub(super) fn semantic_equal(a: &Value, b: &Value) -> bool {
-    a == b || is_equal(a, b, false)
+    a == b || is_equal(a, b, TextMeaning::Text)
 }
 
-fn is_equal(a: &Value, b: &Value, amounts: bool) -> bool {
+/// What the texts of a value are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TextMeaning {
+    Text,
+    Quantity,
+}
+
+fn is_equal(a: &Value, b: &Value, meaning: TextMeaning) -> bool {
     match (a, b) {
         (Value::Object(x), Value::Object(y)) => {
             x.len() == y.len()
                 && x.iter().all(|(name, value)| {
-                    let below = amounts || matches!(name.as_str(), "limits" | "requests" | "overhead");
-                    let below = below || matches!(name.as_str(), "sizeLimit" | "divisor");
+                    let below = match name.as_str() {
+                        "limits" | "requests" | "overhead" | "sizeLimit" | "divisor" => TextMeaning::Quantity,
+                        _ => meaning,
+                    };
                     y.get(name).is_some_and(|other| is_equal(value, other, below))
                 })
         }
         (Value::Array(x), Value::Array(y)) => {
-            x.len() == y.len() && x.iter().zip(y).all(|(x, y)| is_equal(x, y, false))
+            x.len() == y.len() && x.iter().zip(y).all(|(x, y)| is_equal(x, y, TextMeaning::Text))
         }
-        (Value::String(x), Value::String(y)) if amounts => {
+        (Value::String(x), Value::String(y)) if meaning == TextMeaning::Quantity => {
             x == y || quantity_or_zero(a) == quantity_or_zero(b)
         }
         _ => a == b,

@@ -200,10 +200,7 @@ fn summarize_containers(spec: &Value, status: &Value) -> ContainerSummary {
         ready,
         restarts: of_sidecars,
     };
-    let ready_pod = conditions
-        .iter()
-        .any(|c| c.text("type") == "Ready" && c.text("status") == "True");
-    sum.add_containers(status.items("containerStatuses"), ready_pod);
+    sum.add_containers(status);
     sum
 }
 
@@ -235,11 +232,11 @@ fn format_readiness_gates(spec: &Value, status: &Value) -> String {
 // --- Sum ---
 
 impl ContainerSummary {
-    /// The first container with a reason provides that of the pod.
-    fn add_containers(&mut self, containers: &[Value], ready_pod: bool) {
+    /// Adds the containers in the status of a pod. The first with a reason provides that of the pod.
+    fn add_containers(&mut self, status: &Value) {
         let mut running = false;
         let mut failure = None;
-        for container in containers.iter().rev() {
+        for container in status.items("containerStatuses").iter().rev() {
             self.restarts.add(container);
             let state = container.at("state");
             let ended = state.at("terminated");
@@ -258,7 +255,7 @@ impl ContainerSummary {
         }
         // Some have completed, but not all.
         if self.reason == "Completed" {
-            if running && ready_pod {
+            if running && has_ready_condition(status) {
                 "Running".clone_into(&mut self.reason);
             } else if let Some(failure) = failure {
                 self.reason = failure;
@@ -267,6 +264,13 @@ impl ContainerSummary {
             }
         }
     }
+}
+
+fn has_ready_condition(status: &Value) -> bool {
+    status
+        .items("conditions")
+        .iter()
+        .any(|c| c.text("type") == "Ready" && c.text("status") == "True")
 }
 
 // --- Restarts ---

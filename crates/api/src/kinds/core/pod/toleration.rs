@@ -12,6 +12,13 @@ use crate::{
     strategy::{ErrorList, Tree},
 };
 
+/// Whether tolerations may compare numbers: `Lt` and `Gt`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NumberOperators {
+    Allowed,
+    Unsupported,
+}
+
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 // upstream: pkg/apis/core/validation/validation.go ValidateTolerations
@@ -24,7 +31,11 @@ pub(super) fn validate_tolerations(
     for (index, toleration) in tolerations.iter().enumerate() {
         validate_toleration(
             toleration,
-            options.allow_comparison_operators,
+            if options.allow_comparison_operators {
+                NumberOperators::Allowed
+            } else {
+                NumberOperators::Unsupported
+            },
             &at.index(index),
             errors,
         );
@@ -38,7 +49,7 @@ pub(crate) fn validate_runtime_class_tolerations(
     errors: &mut ErrorList,
 ) {
     for (index, toleration) in tolerations.iter().enumerate() {
-        validate_toleration(toleration, false, &at.index(index), errors);
+        validate_toleration(toleration, NumberOperators::Unsupported, &at.index(index), errors);
     }
 }
 
@@ -50,7 +61,12 @@ fn validate_taint_effect(effect: &str, at: &Path<'_>, errors: &mut ErrorList) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go ValidateTolerations
-fn validate_toleration(toleration: &Value, compares: bool, at: &Path<'_>, errors: &mut ErrorList) {
+fn validate_toleration(
+    toleration: &Value,
+    comparison: NumberOperators,
+    at: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let key = toleration.text("key");
     let operator = toleration.text("operator");
     let value = toleration.text("value");
@@ -84,7 +100,7 @@ fn validate_toleration(toleration: &Value, compares: bool, at: &Path<'_>, errors
                 );
             }
         }
-        "Lt" | "Gt" if compares => {
+        "Lt" | "Gt" if comparison == NumberOperators::Allowed => {
             errors.push_invalid(&at.child("value"), value, validate_decimal_integer(value));
             if let Err(error) = value.parse::<i64>() {
                 use std::num::IntErrorKind::{NegOverflow, PosOverflow};

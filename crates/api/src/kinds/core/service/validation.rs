@@ -39,13 +39,7 @@ pub(super) fn validate_service(errors: &mut ErrorList, service: &Value, old: Opt
     let field_path = root.child("ports");
     let mut names = BTreeSet::new();
     for (index, item) in ports.iter().enumerate() {
-        validate_service_port(
-            errors,
-            &field_path.index(index),
-            item,
-            ports.len() > 1,
-            &mut names,
-        );
+        validate_service_port(errors, &field_path.index(index), item, ports.len(), &mut names);
     }
     errors.extend(name::validate_labels(
         &root.child("selector"),
@@ -124,11 +118,12 @@ fn validate_by_type(errors: &mut ErrorList, service: &Value) {
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateServicePort
+/// A port among `count` ports: several have names.
 fn validate_service_port<'v>(
     errors: &mut ErrorList,
     at: &Path<'_>,
     port: &'v Value,
-    needs_name: bool,
+    count: usize,
     names: &mut BTreeSet<&'v str>,
 ) {
     let field_path = at.child("name");
@@ -138,7 +133,7 @@ fn validate_service_port<'v>(
         if !names.insert(name) {
             errors.push(Error::duplicate(&field_path, name));
         }
-    } else if needs_name {
+    } else if count > 1 {
         errors.push(Error::required(&field_path, ""));
     }
     validate_port_number(port.int_or_zero("port"), &at.child("port"), errors);

@@ -109,22 +109,25 @@ pub(crate) fn validate_resource_field_selector(
     errors: &mut ErrorList,
 ) {
     let resource = reference.text("resource");
-    let is_huge = HUGE_PAGES.iter().any(|prefix| resource.starts_with(prefix));
     if holder == ResourceRefHolder::Volume && reference.text("containerName").is_empty() {
         errors.push(Error::required(&at.child("containerName"), ""));
     } else if resource.is_empty() {
         errors.push(Error::required(&at.child("resource"), ""));
-    } else if !is_huge {
+    } else if !is_huge_pages(resource) {
         field_checks::validate_supported(resource, &CONTAINER_RESOURCES, &at.child("resource"), errors);
     }
-    validate_divisor(resource, is_huge, reference.at("divisor"), at, errors);
+    validate_divisor(resource, reference.at("divisor"), at, errors);
+}
+
+fn is_huge_pages(resource: &str) -> bool {
+    HUGE_PAGES.iter().any(|prefix| resource.starts_with(prefix))
 }
 
 // upstream: pkg/apis/core/validation/validation.go validateContainerResourceDivisor
-fn validate_divisor(resource: &str, is_huge: bool, divisor: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+fn validate_divisor(resource: &str, divisor: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let kind = resource.split_once('.').map(|(_, kind)| kind);
     let what = match kind {
-        _ if is_huge => "hugepages",
+        _ if is_huge_pages(resource) => "hugepages",
         Some("cpu") if CONTAINER_RESOURCES.contains(&resource) => "cpu",
         Some("memory") if CONTAINER_RESOURCES.contains(&resource) => "memory",
         Some("ephemeral-storage") if CONTAINER_RESOURCES.contains(&resource) => "local ephemeral storage",
