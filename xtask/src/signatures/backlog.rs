@@ -22,24 +22,6 @@ pub(super) const BACKLOG: &[BacklogEntry] = &[
         "a benchmark prints its error and ends; not changed yet",
     ),
     left(
-        "crates/api/src/",
-        SignatureRule::TextError,
-        34,
-        "strategies, validation and patches return texts and take flags; not changed yet",
-    ),
-    left(
-        "crates/cel/src/",
-        SignatureRule::TextError,
-        21,
-        "the evaluator and its functions; not changed yet",
-    ),
-    left(
-        "crates/client/src/",
-        SignatureRule::TextError,
-        5,
-        "commands take flags of the command line; not changed yet",
-    ),
-    left(
         "crates/encryption/src/",
         SignatureRule::TextError,
         5,
@@ -64,12 +46,6 @@ pub(super) const BACKLOG: &[BacklogEntry] = &[
         "the volumes of API objects, which are about to share one implementation",
     ),
     left(
-        "crates/pki/src/",
-        SignatureRule::TextError,
-        1,
-        "not changed yet, few are left",
-    ),
-    left(
         "examples/workflow/src/",
         SignatureRule::TextError,
         4,
@@ -80,30 +56,6 @@ pub(super) const BACKLOG: &[BacklogEntry] = &[
         SignatureRule::BooleanParameter,
         1,
         "a benchmark prints its error and ends; not changed yet",
-    ),
-    left(
-        "crates/api/src/",
-        SignatureRule::BooleanParameter,
-        52,
-        "strategies, validation and patches return texts and take flags; not changed yet",
-    ),
-    left(
-        "crates/cel/src/",
-        SignatureRule::BooleanParameter,
-        25,
-        "the evaluator and its functions; not changed yet",
-    ),
-    left(
-        "crates/client/src/",
-        SignatureRule::BooleanParameter,
-        19,
-        "commands take flags of the command line; not changed yet",
-    ),
-    left(
-        "crates/controllers/src/",
-        SignatureRule::BooleanParameter,
-        1,
-        "not changed yet, few are left",
     ),
     left(
         "crates/encryption/src/",
@@ -128,12 +80,6 @@ pub(super) const BACKLOG: &[BacklogEntry] = &[
         SignatureRule::BooleanParameter,
         5,
         "the volumes of API objects, which are about to share one implementation",
-    ),
-    left(
-        "crates/pki/src/",
-        SignatureRule::BooleanParameter,
-        1,
-        "not changed yet, few are left",
     ),
     left(
         "crates/scheduler/src/",
