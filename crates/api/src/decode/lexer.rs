@@ -29,7 +29,7 @@ pub(super) enum ValueStart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ElementPosition {
     First,
-    /// A comma comes before it.
+    /// After a comma.
     Later,
 }
 
