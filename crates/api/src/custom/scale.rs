@@ -215,7 +215,7 @@ fn wrong(path: &str, value: &Value, expected: &'static str) -> AccessorError {
     };
     AccessorError {
         path: path.join("."),
-        value: go::plain(value).to_string(),
+        value: go::plain(value),
         found: found.to_owned(),
         expected,
     }
