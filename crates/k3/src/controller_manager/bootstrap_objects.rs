@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use http::Request;
 use k3_controllers::{
     OBSOLETE_STATUS_PATCH_ROLE, STATUS_PATCH_ROLES, join_approver_roles, serving_approver_roles,
@@ -145,20 +145,13 @@ impl Bootstrap {
                 sleep(RETRY).await;
             }
         }
-        for (client, permission) in &self.permissions {
-            let granted = async {
-                while !permission.is_granted(client).await {
-                    sleep(ROLE_POLL).await;
-                }
-            };
-            if timeout(ROLE_TIMEOUT, granted).await.is_err() {
-                tracing::warn!(
-                    resource = permission.resource,
-                    verb = permission.verb,
-                    "a controller lacks a permission: check its ClusterRoleBinding"
-                );
-            }
-        }
+        // At once: without the permissions controllers start after one timeout, however many are missing.
+        join_all(
+            self.permissions
+                .iter()
+                .map(|(client, permission)| permission.wait(client)),
+        )
+        .await;
     }
 }
 
@@ -240,6 +233,22 @@ fn with_body(request: http::request::Builder, body: &Value) -> Result<Request<Ve
 // --- RequiredPermission ---
 
 impl RequiredPermission {
+    /// Waits until `client` has the permission, for a limited time.
+    async fn wait(&self, client: &Client) {
+        let granted = async {
+            while !self.is_granted(client).await {
+                sleep(ROLE_POLL).await;
+            }
+        };
+        if timeout(ROLE_TIMEOUT, granted).await.is_err() {
+            tracing::warn!(
+                resource = self.resource,
+                verb = self.verb,
+                "a controller lacks a permission: check its ClusterRoleBinding"
+            );
+        }
+    }
+
     async fn is_granted(&self, client: &Client) -> bool {
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",
@@ -326,6 +335,41 @@ mod tests {
         put(&api, narrowed);
         start(&api).await;
         assert_eq!(role(&api, STATUS_PATCH_ROLES[0].account).rules, Some(Vec::new()));
+    }
+
+    #[tokio::test]
+    async fn a_binding_to_another_role_gets_no_subjects() {
+        let api = FakeApi::new();
+        let mut other = STATUS_PATCH_ROLES[0].binding();
+        other["roleRef"]["name"] = json!("cluster-admin");
+        other["subjects"] = json!([]);
+        put(&api, other);
+        start(&api).await;
+        let name = format!("{OBSOLETE_STATUS_PATCH_ROLE}:{}", STATUS_PATCH_ROLES[0].account);
+        let binding = api.get::<ClusterRoleBinding>("", &name).unwrap();
+        assert_eq!(binding.role_ref.name, "cluster-admin");
+        assert_eq!(binding.subjects.as_deref().unwrap_or_default(), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn missing_permissions_are_waited_for_at_once() {
+        let api = FakeApi::new();
+        let mut bootstrap = Bootstrap::new(api.client());
+        for resource in ["jobs", "deployments", "daemonsets"] {
+            let permission = RequiredPermission {
+                group: "apps",
+                resource,
+                subresource: "status",
+                verb: "patch",
+                namespace: "",
+                name: "",
+            };
+            bootstrap.require(api.client(), permission);
+        }
+        let began = tokio::time::Instant::now();
+        bootstrap.run().await;
+        let took = began.elapsed();
+        assert!((ROLE_TIMEOUT..2 * ROLE_TIMEOUT).contains(&took), "{took:?}");
     }
 
     #[tokio::test]

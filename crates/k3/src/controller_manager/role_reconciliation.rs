@@ -15,6 +15,10 @@ pub(super) fn reconciled(existing: &Value, expected: &Value) -> Option<Value> {
     if !is_role_or_binding(expected) || existing["metadata"]["annotations"][AUTO_UPDATE] == "false" {
         return None;
     }
+    // The subjects of k3 must not get the permissions of another role. Upstream replaces such a binding.
+    if existing["roleRef"] != expected["roleRef"] {
+        return None;
+    }
     let mut reconciled = existing.clone();
     for field in ["labels", "annotations"] {
         for (name, value) in expected["metadata"][field].as_object().into_iter().flatten() {
