@@ -94,7 +94,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Its number, once it is ready.
+    /// The number of its frames.
     pub(super) fn id(&self) -> JournalId {
         self.id
     }
@@ -152,9 +152,11 @@ impl Journal {
                 file.write(offset, &zeros)?;
             }
         }
-        // Each first frame begins with it too: whatever is there at a power loss, these bytes are.
-        self.id = JournalId::new();
-        file.write(0, &self.id.to_bytes())?;
+        // The number alone; a frame of before must not get it. Each first frame begins with it too: whatever is there at a power
+        // loss, these bytes are.
+        let mut first = vec![0; BLOCK];
+        first[..8].copy_from_slice(&self.id.to_bytes());
+        file.write(0, &first)?;
         if durability == Durability::Synced {
             file.sync()?;
         }
@@ -187,15 +189,17 @@ impl Journal {
         self.sync_failed
     }
 
-    /// Applies the groups of a mark.
-    pub(super) fn replay_id(
+    /// Applies the groups of the session before.
+    pub(super) fn replay_last(
         &mut self,
         id: JournalId,
         open: &Open,
         repair: RepairMode,
     ) -> Result<(), EngineError> {
-        self.id = id;
-        self.replay(open, repair, redb::Durability::Immediate)
+        let own = std::mem::replace(&mut self.id, id);
+        self.replay(open, repair, redb::Durability::Immediate)?;
+        self.id = own;
+        Ok(())
     }
 
     /// Applies the groups that the file does not have. If that is durable, the journal is empty then.

@@ -299,7 +299,7 @@ impl FileStoreShared {
             let mark = known.insert(mark?).as_ref();
             match mark.map(|mark| mark.form) {
                 Some(MarkForm::FileAndJournal(id)) => {
-                    guarded(|| journal.replay_id(id, open, options.repair)).map_err(explain)?;
+                    guarded(|| journal.replay_last(id, open, options.repair)).map_err(explain)?;
                 }
                 None if journal.is_allocated().map_err(io)? => {
                     let message = format!("mark in {location} is missing or empty, but there is a journal");
@@ -325,6 +325,15 @@ impl FileStoreShared {
                 return Err(StoreError::Corrupt(message).into());
             }
             Some(_) => {}
+        }
+        if mark.is_some_and(|mark| mark.form != MarkForm::File) {
+            // The file has everything, and the journal gets a new number before a mark has it.
+            open.gate.settle(options.durability).map_err(io)?;
+            let mark = CloseMark {
+                closed_at: current,
+                form: MarkForm::File,
+            };
+            mark.write(&*engine.directory, Durability::Synced).map_err(io)?;
         }
         let position = WriterPosition {
             compacted: meta.compacted,

@@ -181,6 +181,28 @@ async fn a_restored_file_is_not_confused_by_the_journal_of_what_it_replaces() {
 }
 
 #[tokio::test]
+async fn power_loss_while_the_journal_is_taken_over_loses_nothing() {
+    for operations in 0..40 {
+        let (disk, held) = disk_with_journal(10).await;
+        disk.fail_after(operations, DiskFailure::PowerLoss);
+        let mounted = Arc::new(MountedDisk::new(&disk));
+        let mut options = FileOptions::new("simulated");
+        options.journal_after = 0;
+        if let Ok(store) = FileStore::open_on(mounted, options).await {
+            let write = Write::create(key("more"), value("more", 0));
+            let _may_fail = store.commit(write).await;
+        }
+        for seed in 0..4 {
+            let disk = disk.after_power_loss(&mut StdRng::seed_from_u64(seed));
+            let store = open_on(&disk, Durability::Synced).await;
+            let mut found = contents(&*store).await;
+            found.remove(&*key("more"));
+            assert_eq!(found, held, "after {operations} operations");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_journal_of_another_store_is_noticed() {
     let (disk, _) = disk_with_journal(10).await;
     let (other, _) = disk_with_journal(10).await;
