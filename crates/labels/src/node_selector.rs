@@ -73,7 +73,7 @@ impl NodeSelectorTerm {
     pub fn node_names(&self) -> impl Iterator<Item = &str> {
         let equal = self.fields.requirements().iter();
         let equal = equal.filter(|one| one.key() == NAME && one.operator() == Operator::Equals);
-        equal.flat_map(|one| one.values()).map(String::as_str)
+        equal.flat_map(Requirement::values).map(String::as_str)
     }
 
     fn matches_field(&self, name: Option<&str>) -> bool {

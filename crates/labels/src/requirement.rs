@@ -22,6 +22,10 @@ pub struct Requirement {
     /// The first value as a number, for order.
     bound: Option<i64>,
     /// The values once more if they are many: each object is looked up among them.
+    #[expect(
+        clippy::box_collection,
+        reason = "few requirements have it, and the others stay small"
+    )]
     lookup: Option<Box<HashSet<String>>>,
 }
 

@@ -76,11 +76,11 @@ impl Selector {
 
     /// This and more requirements.
     #[must_use]
-    pub fn and(self, more: Vec<Requirement>) -> Self {
+    pub fn and(self, more: &[Requirement]) -> Self {
         if more.is_empty() || self.is_nothing() {
             return self;
         }
-        Selector::new([self.requirements(), &more].concat())
+        Selector::new([self.requirements(), more].concat())
     }
 
     /// Whether labels are as they must be.

@@ -74,6 +74,6 @@ impl DefaultSelectors {
             self.sets
                 .get(&(owner.kind.clone(), pod.namespace.clone(), owner.name.clone()))
         });
-        of_services.and(set.map_or_else(Vec::new, |set| set.requirements().to_vec()))
+        of_services.and(set.map_or(&[], |set| set.requirements()))
     }
 }

@@ -274,7 +274,7 @@ impl TopologySpreadConstraint {
             .same
             .iter()
             .filter_map(|key| Some(Requirement::equals(&**key, &**labels.get(key)?)));
-        self.selector.clone().and(same.collect())
+        self.selector.clone().and(&same.collect::<Vec<_>>())
     }
 }
 
