@@ -88,12 +88,11 @@ impl ControllerRefManager<'_> {
             is_terminating: self.meta.is_terminating(),
         };
         let is_settled = |object: &Arc<T>| {
-            let claim = claimant.decide(&**object, matches(object));
+            let claim = claimant.decide(&**object, &matches);
             matches!(claim, ClaimDecision::Keep | ClaimDecision::Ignore)
         };
         if candidates.iter().all(is_settled) {
-            let is_kept =
-                |object: &Arc<T>| claimant.decide(&**object, matches(object)) == ClaimDecision::Keep;
+            let is_kept = |object: &Arc<T>| claimant.decide(&**object, &matches) == ClaimDecision::Keep;
             return Ok(candidates.into_iter().filter(is_kept).collect());
         }
         let kind = self.children.api_resource();

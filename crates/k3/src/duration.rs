@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use k3_duration::NegativeDurationError;
+
 /// Parses whole seconds above zero, such as `90s`, `1h30m`, `2d`.
 pub(crate) fn parse_whole_seconds(text: &str) -> Result<Duration, &'static str> {
     k3_duration::parse_with_days(text)
@@ -10,16 +12,25 @@ pub(crate) fn parse_whole_seconds(text: &str) -> Result<Duration, &'static str> 
         .ok_or("invalid duration; for example 90s, 30m, 1h30m or 2d")
 }
 
+/// Why a text is not a duration above zero.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PositiveDurationError {
+    #[error(transparent)]
+    Invalid(#[from] NegativeDurationError),
+    #[error("must be greater than zero, such as 60s")]
+    Zero,
+}
+
 /// Parses a duration as Go writes it.
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    k3_duration::parse(text).map_err(|error| error.to_string())
+pub(crate) fn parse(text: &str) -> Result<Duration, NegativeDurationError> {
+    k3_duration::parse(text)
 }
 
 /// Parses a duration above zero as Go writes it.
-pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_positive(text: &str) -> Result<Duration, PositiveDurationError> {
     let parsed = parse(text)?;
     if parsed.is_zero() {
-        return Err("must be greater than zero, such as 60s".to_owned());
+        return Err(PositiveDurationError::Zero);
     }
     Ok(parsed)
 }

@@ -222,9 +222,10 @@ impl BaseControllerRefManager {
         })
     }
 
-    /// Decides what to do with an object. `is_match` is whether the selector of the controller matches it.
+    /// Decides what to do with an object. `matches` is whether the selector of the controller matches it.
     // upstream: pkg/controller/controller_ref_manager.go ClaimObject
-    pub fn decide<T: Object>(&self, object: &T, is_match: bool) -> ClaimDecision {
+    pub fn decide<T: Object>(&self, object: &T, matches: impl FnOnce(&T) -> bool) -> ClaimDecision {
+        let is_match = matches(object);
         let Some(controller) = object.controller() else {
             let is_foreign = !self.namespace.is_empty() && self.namespace != object.namespace();
             let may_adopt = is_match && !self.is_terminating && !object.is_terminating() && !is_foreign;
@@ -265,7 +266,7 @@ impl BaseControllerRefManager {
         let mut to_adopt = Vec::new();
         let mut to_release = Vec::new();
         for object in objects {
-            match self.decide(&*object, matches(&object)) {
+            match self.decide(&*object, &matches) {
                 ClaimDecision::Keep => owned.push(object),
                 ClaimDecision::Adopt => to_adopt.push(object),
                 ClaimDecision::Release => to_release.push(object),
@@ -458,7 +459,7 @@ mod tests {
             (&live, &foreign_orphan, true, ClaimDecision::Ignore),
         ] {
             assert_eq!(
-                manager.decide(object, is_match),
+                manager.decide(object, |_| is_match),
                 decision,
                 "{:?} {is_match}",
                 object.metadata

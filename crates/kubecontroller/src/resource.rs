@@ -19,6 +19,15 @@ pub struct Resource {
     pub namespaced: bool,
 }
 
+/// Where the objects of a resource are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ResourceScope {
+    /// In namespaces.
+    Namespaced,
+    /// Outside of namespaces.
+    Cluster,
+}
+
 // --- Resource ---
 
 impl Resource {
@@ -28,14 +37,14 @@ impl Resource {
         version: &'static str,
         plural: &'static str,
         kind: &'static str,
-        namespaced: bool,
+        scope: ResourceScope,
     ) -> Self {
         Resource {
             group: Cow::Borrowed(group),
             version: Cow::Borrowed(version),
             plural: Cow::Borrowed(plural),
             kind: Cow::Borrowed(kind),
-            namespaced,
+            namespaced: matches!(scope, ResourceScope::Namespaced),
         }
     }
 
@@ -115,9 +124,15 @@ pub fn push_segment(path: &mut String, text: &str) {
 mod tests {
     use super::*;
 
-    const NODES: Resource = Resource::new("", "v1", "nodes", "Node", false);
-    const PODS: Resource = Resource::new("", "v1", "pods", "Pod", true);
-    const REPLICA_SETS: Resource = Resource::new("apps", "v1", "replicasets", "ReplicaSet", true);
+    const NODES: Resource = Resource::new("", "v1", "nodes", "Node", ResourceScope::Cluster);
+    const PODS: Resource = Resource::new("", "v1", "pods", "Pod", ResourceScope::Namespaced);
+    const REPLICA_SETS: Resource = Resource::new(
+        "apps",
+        "v1",
+        "replicasets",
+        "ReplicaSet",
+        ResourceScope::Namespaced,
+    );
 
     #[test]
     fn escapes_names_in_paths() {
@@ -143,7 +158,7 @@ mod tests {
                 "v1beta1",
                 "",
                 "ExternalMetricValue",
-                true,
+                ResourceScope::Namespaced,
             )
         };
         assert_eq!(

@@ -374,8 +374,9 @@ pub fn has_status_code(error: &kube::Error, code: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resource::ResourceScope;
 
-    static PODS: Resource = Resource::new("", "v1", "pods", "Pod", true);
+    static PODS: Resource = Resource::new("", "v1", "pods", "Pod", ResourceScope::Namespaced);
 
     #[test]
     fn empty_name_is_rejected_and_subresource_is_a_segment() {

@@ -39,7 +39,7 @@ pub struct EtcdOptions {
 pub struct Etcd {
     supervisor: Supervisor,
     ports: Ports,
-    tls: bool,
+    scheme: &'static str,
 }
 
 /// Several members that form one cluster.
@@ -69,7 +69,7 @@ impl Etcd {
 
     /// Where clients connect: `http://127.0.0.1:PORT`, or `https://...` with TLS.
     pub fn endpoint(&self) -> String {
-        endpoint(self.ports.client, self.tls)
+        endpoint(self.scheme, self.ports.client)
     }
 
     /// Ends the process at once (SIGKILL). Its data stay for [`Etcd::restart`].
@@ -147,7 +147,7 @@ impl EtcdCluster {
         let initial: Vec<_> = ports
             .iter()
             .enumerate()
-            .map(|(index, ports)| format!("m{index}={}", endpoint(ports.peer, false)))
+            .map(|(index, ports)| format!("m{index}={}", endpoint("http", ports.peer)))
             .collect();
         let mut members = Vec::new();
         for (index, ports) in ports.into_iter().enumerate() {
@@ -170,8 +170,9 @@ impl EtcdCluster {
 fn prepare(index: usize, ports: Ports, initial: &str, options: &EtcdOptions) -> Result<Etcd, ServiceError> {
     let program = PROGRAM.find()?;
     let directory = ServiceDirectory::make("etcd", options.parent.as_deref())?;
-    let client = endpoint(ports.client, options.tls);
-    let peer = endpoint(ports.peer, false);
+    let scheme = if options.tls { "https" } else { "http" };
+    let client = endpoint(scheme, ports.client);
+    let peer = endpoint("http", ports.peer);
     let mut data = OsString::from("--data-dir=");
     data.push(directory.path().join("data"));
     let mut command = vec![program.into_os_string(), data];
@@ -191,11 +192,10 @@ fn prepare(index: usize, ports: Ports, initial: &str, options: &EtcdOptions) -> 
     Ok(Etcd {
         supervisor,
         ports,
-        tls: options.tls,
+        scheme,
     })
 }
 
-fn endpoint(port: u16, tls: bool) -> String {
-    let scheme = if tls { "https" } else { "http" };
+fn endpoint(scheme: &str, port: u16) -> String {
     format!("{scheme}://127.0.0.1:{port}")
 }

@@ -22,24 +22,6 @@ pub(super) const BACKLOG: &[BacklogEntry] = &[
         "a benchmark prints its error and ends; not changed yet",
     ),
     left(
-        "crates/encryption/src/",
-        SignatureRule::TextError,
-        5,
-        "the wire format of the KMS plugin has texts; not changed yet",
-    ),
-    left(
-        "crates/k3/src/",
-        SignatureRule::TextError,
-        10,
-        "start-up and commands print the texts; not changed yet",
-    ),
-    left(
-        "crates/kubecontroller/src/",
-        SignatureRule::TextError,
-        22,
-        "public functions of the framework: a change breaks its users",
-    ),
-    left(
         "crates/node/src/",
         SignatureRule::TextError,
         15,
@@ -58,24 +40,6 @@ pub(super) const BACKLOG: &[BacklogEntry] = &[
         "a benchmark prints its error and ends; not changed yet",
     ),
     left(
-        "crates/encryption/src/",
-        SignatureRule::BooleanParameter,
-        1,
-        "the wire format of the KMS plugin has texts; not changed yet",
-    ),
-    left(
-        "crates/k3/src/",
-        SignatureRule::BooleanParameter,
-        4,
-        "start-up and commands print the texts; not changed yet",
-    ),
-    left(
-        "crates/kubecontroller/src/",
-        SignatureRule::BooleanParameter,
-        16,
-        "public functions of the framework: a change breaks its users",
-    ),
-    left(
         "crates/node/src/",
         SignatureRule::BooleanParameter,
         5,
@@ -85,18 +49,6 @@ pub(super) const BACKLOG: &[BacklogEntry] = &[
         "crates/scheduler/src/",
         SignatureRule::BooleanParameter,
         2,
-        "not changed yet, few are left",
-    ),
-    left(
-        "crates/storage/src/",
-        SignatureRule::BooleanParameter,
-        1,
-        "not changed yet, few are left",
-    ),
-    left(
-        "testing/services/src/",
-        SignatureRule::BooleanParameter,
-        1,
         "not changed yet, few are left",
     ),
 ];

@@ -129,7 +129,9 @@ async fn uses_scale_of_any_kind() {
         kind: "Fleet".into(),
         plural: "fleets".into(),
     };
-    cluster.api.register_dynamic(&kind, true);
+    cluster
+        .api
+        .register_dynamic(&kind, kubecontroller::resource::ResourceScope::Namespaced);
     let mut fleet = cluster.api.put_value(
         &kind,
         json!({"metadata": {"name": "f", "namespace": "shop"}, "spec": {"replicas": 6}}),

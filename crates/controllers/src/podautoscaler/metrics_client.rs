@@ -13,7 +13,7 @@ use k8s_openapi::{
 };
 use kube::api::ListParams;
 use kubecontroller::{
-    resource::{Resource, push_segment},
+    resource::{Resource, ResourceScope, push_segment},
     writer::{ApiWriter, ListPage},
 };
 use serde_json::{Value, json};
@@ -35,7 +35,13 @@ const CUSTOM_VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 /// Window of custom metrics that do not report one.
 const STABILIZATION_WINDOW: Duration = Duration::from_mins(1);
 
-static POD_METRICS: Resource = Resource::new("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", true);
+static POD_METRICS: Resource = Resource::new(
+    "metrics.k8s.io",
+    "v1beta1",
+    "pods",
+    "PodMetrics",
+    ResourceScope::Namespaced,
+);
 
 pub(super) struct MetricsClient {
     writer: ApiWriter,
@@ -154,7 +160,13 @@ impl MetricsClient {
         let selector = selector(metric)?;
         let resource = Resource {
             plural: metric.name.clone().into(),
-            ..Resource::new(EXTERNAL, "v1beta1", "", "ExternalMetricValue", true)
+            ..Resource::new(
+                EXTERNAL,
+                "v1beta1",
+                "",
+                "ExternalMetricValue",
+                ResourceScope::Namespaced,
+            )
         };
         let parameters = ListParams::default().labels(&selector);
         let page: kube::Result<ListPage<Value>> =

@@ -5,7 +5,10 @@ use k8s_openapi::api::{
     autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerStatus},
     core::v1::Event,
 };
-use kubecontroller::{resource::Resource, testing::eventually};
+use kubecontroller::{
+    resource::{Resource, ResourceScope},
+    testing::eventually,
+};
 use serde_json::{Value, json};
 use tokio::time::{Duration, sleep};
 
@@ -15,7 +18,13 @@ use crate::{
     testing::{Scenario, TestCluster},
 };
 
-static POD_METRICS: Resource = Resource::new("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", true);
+static POD_METRICS: Resource = Resource::new(
+    "metrics.k8s.io",
+    "v1beta1",
+    "pods",
+    "PodMetrics",
+    ResourceScope::Namespaced,
+);
 
 fn deployment(cluster: &TestCluster, replicas: usize) {
     cluster.put(
@@ -286,7 +295,7 @@ async fn scales_from_zero_on_external_metrics() {
         "v1beta1",
         "queue",
         "ExternalMetricValue",
-        true,
+        ResourceScope::Namespaced,
     );
     let cluster = TestCluster::new();
     let waiting = |count: &str| {

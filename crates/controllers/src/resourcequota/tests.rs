@@ -1,7 +1,10 @@
 //! Quotas, against an API in memory.
 
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota, Secret};
-use kubecontroller::{resource::Resource, testing::eventually};
+use kubecontroller::{
+    resource::{Resource, ResourceScope},
+    testing::eventually,
+};
 use serde_json::{Value, json};
 use tokio::time::{Duration, sleep};
 
@@ -11,8 +14,8 @@ use crate::{
     testing::{Scenario, TestCluster},
 };
 
-static CARTS: Resource = Resource::new("shop.example", "v1", "carts", "Cart", true);
-static SECRETS: Resource = Resource::new("", "v1", "secrets", "Secret", true);
+static CARTS: Resource = Resource::new("shop.example", "v1", "carts", "Cart", ResourceScope::Namespaced);
+static SECRETS: Resource = Resource::new("", "v1", "secrets", "Secret", ResourceScope::Namespaced);
 
 fn quota(name: &str, spec: &Value) -> Value {
     json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec})
@@ -54,11 +57,14 @@ fn kinds(cluster: &TestCluster) {
         &DEPLOYMENTS,
         &CARTS,
     ] {
-        cluster.api.register_dynamic(&resource.api_resource(), true);
+        cluster
+            .api
+            .register_dynamic(&resource.api_resource(), ResourceScope::Namespaced);
     }
-    cluster
-        .api
-        .register_dynamic(&crate::resource::DEVICE_CLASSES.api_resource(), false);
+    cluster.api.register_dynamic(
+        &crate::resource::DEVICE_CLASSES.api_resource(),
+        ResourceScope::Cluster,
+    );
 }
 
 /// Of two pods one ends, a secret is deleted; usage is updated before and after.

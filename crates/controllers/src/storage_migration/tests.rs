@@ -5,7 +5,7 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kubecontroller::{
-    resource::Resource,
+    resource::{Resource, ResourceScope},
     testing::{Fault, RequestMatcher, eventually},
 };
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::{
     testing::{Scenario, TestCluster},
 };
 
-static CARTS: Resource = Resource::new("shop.example", "v2", "carts", "Cart", true);
+static CARTS: Resource = Resource::new("shop.example", "v2", "carts", "Cart", ResourceScope::Namespaced);
 
 fn migration(cluster: &TestCluster, name: &str, group: &str, resource: &str) {
     cluster.put(
@@ -29,7 +29,9 @@ fn migration(cluster: &TestCluster, name: &str, group: &str, resource: &str) {
 }
 
 fn objects(cluster: &TestCluster, resource: &Resource, count: usize) {
-    cluster.api.register_dynamic(&resource.api_resource(), true);
+    cluster
+        .api
+        .register_dynamic(&resource.api_resource(), ResourceScope::Namespaced);
     for number in 0..count {
         let metadata = json!({"name": format!("o{number}"), "namespace": "shop"});
         cluster.put(resource, json!({"metadata": metadata}));

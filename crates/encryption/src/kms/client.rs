@@ -24,11 +24,13 @@ pub(super) struct KmsClient {
 }
 
 /// Why a call failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
     /// The plugin does not respond; a retry may succeed.
+    #[error("{0}")]
     Unavailable(String),
     /// The plugin answered with an error.
+    #[error("{0}")]
     Refused(String),
 }
 
@@ -157,16 +159,6 @@ impl KmsClient {
                 "{method}: no answer within {:?}",
                 self.timeout
             ))),
-        }
-    }
-}
-
-// --- CallError ---
-
-impl CallError {
-    pub(super) fn into_message(self) -> String {
-        match self {
-            Self::Unavailable(why) | Self::Refused(why) => why,
         }
     }
 }

@@ -28,6 +28,27 @@ pub(super) struct EncryptedObject {
     pub(super) encrypted_dek_source_type: i32,
 }
 
+/// Why a stored value, or what a plugin answered, is invalid.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ObjectError {
+    #[error("the stored data is not an encrypted object")]
+    NotAnObject,
+    #[error("encrypted data is empty")]
+    NoData,
+    #[error("unknown encryptedDEKSourceType: {0}")]
+    UnknownSourceType(i32),
+    #[error("encrypted DEK source is empty")]
+    NoDekSource,
+    #[error("encrypted DEK source is {0} bytes, which exceeds the max size of {max}", max = MAX_DEK_SOURCE)]
+    DekSourceTooLong(usize),
+    #[error("keyID is empty")]
+    NoKeyId,
+    #[error("keyID is {0} bytes, which exceeds the max size of {max}", max = MAX_KEY_ID)]
+    KeyIdTooLong(usize),
+    #[error("total size of annotations is {0}, which exceeds the max size of {max}", max = MAX_ANNOTATIONS)]
+    AnnotationsTooLong(usize),
+}
+
 /// What identifies a DEK: all fields but the data.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct DekSource {
@@ -41,11 +62,10 @@ pub(super) struct DekSource {
 
 impl EncryptedObject {
     /// Decodes and validates a stored value.
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
-        let object =
-            Self::decode(bytes).map_err(|_| "the stored data is not an encrypted object".to_owned())?;
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, ObjectError> {
+        let object = Self::decode(bytes).map_err(|_| ObjectError::NotAnObject)?;
         if object.encrypted_data.is_empty() {
-            return Err("encrypted data is empty".to_owned());
+            return Err(ObjectError::NoData);
         }
         object.source().validate()?;
         Ok(object)
@@ -77,38 +97,32 @@ impl DekSource {
     }
 
     // upstream: staging/src/k8s.io/apiserver/pkg/storage/value/encrypt/envelope/kmsv2/envelope.go ValidateEncryptedObject
-    pub(super) fn validate(&self) -> Result<(), String> {
+    pub(super) fn validate(&self) -> Result<(), ObjectError> {
         if ![AES_GCM_KEY, HKDF_SEED].contains(&self.source_type) {
-            return Err(format!("unknown encryptedDEKSourceType: {}", self.source_type));
+            return Err(ObjectError::UnknownSourceType(self.source_type));
         }
         let length = self.encrypted.len();
         if length == 0 {
-            return Err("encrypted DEK source is empty".to_owned());
+            return Err(ObjectError::NoDekSource);
         }
         if length > MAX_DEK_SOURCE {
-            return Err(format!(
-                "encrypted DEK source is {length} bytes, which exceeds the max size of {MAX_DEK_SOURCE}"
-            ));
+            return Err(ObjectError::DekSourceTooLong(length));
         }
         validate_key_id(&self.key_id)?;
         let annotations = self.annotations.iter();
         let length: usize = annotations.map(|(key, value)| key.len() + value.len()).sum();
         if length > MAX_ANNOTATIONS {
-            return Err(format!(
-                "total size of annotations is {length}, which exceeds the max size of {MAX_ANNOTATIONS}"
-            ));
+            return Err(ObjectError::AnnotationsTooLong(length));
         }
         Ok(())
     }
 }
 
 // upstream: staging/src/k8s.io/apiserver/pkg/storage/value/encrypt/envelope/kmsv2/envelope.go ValidateKeyID
-pub(super) fn validate_key_id(key_id: &str) -> Result<(), String> {
+pub(super) fn validate_key_id(key_id: &str) -> Result<(), ObjectError> {
     match key_id.len() {
-        0 => Err("keyID is empty".to_owned()),
-        length if length > MAX_KEY_ID => Err(format!(
-            "keyID is {length} bytes, which exceeds the max size of {MAX_KEY_ID}"
-        )),
+        0 => Err(ObjectError::NoKeyId),
+        length if length > MAX_KEY_ID => Err(ObjectError::KeyIdTooLong(length)),
         _ => Ok(()),
     }
 }

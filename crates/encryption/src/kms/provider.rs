@@ -13,7 +13,7 @@ use tokio::{task::JoinHandle, time::Instant};
 use super::{
     client::{CallError, KmsClient},
     dek::Dek,
-    object::{DekSource, EncryptedObject, HKDF_SEED, validate_key_id},
+    object::{DekSource, EncryptedObject, HKDF_SEED, ObjectError, validate_key_id},
 };
 use crate::{
     config::KmsConfiguration,
@@ -29,6 +29,32 @@ const UNHEALTHY_INTERVAL: Duration = Duration::from_secs(10);
 const DEK_LIFETIME: Duration = Duration::from_mins(3);
 /// How many DEKs of the past are remembered.
 const MAX_DEKS: usize = 1000;
+
+/// Why a plugin cannot be used for new values.
+#[derive(Debug, thiserror::Error)]
+enum ProbeError {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("got unexpected healthz status: {0}")]
+    Unhealthy(String),
+    #[error("expected KMSv2 API version v2, got {0}")]
+    UnknownVersion(String),
+    #[error(transparent)]
+    InvalidAnswer(#[from] ObjectError),
+    #[error(transparent)]
+    NewDek(#[from] EncryptError),
+    #[error("the plugin encrypts with another key than its status names")]
+    OtherKey,
+    #[error("it has no key")]
+    NoKey,
+}
+
+/// What the last status request found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PluginHealth {
+    Healthy,
+    Unhealthy,
+}
 
 /// A plugin, and the keys that it has encrypted.
 pub(crate) struct KmsProvider {
@@ -66,17 +92,17 @@ impl KmsProvider {
             known: Mutex::default(),
             probe: Mutex::new(None),
         });
-        let is_healthy = provider.probe_and_log().await;
+        let health = provider.probe_and_log().await;
         let weak = Arc::downgrade(&provider);
         #[expect(clippy::disallowed_methods, reason = "the handle is kept, and ends the task")]
-        let probe = tokio::spawn(probe_periodically(weak, is_healthy));
+        let probe = tokio::spawn(probe_periodically(weak, health));
         *provider.probe.lock() = Some(probe);
         provider
     }
 
-    async fn probe_and_log(&self) -> bool {
+    async fn probe_and_log(&self) -> PluginHealth {
         match self.probe_once().await {
-            Ok(()) => true,
+            Ok(()) => PluginHealth::Healthy,
             Err(error) => {
                 tracing::error!(
                     provider = %self.name,
@@ -84,21 +110,21 @@ impl KmsProvider {
                     %error,
                     "the KMS plugin is not healthy"
                 );
-                false
+                PluginHealth::Unhealthy
             }
         }
     }
 
     /// Requests the status, and creates a new DEK if the key ID of the plugin has changed.
     // upstream: staging/src/k8s.io/apiserver/pkg/server/options/encryptionconfig/config.go rotateDEKOnKeyIDChange
-    async fn probe_once(&self) -> Result<(), String> {
+    async fn probe_once(&self) -> Result<(), ProbeError> {
         let expires = Instant::now() + DEK_LIFETIME;
-        let status = self.client.status().await.map_err(CallError::into_message)?;
+        let status = self.client.status().await?;
         if status.healthz != "ok" {
-            return Err(format!("got unexpected healthz status: {}", status.healthz));
+            return Err(ProbeError::Unhealthy(status.healthz));
         }
         if !["v2", "v2beta1"].contains(&status.version.as_str()) {
-            return Err(format!("expected KMSv2 API version v2, got {}", status.version));
+            return Err(ProbeError::UnknownVersion(status.version));
         }
         validate_key_id(&status.key_id)?;
         if let Some(current) = &mut *self.current.write()
@@ -107,11 +133,10 @@ impl KmsProvider {
             current.expires = expires;
             return Ok(());
         }
-        let (dek, seed) = Dek::generate().map_err(|error| error.to_string())?;
-        let encrypted = self.client.encrypt(new_uid()?, &seed).await;
-        let encrypted = encrypted.map_err(CallError::into_message)?;
+        let (dek, seed) = Dek::generate()?;
+        let encrypted = self.client.encrypt(new_uid()?, &seed).await?;
         if encrypted.key_id != status.key_id {
-            return Err("the plugin encrypts with another key than its status names".to_owned());
+            return Err(ProbeError::OtherKey);
         }
         let source = Arc::new(DekSource {
             key_id: encrypted.key_id,
@@ -145,7 +170,7 @@ impl KmsProvider {
         known.get(source).cloned()
     }
 
-    fn unusable(&self, why: &str) -> EncryptError {
+    fn unusable(&self, why: &ProbeError) -> EncryptError {
         let socket = self.socket.display();
         EncryptError::Kms(format!(
             "the KMS plugin {} ({socket}) cannot be used: {why}",
@@ -160,7 +185,7 @@ impl KmsProvider {
             self.probe_once().await.map_err(|why| self.unusable(&why))?;
             current = self.current().filter(is_usable);
         }
-        let current = current.ok_or_else(|| self.unusable("it has no key"))?;
+        let current = current.ok_or_else(|| self.unusable(&ProbeError::NoKey))?;
         let data = current.dek.encrypt(value, path.as_bytes())?;
         Ok([&self.prefix[..], &current.source.wrap(data)].concat())
     }
@@ -172,7 +197,7 @@ impl KmsProvider {
         let failed = |why: String| Decrypted::Failed(format!("provider kms, plugin {}: {why}", self.name));
         let object = match EncryptedObject::read(rest) {
             Ok(object) => object,
-            Err(why) => return failed(why),
+            Err(error) => return failed(error.to_string()),
         };
         let source = object.source();
         let dek = match self.known(&source) {
@@ -199,7 +224,7 @@ impl KmsProvider {
     }
 
     async fn decrypt_dek(&self, source: &DekSource) -> Result<Arc<Dek>, CallError> {
-        let uid = new_uid().map_err(CallError::Refused)?;
+        let uid = new_uid().map_err(|error| CallError::Refused(error.to_string()))?;
         let plaintext = self.client.decrypt(uid, source).await?;
         let dek = if source.source_type == HKDF_SEED {
             Dek::from_seed(plaintext)
@@ -240,26 +265,25 @@ impl Drop for KmsProvider {
     }
 }
 
-async fn probe_periodically(provider: Weak<KmsProvider>, mut is_healthy: bool) {
+async fn probe_periodically(provider: Weak<KmsProvider>, mut health: PluginHealth) {
     loop {
-        let pause = if is_healthy {
-            HEALTHY_INTERVAL
-        } else {
-            UNHEALTHY_INTERVAL
+        let pause = match health {
+            PluginHealth::Healthy => HEALTHY_INTERVAL,
+            PluginHealth::Unhealthy => UNHEALTHY_INTERVAL,
         };
         tokio::time::sleep(pause).await;
         let Some(provider) = provider.upgrade() else {
             return;
         };
-        is_healthy = provider.probe_and_log().await;
+        health = provider.probe_and_log().await;
     }
 }
 
 /// A name for a call, for the plugin's log.
-fn new_uid() -> Result<String, String> {
+fn new_uid() -> Result<String, EncryptError> {
     use std::fmt::Write;
 
-    let bytes: [u8; 16] = random().map_err(|error| error.to_string())?;
+    let bytes: [u8; 16] = random()?;
     Ok(bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
         // Writing to a text does not fail.
         let _ = write!(text, "{byte:02x}");

@@ -113,12 +113,12 @@ pub(crate) fn database_images() -> impl Iterator<Item = &'static Setting> {
     databases.map(DatabaseBackend::image)
 }
 
-fn instance(text: &str) -> Result<String, String> {
+fn instance(text: &str) -> Result<String, &'static str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     if text.len() <= 40 && text.chars().all(is_plain) {
         Ok(text.to_owned())
     } else {
-        Err("must be at most 40 letters, digits, '-', '_' and '.'".to_owned())
+        Err("must be at most 40 letters, digits, '-', '_' and '.'")
     }
 }
 

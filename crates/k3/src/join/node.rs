@@ -73,10 +73,10 @@ pub(crate) async fn run(
         configured.extend(servers.all().iter().skip(1).map(ToString::to_string));
         identity.others.splice(..0, configured.iter().cloned());
     }
-    let uri: Uri = identity.server.parse().unwrap_or_default();
+    let (address, port) = server_address(&identity.server)?;
     let api = ApiEndpoint {
-        address: uri.host().unwrap_or_default().to_owned(),
-        port: uri.port_u16().unwrap_or(443),
+        address,
+        port,
         authority: &identity.authority,
     };
     let current = CurrentServer::new(identity.clients()?);
@@ -93,6 +93,19 @@ pub(crate) async fn run(
     };
     tokio::join!(agent, stop.unless_stopped(renewal.run()));
     Ok(())
+}
+
+/// Host and port of a server.
+fn server_address(server: &str) -> Result<(String, u16), CommandError> {
+    let invalid = || {
+        CommandError::new(
+            format!("the stored server URL {server:?} is invalid"),
+            "add --server URL, such as https://10.0.0.1:6443",
+        )
+    };
+    let uri: Uri = server.parse().map_err(|error| invalid().caused_by(error))?;
+    let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(invalid)?;
+    Ok((host.to_owned(), uri.port_u16().unwrap_or(443)))
 }
 
 /// The stored identity, if it is still valid.
@@ -239,4 +252,28 @@ pub(super) fn unix_now() -> i64 {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::server_address;
+
+    #[test]
+    fn invalid_server_url_has_no_address() {
+        assert_eq!(
+            server_address("https://node-1:7443").unwrap(),
+            ("node-1".to_owned(), 7443)
+        );
+        assert_eq!(
+            server_address("https://10.0.0.1/").unwrap(),
+            ("10.0.0.1".to_owned(), 443)
+        );
+        for invalid in ["", "/no/host", "https://a b"] {
+            let error = server_address(invalid).unwrap_err().to_string();
+            assert!(
+                error.contains("the stored server URL") && error.contains(invalid),
+                "{error}"
+            );
+        }
+    }
 }

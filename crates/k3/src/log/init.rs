@@ -13,7 +13,8 @@ use tracing_subscriber::{
 };
 
 use super::{
-    LogFlags, LogLevel, colour::ColourFormat, flags::LogFormat, json::JsonFormat, rotation::LogFile,
+    LogFlags, LogLevel, colour::ColourFormat, flags::LogFormat, json::JsonFormat, level::LogLevelError,
+    rotation::LogFile,
 };
 use crate::command_error::CommandError;
 
@@ -89,17 +90,23 @@ pub(crate) fn current() -> String {
     }
 }
 
+/// Why the level of the log was not changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChangeLevelError {
+    #[error("the server does not control the log of this process")]
+    NotInstalled,
+    #[error(transparent)]
+    Invalid(#[from] LogLevelError),
+    #[error("cannot change the log level: {0}")]
+    Reload(#[from] tracing_subscriber::reload::Error),
+}
+
 /// Changes the level, and returns a confirmation, or why it cannot be changed.
-pub(crate) fn change(text: &str) -> Result<String, String> {
-    let handle = LOG_HANDLE
-        .get()
-        .ok_or("the server does not control the log of this process")?;
+pub(crate) fn change(text: &str) -> Result<String, ChangeLevelError> {
+    let handle = LOG_HANDLE.get().ok_or(ChangeLevelError::NotInstalled)?;
     let requested = LogLevel::parse_change(text)?;
     let targets = requested.targets();
-    handle
-        .filter
-        .reload(targets)
-        .map_err(|error| format!("cannot change the log level: {error}"))?;
+    handle.filter.reload(targets)?;
     let said = format!("successfully set the log level to {requested}");
     *handle.level() = requested;
     tracing::info!("{said}");

@@ -23,6 +23,19 @@ pub(crate) struct LogLevel {
     modules: Vec<(String, LevelFilter)>,
 }
 
+/// A text that is not a log level.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LogLevelError {
+    #[error("must not be empty; for example info, or info,k3_apiserver=debug")]
+    Empty,
+    #[error("invalid module {0:?}; for example k3_apiserver or k3_node::pod")]
+    InvalidModule(String),
+    #[error("{0} is a library whose debug output may contain tokens: info is the maximum")]
+    Library(String),
+    #[error("invalid level {0:?}: must be off, error, warn, info, debug or trace")]
+    InvalidLevel(String),
+}
+
 // --- LogLevel ---
 
 impl LogLevel {
@@ -43,7 +56,7 @@ impl LogLevel {
     }
 
     /// Parses a change at run time: levels, or a verbosity.
-    pub(super) fn parse_change(text: &str) -> Result<Self, String> {
+    pub(super) fn parse_change(text: &str) -> Result<Self, LogLevelError> {
         match text.parse() {
             Ok(verbosity) => Ok(LogLevel::default().with_verbosity(verbosity)),
             Err(_) => text.parse(),
@@ -69,12 +82,12 @@ impl Default for LogLevel {
 }
 
 impl FromStr for LogLevel {
-    type Err = String;
+    type Err = LogLevelError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut levels = LogLevel::default();
         if text.trim().is_empty() {
-            return Err("must not be empty; for example info, or info,k3_apiserver=debug".to_owned());
+            return Err(LogLevelError::Empty);
         }
         for part in text.split(',').map(str::trim) {
             let Some((module, name)) = part.split_once('=') else {
@@ -84,14 +97,10 @@ impl FromStr for LogLevel {
             let level = level(name)?;
             let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
             if module.is_empty() || !module.chars().all(is_name) {
-                return Err(format!(
-                    "invalid module {module:?}; for example k3_apiserver or k3_node::pod"
-                ));
+                return Err(LogLevelError::InvalidModule(module.to_owned()));
             }
             if level > LevelFilter::INFO && !OWN_CRATES.iter().any(|ours| module.starts_with(ours)) {
-                return Err(format!(
-                    "{module} is a library whose debug output may contain tokens: info is the maximum"
-                ));
+                return Err(LogLevelError::Library(module.to_owned()));
             }
             levels.modules.push((module.to_owned(), level));
         }
@@ -99,11 +108,11 @@ impl FromStr for LogLevel {
     }
 }
 
-fn level(name: &str) -> Result<LevelFilter, String> {
+fn level(name: &str) -> Result<LevelFilter, LogLevelError> {
     let known = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     known
         .map(|(_, level)| *level)
-        .ok_or_else(|| format!("invalid level {name:?}: must be off, error, warn, info, debug or trace"))
+        .ok_or_else(|| LogLevelError::InvalidLevel(name.to_owned()))
 }
 
 impl fmt::Display for LogLevel {
@@ -155,6 +164,7 @@ mod tests {
             "info,hyper=debug"
                 .parse::<LogLevel>()
                 .unwrap_err()
+                .to_string()
                 .contains("tokens")
         );
         assert!("info,hyper=off".parse::<LogLevel>().is_ok());
@@ -172,7 +182,8 @@ mod tests {
         ] {
             assert!(odd.parse::<LogLevel>().is_err(), "{odd}");
         }
-        assert!("loud".parse::<LogLevel>().unwrap_err().contains("debug"));
+        let error = "loud".parse::<LogLevel>().unwrap_err().to_string();
+        assert!(error.contains("debug"), "{error}");
     }
 
     #[test]

@@ -4,12 +4,27 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use crate::certificates::SubjectAltName;
 
+/// Any source address, and an address in another network.
+const IPV4_ROUTE: (IpAddr, IpAddr) = (
+    IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+);
+/// The same for IPv6.
+const IPV6_ROUTE: (IpAddr, IpAddr) = (
+    IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+);
+
 /// The address to advertise: the bind address, unless that is unspecified or a loopback address.
 pub(super) fn advertise_address(bind: IpAddr) -> IpAddr {
     if !bind.is_unspecified() && !bind.is_loopback() {
         return bind;
     }
-    let outbound_address = outbound_address(bind.is_ipv6()).or_else(|| outbound_address(!bind.is_ipv6()));
+    let outbound_address = if bind.is_ipv6() {
+        outbound_address(IPV6_ROUTE).or_else(|| outbound_address(IPV4_ROUTE))
+    } else {
+        outbound_address(IPV4_ROUTE).or_else(|| outbound_address(IPV6_ROUTE))
+    };
     outbound_address.unwrap_or_else(|| {
         tracing::warn!("no route to other networks: advertising the loopback address");
         if bind.is_ipv6() {
@@ -21,15 +36,7 @@ pub(super) fn advertise_address(bind: IpAddr) -> IpAddr {
 }
 
 /// The source address of traffic to other networks. Connecting a datagram socket selects a route without sending anything.
-fn outbound_address(is_v6: bool) -> Option<IpAddr> {
-    let (from, to): (IpAddr, IpAddr) = if is_v6 {
-        (
-            Ipv6Addr::UNSPECIFIED.into(),
-            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
-        )
-    } else {
-        (Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(192, 0, 2, 1).into())
-    };
+fn outbound_address((from, to): (IpAddr, IpAddr)) -> Option<IpAddr> {
     let socket = UdpSocket::bind(SocketAddr::new(from, 0)).ok()?;
     socket.connect(SocketAddr::new(to, 9)).ok()?;
     let address = socket.local_addr().ok()?.ip();

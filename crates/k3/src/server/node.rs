@@ -5,8 +5,11 @@ use std::{path::Path, pin::pin, time::Duration};
 use k3_node::{
     agent::{AgentConfig, NodeAgent},
     runtime::{
-        ContainerOwner,
-        detect::{DetectError, RuntimeSelection, detect, parse_endpoint},
+        ContainerOwner, RuntimeError,
+        detect::{
+            DetectError, InvalidEndpointError, RuntimeChoice, RuntimeSelection, UnknownRuntimeError, detect,
+            parse_endpoint,
+        },
     },
 };
 use kube::Client;
@@ -57,25 +60,40 @@ pub(crate) fn config(settings: NodeSettings, data_dir: &Path, api: &ApiEndpoint<
     config
 }
 
+/// Why there is no container runtime for the node.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoRuntimeError {
+    #[error(transparent)]
+    Name(#[from] UnknownRuntimeError),
+    #[error(transparent)]
+    Endpoint(#[from] InvalidEndpointError),
+    #[error(transparent)]
+    Detect(#[from] DetectError),
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    #[error("the container runtime does not respond; check its log")]
+    Timeout,
+}
+
 /// Returns name and version of the node's container runtime, or why there is none.
-pub(super) async fn detect_runtime(settings: &NodeSettings) -> Result<String, String> {
-    let choice = settings.runtime.as_deref().unwrap_or_default().parse();
+pub(super) async fn detect_runtime(settings: &NodeSettings) -> Result<String, NoRuntimeError> {
     let endpoint = settings.runtime_endpoint.as_deref();
     let wanted = RuntimeSelection {
-        choice: choice.unwrap_or_default(),
-        socket: endpoint.and_then(|endpoint| parse_endpoint(endpoint).ok()),
+        choice: settings
+            .runtime
+            .as_deref()
+            .map_or(Ok(RuntimeChoice::Auto), str::parse)?,
+        socket: endpoint.map(parse_endpoint).transpose()?,
     };
     let owner = ContainerOwner::new(settings.name.as_str(), "");
     let version = async {
-        let runtime = detect(&wanted, &owner)
-            .await
-            .map_err(|error: DetectError| error.to_string())?;
-        let version = runtime.version().await.map_err(|error| error.to_string())?;
+        let runtime = detect(&wanted, &owner).await?;
+        let version = runtime.version().await?;
         Ok(format!("{} {}", version.name, version.version))
     };
     timeout(DETECT_TIMEOUT, version)
         .await
-        .unwrap_or_else(|_| Err("the container runtime does not respond; check its log".to_owned()))
+        .unwrap_or(Err(NoRuntimeError::Timeout))
 }
 
 /// Runs a node, and restarts its agent whenever the certificate authority changes. Pods keep running.

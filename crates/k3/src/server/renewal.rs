@@ -67,6 +67,22 @@ pub(super) struct CertificateSource {
     pub(super) shared: Option<(Arc<dyn Store>, Revision)>,
 }
 
+/// Whether the directory of certificates changed since it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DirectoryState {
+    Changed,
+    Unchanged,
+}
+
+/// Why certificates are synchronized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SyncReason {
+    /// To notice changes of others.
+    Poll,
+    /// It is time to renew certificates.
+    RenewalDue,
+}
+
 /// Applies replaced certificates to everything that uses them.
 pub(super) struct CertificateRenewal {
     pub(super) source: CertificateSource,
@@ -124,11 +140,13 @@ impl CertificateSource {
     }
 
     /// Synchronizes the directory with the shared keys in the store. Returns whether the directory changed.
-    async fn sync_keys(&mut self, is_changed: bool) -> Result<bool, CommandError> {
+    async fn sync_keys(&mut self, state: DirectoryState) -> Result<bool, CommandError> {
         let Some((store, last_revision)) = &mut self.shared else {
             return Ok(false);
         };
-        if !is_changed && shared_keys::revision(store.as_ref()).await? == Some(*last_revision) {
+        if state == DirectoryState::Unchanged
+            && shared_keys::revision(store.as_ref()).await? == Some(*last_revision)
+        {
             return Ok(false);
         }
         let synced =
@@ -150,9 +168,13 @@ impl CertificateRenewal {
         let mut timer = RenewalTimer::new(Instant::now(), Clock::system().system_time());
         loop {
             sleep(self.source.pause()).await;
-            let is_due = timer.is_due(Instant::now(), Clock::system().system_time());
-            match self.sync(is_due).await {
-                Ok(()) if is_due => timer.restart(Instant::now()),
+            let reason = if timer.is_due(Instant::now(), Clock::system().system_time()) {
+                SyncReason::RenewalDue
+            } else {
+                SyncReason::Poll
+            };
+            match self.sync(reason).await {
+                Ok(()) if reason == SyncReason::RenewalDue => timer.restart(Instant::now()),
                 Ok(()) => {}
                 Err(failure) => {
                     tracing::error!(
@@ -166,16 +188,20 @@ impl CertificateRenewal {
     }
 
     /// Applies new certificates, if there are any.
-    async fn sync(&mut self, is_due: bool) -> Result<(), CommandError> {
+    async fn sync(&mut self, reason: SyncReason) -> Result<(), CommandError> {
         let generation = generation(&self.source.directory);
-        let is_changed = generation != self.source.generation;
-        let was_adopted = self.source.sync_keys(is_changed).await?;
-        if !(is_changed || was_adopted || is_due) {
+        let state = if generation == self.source.generation {
+            DirectoryState::Unchanged
+        } else {
+            DirectoryState::Changed
+        };
+        let was_adopted = self.source.sync_keys(state).await?;
+        if state == DirectoryState::Unchanged && !was_adopted && reason == SyncReason::Poll {
             return Ok(());
         }
         self.renew().await?;
         // Renewed shared keys are published to the other servers.
-        self.source.sync_keys(true).await?;
+        self.source.sync_keys(DirectoryState::Changed).await?;
         self.source.generation = generation;
         Ok(())
     }

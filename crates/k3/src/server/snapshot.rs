@@ -11,13 +11,20 @@ use std::{
 
 use k3_apiserver::Server;
 use k3_client::with_causes;
-use k3_storage::{Key, Store, transfer};
+use k3_storage::{
+    Key, Store,
+    transfer::{self, BackupError},
+};
 use kubecontroller::Clock;
 use parking_lot::Mutex;
 use tokio::{fs::File, runtime::Handle, task::block_in_place};
 
 use super::shared_keys::holds_private_keys;
-use crate::{random, secret_file};
+use crate::{
+    command_error::CommandError,
+    random,
+    secret_file::{self, FileError},
+};
 
 /// The path for PUT requests; the response is the path of the file.
 pub(crate) const SNAPSHOT_PATH: &str = "/debug/snapshot";
@@ -33,10 +40,35 @@ pub(super) fn offer_snapshots(server: &Server, store: Arc<dyn Store>, data_dir: 
         let Some(_guard) = running.try_lock() else {
             return Err("another snapshot is being saved; try again when it is done".to_owned());
         };
-        let saved =
-            block_in_place(|| Handle::current().block_on(save(&*store, &data_dir, body == INCLUDE_KEYS)));
-        saved.map(|path| path.display().to_string())
+        let content = if body == INCLUDE_KEYS {
+            SnapshotContent::Everything
+        } else {
+            SnapshotContent::WithoutPrivateKeys
+        };
+        let saved = block_in_place(|| Handle::current().block_on(save(&*store, &data_dir, content)));
+        saved
+            .map(|path| path.display().to_string())
+            .map_err(|error| with_causes(&error))
     });
+}
+
+/// Which keys of the store a snapshot has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SnapshotContent {
+    /// All but private keys of the cluster.
+    WithoutPrivateKeys,
+    Everything,
+}
+
+/// Why a snapshot was not saved.
+#[derive(Debug, thiserror::Error)]
+enum SaveError {
+    #[error("{0}")]
+    Name(CommandError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Backup(#[from] BackupError),
 }
 
 /// Removes snapshots that no client has copied.
@@ -51,18 +83,13 @@ fn remove_leftovers(data_dir: &Path) {
     }
 }
 
-async fn save(store: &dyn Store, data_dir: &Path, includes_keys: bool) -> Result<PathBuf, String> {
-    let name = random::digits::<8>().map_err(|failure| failure.to_string())?;
+async fn save(store: &dyn Store, data_dir: &Path, content: SnapshotContent) -> Result<PathBuf, SaveError> {
+    let name = random::digits::<8>().map_err(SaveError::Name)?;
     let path = data_dir.join(format!("snapshot-{name}.k3"));
-    let pending = secret_file::PendingFile::create(&path).map_err(|error| with_causes(&error))?;
-    let out = pending
-        .handle()
-        .map(File::from_std)
-        .map_err(|error| with_causes(&error))?;
-    let is_included = |key: &Key| includes_keys || !holds_private_keys(key);
-    transfer::backup_filtered(is_included, store, out, Clock::system().system_time(), |_| {})
-        .await
-        .map_err(|error| with_causes(&error))?;
-    pending.persist().map_err(|error| with_causes(&error))?;
+    let pending = secret_file::PendingFile::create(&path)?;
+    let out = pending.handle().map(File::from_std)?;
+    let is_included = |key: &Key| content == SnapshotContent::Everything || !holds_private_keys(key);
+    transfer::backup_filtered(is_included, store, out, Clock::system().system_time(), |_| {}).await?;
+    pending.persist()?;
     Ok(path)
 }

@@ -34,6 +34,15 @@ pub(super) struct EventWriter {
     pub(super) metrics: RecorderMetrics,
 }
 
+/// A request for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EventWrite {
+    /// The first occurrence.
+    Create,
+    /// Another one: the number of occurrences in the stored event changes.
+    Count,
+}
+
 /// The result of a request.
 enum EventWriteResult {
     Written,
@@ -80,18 +89,18 @@ impl EventWriter {
 
     // upstream: staging/src/k8s.io/client-go/tools/record/event.go recordToSink
     async fn write(&mut self, event: EventAttributes, stop: &Stop) {
-        let (event, mut count, mut is_new) = match self.correlator.correlate(event, Instant::now()) {
+        let (event, mut count, mut write) = match self.correlator.correlate(event, Instant::now()) {
             CorrelationDecision::Filtered => return self.metrics.count("filtered"),
-            CorrelationDecision::First(event, count) => (event, count, true),
-            CorrelationDecision::Again(event, count) => (event, count, false),
+            CorrelationDecision::First(event, count) => (event, count, EventWrite::Create),
+            CorrelationDecision::Again(event, count) => (event, count, EventWrite::Count),
         };
         let mut delays = BACKOFF.delays();
         for left in (0..TRIES).rev() {
-            let response = timeout(REQUEST_TIMEOUT, self.send(&event, &count, is_new)).await;
+            let response = timeout(REQUEST_TIMEOUT, self.send(&event, &count, write)).await;
             match response.unwrap_or_else(|_| EventWriteResult::Retry("timeout".to_owned())) {
                 EventWriteResult::Written => return self.metrics.count("written"),
                 // Events expire after an hour by default.
-                EventWriteResult::NotFound => is_new = true,
+                EventWriteResult::NotFound => write = EventWrite::Create,
                 // Either our own event, if a response was lost, or another one. A duplicate is better than a lost event.
                 EventWriteResult::AlreadyExists => self.correlator.rename(&event, &mut count),
                 EventWriteResult::Retry(why) if left > 0 => {
@@ -119,7 +128,7 @@ impl EventWriter {
         self.correlator.forget(&event);
     }
 
-    async fn send(&self, event: &EventAttributes, count: &EventCount, is_new: bool) -> EventWriteResult {
+    async fn send(&self, event: &EventAttributes, count: &EventCount, write: EventWrite) -> EventWriteResult {
         let namespace = event.namespace();
         let create = PostParams::default();
         let patch = Patch::Merge(event.patch(count));
@@ -127,26 +136,24 @@ impl EventWriter {
         let done = match event.style {
             EventApi::Core => {
                 let events: Api<CoreEvent> = Api::namespaced(self.client.clone(), namespace);
-                if is_new {
-                    events.create(&create, &event.core(count)).await.map(drop)
-                } else {
-                    events.patch(&count.name, &change, &patch).await.map(drop)
+                match write {
+                    EventWrite::Create => events.create(&create, &event.core(count)).await.map(drop),
+                    EventWrite::Count => events.patch(&count.name, &change, &patch).await.map(drop),
                 }
             }
             EventApi::Events => {
                 let events: Api<EventsV1Event> = Api::namespaced(self.client.clone(), namespace);
-                if is_new {
-                    events.create(&create, &event.events_v1(count)).await.map(drop)
-                } else {
-                    events.patch(&count.name, &change, &patch).await.map(drop)
+                match write {
+                    EventWrite::Create => events.create(&create, &event.events_v1(count)).await.map(drop),
+                    EventWrite::Count => events.patch(&count.name, &change, &patch).await.map(drop),
                 }
             }
         };
         match done {
             Ok(()) => EventWriteResult::Written,
             Err(kube::Error::Api(status)) => match status.code {
-                404 if !is_new => EventWriteResult::NotFound,
-                409 if is_new => EventWriteResult::AlreadyExists,
+                404 if write == EventWrite::Count => EventWriteResult::NotFound,
+                409 if write == EventWrite::Create => EventWriteResult::AlreadyExists,
                 429 | 500.. => EventWriteResult::Retry(status.message.clone()),
                 _ => EventWriteResult::Rejected(status.message.clone()),
             },

@@ -50,6 +50,19 @@ struct ListWatchClient {
 
 type WatchEventSender = EventSender<Result<WatchEvent<ErasedObject>, ListWatchError>>;
 
+/// What a watch sends first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WatchStart {
+    /// All objects, then changes (KEP-3157).
+    InitialEvents,
+    /// Changes after a version.
+    Changes,
+}
+
+/// The version of a list that may be of any age.
+const ANY_VERSION: &str = "0";
+/// The version of a list that is not older than the request.
+const NEWEST_VERSION: &str = "";
 /// How many events may be buffered ahead of the store.
 const EVENT_BUFFER: usize = 4;
 /// Decoding starts as soon as this many bytes of complete items have arrived.
@@ -98,7 +111,8 @@ impl ListWatchClient {
     ) -> BoxStream<'static, Result<WatchEvent<ErasedObject>, ListWatchError>> {
         stream_from_producer(EVENT_BUFFER, |out| async move {
             let result = match start {
-                ListWatchStart::List { consistent } => self.list(consistent, &out).await,
+                ListWatchStart::List { consistent: true } => self.list(NEWEST_VERSION, &out).await,
+                ListWatchStart::List { consistent: false } => self.list(ANY_VERSION, &out).await,
                 ListWatchStart::Version(version) => self.watch(&version, &out).await,
             };
             if let Err(error) = result {
@@ -108,10 +122,9 @@ impl ListWatchClient {
     }
 
     // upstream: staging/src/k8s.io/client-go/tools/cache/reflector.go list
-    async fn list(&self, consistent: bool, out: &WatchEventSender) -> Result<(), ListWatchError> {
+    async fn list(&self, version: &str, out: &WatchEventSender) -> Result<(), ListWatchError> {
         out.send(Ok(WatchEvent::ListStarted)).await;
         if self.streaming.swap(false, Ordering::Relaxed) {
-            let version = if consistent { "" } else { "0" };
             match self.streaming_list(version, out).await {
                 // The server does not support streaming lists: fall back to a paged list.
                 Err(ListWatchError::Rejected {
@@ -121,16 +134,16 @@ impl ListWatchClient {
                 result => return result,
             }
         }
-        self.paged_list(consistent, out).await
+        self.paged_list(version, out).await
     }
 
     /// Lists page by page. A server may ignore `limit` and return everything in one response, as the watch cache does.
-    async fn paged_list(&self, consistent: bool, out: &WatchEventSender) -> Result<(), ListWatchError> {
+    async fn paged_list(&self, version: &str, out: &WatchEventSender) -> Result<(), ListWatchError> {
         let mut params = ListParams {
             label_selector: self.identity.scope.labels.clone(),
             field_selector: self.identity.scope.fields.clone(),
             limit: self.page_size,
-            resource_version: (!consistent).then(|| "0".to_owned()),
+            resource_version: (version != NEWEST_VERSION).then(|| version.to_owned()),
             ..ListParams::default()
         };
         loop {
@@ -192,28 +205,24 @@ impl ListWatchClient {
     /// Lists by watching with `sendInitialEvents` (KEP-3157), then stays on the same response as the watch.
     // upstream: staging/src/k8s.io/client-go/tools/cache/reflector.go watchList
     async fn streaming_list(&self, version: &str, out: &WatchEventSender) -> Result<(), ListWatchError> {
-        let response = self.send_watch(version, true).await?;
-        self.read_watch(response, true, out).await
+        let response = self.send_watch(version, WatchStart::InitialEvents).await?;
+        self.read_watch(response, WatchStart::InitialEvents, out).await
     }
 
     async fn watch(&self, version: &str, out: &WatchEventSender) -> Result<(), ListWatchError> {
-        let response = self.send_watch(version, false).await?;
+        let response = self.send_watch(version, WatchStart::Changes).await?;
         let version = version.to_owned();
         out.send(Ok(WatchEvent::Bookmark { version })).await;
-        self.read_watch(response, false, out).await
+        self.read_watch(response, WatchStart::Changes, out).await
     }
 
-    async fn send_watch(
-        &self,
-        version: &str,
-        send_initial_events: bool,
-    ) -> Result<Response<Body>, ListWatchError> {
+    async fn send_watch(&self, version: &str, start: WatchStart) -> Result<Response<Body>, ListWatchError> {
         let params = WatchParams {
             label_selector: self.identity.scope.labels.clone(),
             field_selector: self.identity.scope.fields.clone(),
             timeout: u32::try_from(self.watch_timeout.as_secs()).ok(),
             bookmarks: true,
-            send_initial_events,
+            send_initial_events: start == WatchStart::InitialEvents,
         };
         let request = self.request.watch(&params, version);
         let response = self.send(request, self.identity.wire_format.accept_watch());
@@ -230,9 +239,10 @@ impl ListWatchClient {
     async fn read_watch(
         &self,
         response: Response<Body>,
-        mut is_list: bool,
+        start: WatchStart,
         out: &WatchEventSender,
     ) -> Result<(), ListWatchError> {
+        let mut is_list = start == WatchStart::InitialEvents;
         // One timer for the whole watch: it is not set again for each event.
         let mut deadline = pin!(sleep(self.watch_timeout + WATCH_TIMEOUT_MARGIN));
         let mut body = pin!(response.into_body());

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     Clock,
     manager::Stop,
-    metrics::Metrics,
+    metrics::{LeaseRole, Metrics},
     writer::{has_status_code, is_not_found},
 };
 
@@ -115,7 +115,7 @@ impl LeaderElector {
         F: FnMut(Stop) -> Fut,
         Fut: Future<Output = ()>,
     {
-        self.metrics.set_leader(&self.options.name, false);
+        self.metrics.set_leader(&self.options.name, LeaseRole::Candidate);
         let mut seen = ObservedLease::default();
         let mut jitter = Jitter::new(&self.options.identity);
         while let Some(mut term) = self.campaign(stop, &mut seen, &mut jitter).await {
@@ -347,7 +347,12 @@ impl LeaderElector {
                 return false;
             }
             if old.is_leading != is_leading {
-                self.metrics.set_leader(&self.options.name, is_leading);
+                let role = if is_leading {
+                    LeaseRole::Leader
+                } else {
+                    LeaseRole::Candidate
+                };
+                self.metrics.set_leader(&self.options.name, role);
             }
             *old = status;
             true

@@ -165,7 +165,7 @@ impl App {
         if let Err(error) = log::install(&config.log) {
             return print_error(&format!("log.output-paths: {}: {error}", config.log.output), 2);
         }
-        log::log_panics(config.log.stacktrace);
+        log::log_panics(&config.log);
         let runtime = match Runtime::new() {
             Ok(runtime) => runtime,
             Err(error) => return print_error(&error.to_string(), 1),

@@ -212,8 +212,9 @@ impl Visit for EventFields {
     }
 }
 
-/// Logs panics instead of printing them to stderr, with a backtrace if `with_stack` is set.
-pub(super) fn log_panics(with_stack: bool) {
+/// Logs panics instead of printing them to stderr, with a backtrace if the configuration asks for it.
+pub(super) fn log_panics(config: &LogConfig) {
+    let with_stack = config.stacktrace;
     std::panic::set_hook(Box::new(move |panic| {
         let location = panic.location().map(ToString::to_string).unwrap_or_default();
         let message = panic_message(panic.payload());

@@ -46,7 +46,7 @@ pub use self::{
     context::ManagerContext,
     controller_manager::Manager,
     error::ManagerError,
-    health::HealthChecks,
+    health::{HealthCheckError, HealthChecks},
     metadata::{ControllerType, ResourceMetadata},
     registry::Registration,
     runnable::{BoxError, Runnable, TaskRunnable, task},

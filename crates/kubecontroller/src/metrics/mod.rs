@@ -36,6 +36,15 @@ pub use self::{
 };
 use crate::workqueue::WorkQueue;
 
+/// What a process is to a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseRole {
+    /// It holds the lease.
+    Leader,
+    /// It does not.
+    Candidate,
+}
+
 /// The metrics of a program. Clones share them.
 #[derive(Clone, Default)]
 pub struct Metrics {
@@ -84,7 +93,8 @@ impl Metrics {
     }
 
     /// Sets whether this process holds a lease.
-    pub fn set_leader(&self, lease: &str, is_leader: bool) {
+    pub fn set_leader(&self, lease: &str, role: LeaseRole) {
+        let is_leader = role == LeaseRole::Leader;
         self.names().leaders.insert(lease.to_owned(), is_leader);
     }
 
@@ -125,7 +135,7 @@ mod tests {
 
     use tokio::time::advance;
 
-    use super::{Metrics, ReconcileResult};
+    use super::{LeaseRole, Metrics, ReconcileResult};
     use crate::workqueue::{WorkQueue, WorkQueueOptions};
 
     fn assert_lines(metrics: &Metrics, lines: &[&str]) {
@@ -255,7 +265,7 @@ mod tests {
         pods.objects(7);
         pods.version(42);
         pods.synced(true);
-        metrics.set_leader("manager", true);
+        metrics.set_leader("manager", LeaseRole::Leader);
         assert_lines(
             &metrics,
             &[
@@ -270,7 +280,7 @@ mod tests {
                 r#"leader_election_master_status{name="manager"} 1"#,
             ],
         );
-        metrics.set_leader("manager", false);
+        metrics.set_leader("manager", LeaseRole::Candidate);
         assert_lines(&metrics, &[r#"leader_election_master_status{name="manager"} 0"#]);
     }
 }

@@ -146,22 +146,48 @@ impl<'c> ObjectClient<'c> {
             .map_or(WriteResult::NotFound, WriteResult::Written))
     }
 
-    /// Adds or removes a finalizer. A merge patch replaces the whole list of finalizers, so the patch carries the resource
-    /// version, and is computed again after a conflict.
-    pub(super) async fn finalizer<R: Phased>(
+    /// Adds a finalizer.
+    pub(super) async fn add_finalizer<R: Phased>(
         &self,
         object: &R,
         finalizer: &str,
-        set: bool,
+    ) -> Result<WriteResult<R>, kube::Error> {
+        self.change_finalizers(object, |mut all| {
+            if all.iter().any(|one| one == finalizer) {
+                return None;
+            }
+            all.push(finalizer.to_owned());
+            Some(all)
+        })
+        .await
+    }
+
+    /// Removes a finalizer.
+    pub(super) async fn remove_finalizer<R: Phased>(
+        &self,
+        object: &R,
+        finalizer: &str,
+    ) -> Result<WriteResult<R>, kube::Error> {
+        self.change_finalizers(object, |mut all| {
+            let before = all.len();
+            all.retain(|one| one != finalizer);
+            (all.len() < before).then_some(all)
+        })
+        .await
+    }
+
+    /// Changes the finalizers, unless there is nothing to change. A merge patch replaces the whole list of finalizers, so the
+    /// patch carries the resource version, and is computed again after a conflict.
+    async fn change_finalizers<R: Phased>(
+        &self,
+        object: &R,
+        change: impl Fn(Vec<String>) -> Option<Vec<String>> + Send,
     ) -> Result<WriteResult<R>, kube::Error> {
         let mut object = object.clone();
         for _ in 0..TRIES {
-            let mut all = object.finalizers().to_vec();
-            if all.iter().any(|one| one == finalizer) == set {
+            let Some(all) = change(object.finalizers().to_vec()) else {
                 return Ok(WriteResult::Unchanged);
-            }
-            all.retain(|one| one != finalizer);
-            all.extend(set.then(|| finalizer.to_owned()));
+            };
             let patch =
                 json!({ "metadata": { "finalizers": all, "resourceVersion": object.resource_version() } });
             match self.patch(None, &patch).await {

@@ -60,8 +60,8 @@ pub struct HandlerRun {
 pub(super) enum PassStep<R> {
     /// Nothing, until then.
     Wait(NextPass),
-    /// The finalizer must be stored.
-    AddFinalizer,
+    /// This finalizer must be stored.
+    AddFinalizer(String),
     /// The object is in a terminal phase.
     Ended,
     /// The changes that [`StateMachine::begin`] made must be stored before the handler runs.
@@ -85,7 +85,9 @@ impl<R: Phased> StateMachine<R> {
     ) -> Result<PassResult<R>, PhaseError> {
         match self.next_step(environment, object, None).await? {
             PassStep::Wait(then) => Ok(PassResult::idle(object.clone(), then)),
-            PassStep::AddFinalizer | PassStep::Ended => Ok(PassResult::idle(object.clone(), NextPass::Stop)),
+            PassStep::AddFinalizer(_) | PassStep::Ended => {
+                Ok(PassResult::idle(object.clone(), NextPass::Stop))
+            }
             PassStep::Begin {
                 context,
                 object,
@@ -113,9 +115,9 @@ impl<R: Phased> StateMachine<R> {
             return Ok(PassStep::Wait(then));
         }
         let has_ended = self.is_terminal(object);
-        let is_missing = |finalizer: &str| !object.finalizers().iter().any(|one| one == finalizer);
-        if !has_ended && finalizer.is_some_and(is_missing) {
-            return Ok(PassStep::AddFinalizer);
+        let is_missing = |finalizer: &&str| !object.finalizers().iter().any(|one| one == finalizer);
+        if !has_ended && let Some(finalizer) = finalizer.filter(is_missing) {
+            return Ok(PassStep::AddFinalizer(finalizer.to_owned()));
         }
         let context = self.prepared(environment, object).await?;
         if has_ended {

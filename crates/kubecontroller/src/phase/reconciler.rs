@@ -162,9 +162,8 @@ impl<R: Phased> PhaseReconciler<R> {
         let step = machine.next_step(&self.environment, &object, finalizer.as_deref());
         match step.await.map_err(|error| prepare_error(&error))? {
             PassStep::Wait(then) => Ok(PassOutcome::new(object, then)),
-            PassStep::AddFinalizer => {
-                let finalizer = finalizer.unwrap_or_default();
-                let written = remote.finalizer(&*object, &finalizer, true).await?;
+            PassStep::AddFinalizer(finalizer) => {
+                let written = remote.add_finalizer(&*object, &finalizer).await?;
                 Ok(PassOutcome::stored(object, written))
             }
             PassStep::Ended => {
@@ -245,7 +244,7 @@ impl<R: Phased> PhaseReconciler<R> {
         if !done {
             return Ok(self.save(remote, object, pass).await);
         }
-        let object = match remote.finalizer(&*object, &finalizer, false).await? {
+        let object = match remote.remove_finalizer(&*object, &finalizer).await? {
             WriteResult::Unchanged | WriteResult::NotFound => object,
             WriteResult::Written(now) => Arc::new(now),
             WriteResult::Conflict(now) => return Ok(PassOutcome::repeat(now)),

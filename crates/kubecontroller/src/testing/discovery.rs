@@ -22,7 +22,7 @@ pub(super) fn serve(inner: &FakeApiState, path: &str, accept: &str) -> Option<Va
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts.as_slice() {
         [root @ ("api" | "apis")] if accept.contains("as=APIGroupDiscoveryList") => {
-            Some(aggregated(inner, *root == "api"))
+            Some(aggregated(inner, root))
         }
         ["version"] => Some(json!({
             "major": "1", "minor": "37", "gitVersion": "v1.37.0", "gitCommit": "", "gitTreeState": "clean",
@@ -37,13 +37,13 @@ pub(super) fn serve(inner: &FakeApiState, path: &str, accept: &str) -> Option<Va
     }
 }
 
-/// All resources of the core group, or of all others, as `APIGroupDiscoveryList`.
-fn aggregated(inner: &FakeApiState, is_first: bool) -> Value {
+/// All resources below a root as `APIGroupDiscoveryList`: `api` has the core group, `apis` all others.
+fn aggregated(inner: &FakeApiState, root: &str) -> Value {
     let cluster = inner.cluster();
     let mut found: BTreeMap<&str, BTreeMap<&str, Vec<Value>>> = BTreeMap::new();
     for (id, stored) in cluster
         .resources()
-        .filter(|(id, _)| id.group.is_empty() == is_first)
+        .filter(|(id, _)| id.group.is_empty() == (root == "api"))
     {
         let version = if stored.version.is_empty() {
             "v1"

@@ -73,9 +73,9 @@ use self::{
 pub use self::{
     faults::{Fault, Faults, RequestMatcher},
     recorded_request::RecordedRequest,
-    wait::{WaitCondition, eventually, eventually_within},
+    wait::{UnmetCondition, WaitCondition, eventually, eventually_within},
 };
-use crate::{Clock, Key};
+use crate::{Clock, Key, resource::ResourceScope};
 
 /// An in-memory API server. Clones share its state.
 #[derive(Clone)]
@@ -199,17 +199,17 @@ impl FakeApi {
     }
 
     /// Adds a kind without objects to discovery.
-    pub fn register<K: Resource<DynamicType = ()>>(&self, namespaced: bool) {
-        self.register_dynamic(&ApiResource::erase::<K>(&()), namespaced);
+    pub fn register<K: Resource<DynamicType = ()>>(&self, scope: ResourceScope) {
+        self.register_dynamic(&ApiResource::erase::<K>(&()), scope);
     }
 
     /// Adds a kind without objects to discovery, for dynamic kinds.
-    pub fn register_dynamic(&self, resource: &ApiResource, namespaced: bool) {
+    pub fn register_dynamic(&self, resource: &ApiResource, scope: ResourceScope) {
         let mut cluster = self.inner.cluster();
         let stored = cluster.stored(&ResourceId::dynamic(resource));
         stored.kind.clone_from(&resource.kind);
         stored.version.clone_from(&resource.version);
-        stored.namespaced = namespaced;
+        stored.namespaced = scope == ResourceScope::Namespaced;
     }
 
     /// Stores an object including its status, creating or replacing it. Sets UID, creation timestamp and resource version.

@@ -11,6 +11,14 @@ pub(super) enum ResponseFormat {
     Metadata,
 }
 
+/// Why a bookmark is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BookmarkKind {
+    Progress,
+    /// The end of the initial events.
+    InitialEventsEnd,
+}
+
 /// Kinds that cannot be derived from their plurals.
 const IRREGULAR_KINDS: &[(&str, &str)] = &[
     ("configmaps", "ConfigMap"),
@@ -102,10 +110,10 @@ impl ResponseFormat {
         target: &RequestTarget,
         kind: &str,
         version: u64,
-        ends_initial: bool,
+        bookmark: BookmarkKind,
     ) -> Value {
         let mut metadata = json!({"creationTimestamp": null, "resourceVersion": version.to_string()});
-        if ends_initial {
+        if bookmark == BookmarkKind::InitialEventsEnd {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         self.object(&json!({"kind": kind, "metadata": metadata}), target)

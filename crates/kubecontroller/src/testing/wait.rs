@@ -6,32 +6,41 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::Backoff;
 
+/// What was observed instead of an awaited value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnmetCondition(pub String);
+
 /// The result of evaluating a condition: the awaited value, or what was observed instead.
 pub trait WaitCondition {
     /// The awaited value.
     type Output;
     /// The awaited value, or a description of what was observed.
-    fn check(self) -> Result<Self::Output, String>;
+    fn check(self) -> Result<Self::Output, UnmetCondition>;
 }
 
 impl<T> WaitCondition for Option<T> {
     type Output = T;
-    fn check(self) -> Result<T, String> {
-        self.ok_or_else(|| "nothing".to_owned())
+    fn check(self) -> Result<T, UnmetCondition> {
+        self.ok_or_else(|| UnmetCondition("nothing".to_owned()))
     }
 }
 
 impl<T, E: fmt::Debug> WaitCondition for Result<T, E> {
     type Output = T;
-    fn check(self) -> Result<T, String> {
-        self.map_err(|seen| format!("{seen:?}"))
+    fn check(self) -> Result<T, UnmetCondition> {
+        self.map_err(|seen| UnmetCondition(format!("{seen:?}")))
     }
 }
 
 impl WaitCondition for bool {
     type Output = ();
-    fn check(self) -> Result<(), String> {
-        if self { Ok(()) } else { Err("false".to_owned()) }
+    fn check(self) -> Result<(), UnmetCondition> {
+        if self {
+            Ok(())
+        } else {
+            Err(UnmetCondition("false".to_owned()))
+        }
     }
 }
 
@@ -55,7 +64,7 @@ pub async fn eventually_within<L: WaitCondition, F: Future<Output = L>>(
 ) -> L::Output {
     let end = Instant::now() + limit;
     let mut pauses = Backoff::exponential(Duration::from_millis(1), Duration::from_millis(50)).delays();
-    let mut last = "nothing, because the first evaluation did not complete".to_owned();
+    let mut last = UnmetCondition("nothing, because the first evaluation did not complete".to_owned());
     loop {
         if let Ok(seen) = timeout_at(end, look()).await {
             match seen.check() {

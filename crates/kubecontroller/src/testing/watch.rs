@@ -18,7 +18,7 @@ use super::{
     faults::Signal,
     http::ConnectionBroken,
     resource::RequestTarget,
-    response_format::ResponseFormat,
+    response_format::{BookmarkKind, ResponseFormat},
     selection::Selection,
 };
 
@@ -103,7 +103,7 @@ impl RunningWatch {
                 self.push("ADDED", object);
             }
             if self.request.initial {
-                let end = self.bookmark(true);
+                let end = self.bookmark(BookmarkKind::InitialEventsEnd);
                 self.ready.push_back(end);
             }
             return;
@@ -140,7 +140,7 @@ impl RunningWatch {
             }
             if now.bookmarks != self.seen.bookmarks && self.request.bookmarks && !self.is_over {
                 self.fill();
-                let bookmark = self.bookmark(false);
+                let bookmark = self.bookmark(BookmarkKind::Progress);
                 self.ready.push_back(bookmark);
             }
             self.seen = now;
@@ -166,13 +166,13 @@ impl RunningWatch {
             changed = self.signal.changed() => self.is_over = changed.is_err(),
             () = until(self.ends), if self.ends.is_some() => {
                 if self.request.bookmarks {
-                    let bookmark = self.bookmark(false);
+                    let bookmark = self.bookmark(BookmarkKind::Progress);
                     self.ready.push_back(bookmark);
                 }
                 self.is_over = true;
             }
             () = until(self.bookmark_at), if self.bookmark_at.is_some() => {
-                let bookmark = self.bookmark(false);
+                let bookmark = self.bookmark(BookmarkKind::Progress);
                 self.ready.push_back(bookmark);
                 self.schedule_bookmark();
             }
@@ -221,12 +221,12 @@ impl RunningWatch {
         self.is_over = true;
     }
 
-    fn bookmark(&self, ends_initial: bool) -> Value {
+    fn bookmark(&self, bookmark: BookmarkKind) -> Value {
         let kind = &self.request.kind;
         let object = self
             .request
             .view
-            .bookmark(&self.request.target, kind, self.position, ends_initial);
+            .bookmark(&self.request.target, kind, self.position, bookmark);
         json!({"type": "BOOKMARK", "object": object})
     }
 

@@ -75,7 +75,7 @@ impl<K: Clone + Eq + Hash> Future for NextItem<K> {
                 return Poll::Ready(item);
             }
             let due = locked.state.next_due();
-            let role = locked.waiters.wait(&mut this.id, due.is_some(), context);
+            let role = locked.waiters.wait(&mut this.id, due, context);
             drop(locked);
             queue.notify_drained(is_drained);
             let Some(due) = due.filter(|_| role == WaiterRole::Timekeeper) else {

@@ -7,7 +7,7 @@
 
 use std::task::{Context, Waker};
 
-use super::state::Wakeup;
+use super::{state::Wakeup, time::QueueTime};
 
 /// The waiting workers. Each is either in `idle` or the timekeeper.
 #[derive(Default)]
@@ -37,11 +37,11 @@ pub(super) enum WaiterRole {
 // --- Waiters ---
 
 impl Waiters {
-    /// Registers a waiter, or renews its waker. It becomes the timekeeper if one is needed.
+    /// Registers a waiter, or renews its waker. It becomes the timekeeper if one is needed: a key is due later.
     pub(super) fn wait(
         &mut self,
         id: &mut Option<WaiterId>,
-        has_delayed_keys: bool,
+        due: Option<QueueTime>,
         context: &Context<'_>,
     ) -> WaiterRole {
         let id = *id.get_or_insert_with(|| {
@@ -53,7 +53,7 @@ impl Waiters {
             id,
             waker: context.waker().clone(),
         };
-        if has_delayed_keys && self.timekeeper.is_none() {
+        if due.is_some() && self.timekeeper.is_none() {
             self.timekeeper = Some(waiter);
             return WaiterRole::Timekeeper;
         }

@@ -12,7 +12,7 @@ use kubecontroller::{
     Clock, Key,
     controller::{Enqueuer, Error, Outcome, Reconciler, Request, RunningSource, Source},
     informer::Informer,
-    resource::Resource,
+    resource::{Resource, ResourceScope},
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code},
 };
 use serde_json::json;
@@ -21,7 +21,7 @@ use super::{Availability, SimulatedNodes, conditions::last_heartbeat, name, slot
 
 /// Interval of status reports without changes, as the kubelet's `nodeStatusReportFrequency`.
 const HEARTBEAT: Duration = Duration::from_mins(5);
-static NODES: Resource = Resource::new("", "v1", "nodes", "Node", false);
+static NODES: Resource = Resource::new("", "v1", "nodes", "Node", ResourceScope::Cluster);
 
 /// Registers nodes and reports their status.
 ///

@@ -7,7 +7,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp}
 use kubecontroller::{
     Clock,
     controller::{Error, Outcome, Reconciler, Request},
-    resource::Resource,
+    resource::{Resource, ResourceScope},
     store::Store,
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code, is_not_found},
 };
@@ -18,7 +18,13 @@ use super::{Availability, SimulatedNodes, slot::NodeSlots, until};
 
 const PERIOD: Duration = Duration::from_secs(10);
 const DURATION: u32 = 40;
-static LEASES: Resource = Resource::new("coordination.k8s.io", "v1", "leases", "Lease", true);
+static LEASES: Resource = Resource::new(
+    "coordination.k8s.io",
+    "v1",
+    "leases",
+    "Lease",
+    ResourceScope::Namespaced,
+);
 const NAMESPACE: &str = "kube-node-lease";
 
 /// Renews the leases of nodes.

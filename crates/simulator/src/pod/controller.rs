@@ -8,7 +8,7 @@ use kubecontroller::{
     Clock, Key,
     controller::{Error, Outcome, Reconciler, Request},
     informer::Informer,
-    resource::Resource,
+    resource::{Resource, ResourceScope},
     store::{Index, Store},
     writer::{ApiWriter, ObjectRef, WrittenObject, has_status_code, is_not_found},
 };
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::node::{Availability, SimulatedNodes, address_of, name, until};
 
-static PODS: Resource = Resource::new("", "v1", "pods", "Pod", true);
+static PODS: Resource = Resource::new("", "v1", "pods", "Pod", ResourceScope::Namespaced);
 /// Delay before the next attempt when a node has no free address.
 const LATER: Duration = Duration::from_secs(10);
 /// Delay after a conflict. The event of the other writer usually arrives earlier.

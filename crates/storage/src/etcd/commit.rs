@@ -94,7 +94,7 @@ async fn apply(
     }
     let state = answer.state;
     let current = answer
-        .into_range()
+        .into_range()?
         .kvs
         .pop()
         .map(|kv| read::entry(session, &state, kv))

@@ -59,7 +59,7 @@ async fn find(session: &EtcdSession) -> Result<Option<(HistoryMark, i64)>, Store
         })
         .await
         .map_err(explain)?;
-    let found = answer.into_range().kvs.pop();
+    let found = answer.into_range()?.kvs.pop();
     Ok(found.map(|kv| {
         let mark = parse(&kv).unwrap_or(HistoryMark {
             revision: Revision::FIRST,

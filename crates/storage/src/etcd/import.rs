@@ -19,7 +19,7 @@ use super::{
         Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, ResponseOp, TxnRequest,
         TxnResponse, method,
     },
-    session::EtcdSession,
+    session::{EtcdSession, range_of},
     state::{EtcdStorePhase, EtcdStoreState},
 };
 use crate::{Entry, Expiry, Import, ImportError, Prefix, Revision, StoreError};
@@ -126,12 +126,7 @@ async fn mark(
             session.learn(state);
             return Ok(state);
         }
-        let found = answer
-            .responses
-            .pop()
-            .map(ResponseOp::into_range)
-            .unwrap_or_default();
-        if EtcdStoreState::parse(found.kvs.first())?.written == state.written {
+        if EtcdStoreState::read(answer.responses.pop())?.written == state.written {
             return Err(ImportError::NotEmpty);
         }
     }
@@ -153,7 +148,7 @@ impl ImportWriter {
                 revision: 0,
             };
             let mut found = self.run(vec![some.into()]).await?;
-            let found = found.pop().map(ResponseOp::into_range).unwrap_or_default();
+            let found = range_of(found.pop())?;
             let Some(last) = found.kvs.into_iter().next_back() else {
                 return Ok(());
             };

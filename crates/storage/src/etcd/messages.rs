@@ -370,11 +370,11 @@ impl TxnResponse {
 }
 
 impl ResponseOp {
-    /// The key-values of a range response.
-    pub(super) fn into_range(self) -> RangeResponse {
+    /// The key-values of a range response; `None` for the response to another operation.
+    pub(super) fn into_range(self) -> Option<RangeResponse> {
         match self.response {
-            Some(Response::Range(range)) => range,
-            _ => RangeResponse::default(),
+            Some(Response::Range(range)) => Some(range),
+            _ => None,
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) async fn get(session: &EtcdSession, key: &Key) -> Result<Option<Entry
         .await
         .map_err(|failure| session.store_error(failure))?;
     let state = answer.state;
-    let found = answer.into_range().kvs.pop();
+    let found = answer.into_range()?.kvs.pop();
     Ok(found.map(|kv| entry(session, &state, kv)).transpose()?)
 }
 
@@ -102,12 +102,12 @@ async fn chunk(
         let answer = ask(session, span, limit, None)
             .await
             .map_err(|failure| session.store_error(failure))?;
-        return Ok((answer.state, answer.revision(), answer.into_range()));
+        return Ok((answer.state, answer.revision(), answer.into_range()?));
     };
     match ask(session, span, limit, Some(at)).await {
         // From before the offset, and so read as the newest, or from an import's half-filled store.
         Ok(answer) if at < answer.state.floor() => Err(compacted(session, &answer.state, at).await?),
-        Ok(answer) => Ok((answer.state, at, answer.into_range())),
+        Ok(answer) => Ok((answer.state, at, answer.into_range()?)),
         Err(failure) => match failure.rejection() {
             Some(EtcdRejection::Compacted) => Err(compacted(session, &session.state(), at).await?),
             Some(EtcdRejection::Future) => Err(future(session, at).await?),

@@ -4,6 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
+    BACKEND,
     connection::{EtcdConnection, RetryPolicy},
     failure::{EtcdFailure, EtcdRejection},
     keyspace::Keyspace,
@@ -183,8 +184,7 @@ impl EtcdSession {
     }
 
     fn learn_from(&self, response: Option<ResponseOp>) -> Result<EtcdStoreState, StoreError> {
-        let found: RangeResponse = response.map(ResponseOp::into_range).unwrap_or_default();
-        let state = EtcdStoreState::parse(found.kvs.first())?;
+        let state = EtcdStoreState::read(response)?;
         self.learn(state);
         Ok(state)
     }
@@ -203,10 +203,45 @@ impl EtcdResponse {
     }
 
     /// What the only range of the transaction found.
-    pub(super) fn into_range(mut self) -> RangeResponse {
-        self.responses
-            .pop()
-            .map(ResponseOp::into_range)
-            .unwrap_or_default()
+    pub(super) fn into_range(mut self) -> Result<RangeResponse, StoreError> {
+        range_of(self.responses.pop())
+    }
+}
+
+/// What a range of a transaction found. An answer without it must not be read as a store without entries.
+pub(super) fn range_of(response: Option<ResponseOp>) -> Result<RangeResponse, StoreError> {
+    response
+        .and_then(ResponseOp::into_range)
+        .ok_or_else(|| StoreError::Unavailable {
+            backend: BACKEND,
+            message: "etcd answered a read without what it found".to_owned(),
+            source: None,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::messages::{EmptyResponse, Response},
+        *,
+    };
+
+    #[test]
+    fn answer_without_its_range_is_not_empty() {
+        let found = RangeResponse {
+            more: true,
+            ..RangeResponse::default()
+        };
+        let response = |response| Some(ResponseOp { response });
+        let range = range_of(response(Some(Response::Range(found.clone())))).unwrap();
+        assert_eq!(range, found);
+        for other in [
+            None,
+            response(None),
+            response(Some(Response::Put(EmptyResponse {}))),
+        ] {
+            let error = range_of(other).unwrap_err();
+            assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+        }
     }
 }

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use super::{
     failure::EtcdFailure,
     keyspace::Keyspace,
-    messages::{Compare, KeyValue, PutRequest, RangeRequest, TxnRequest, TxnResponse},
+    messages::{Compare, KeyValue, PutRequest, RangeRequest, ResponseOp, TxnRequest, TxnResponse},
+    session::range_of,
 };
 use crate::{
     OpenError, Prefix, Revision, StoreError,
@@ -46,6 +47,11 @@ impl EtcdStoreState {
             EtcdStorePhase::Importing => "importing",
         };
         format!("phase={phase} offset={offset} import={import}").into()
+    }
+
+    /// Parses the response to a range of the state key.
+    pub(super) fn read(response: Option<ResponseOp>) -> Result<Self, StoreError> {
+        Self::parse(range_of(response)?.kvs.first())
     }
 
     pub(super) fn parse(kv: Option<&KeyValue>) -> Result<Self, StoreError> {
@@ -129,7 +135,7 @@ pub(super) fn check(answer: TxnResponse, location: &str) -> Result<EtcdStoreStat
             written: answer.revision(),
         });
     }
-    let mut found = answer.responses.into_iter().map(|op| op.into_range().kvs.pop());
+    let mut found = answer.responses.into_iter().map(|op| op.into_range()?.kvs.pop());
     let format = found.next().flatten();
     let state = found.next().flatten();
     let text = format.map(|kv| String::from_utf8_lossy(&kv.value).into_owned());

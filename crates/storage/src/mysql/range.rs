@@ -149,18 +149,22 @@ impl RangeScan {
         }
         for entry in names.into_iter().filter_map(|held| held.logged?.into_entry()) {
             if self.entries.len() == self.wanted {
-                return Ok(Some(self.end(revision, true)));
+                return Ok(Some(Range {
+                    more: true,
+                    ..self.end(revision)
+                }));
             }
             self.entries.push(entry);
         }
-        Ok(last.then(|| self.end(revision, false)))
+        Ok(last.then(|| self.end(revision)))
     }
 
-    fn end(&mut self, revision: Revision, more: bool) -> Range {
+    /// The range without more entries.
+    fn end(&mut self, revision: Revision) -> Range {
         Range {
             entries: std::mem::take(&mut self.entries),
             revision,
-            more,
+            more: false,
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) async fn run(directory: &ClusterDirectory) -> Result<(), CommandError
 /// Prints the clusters of this user.
 pub(super) fn list() -> Result<(), CommandError> {
     let mut rows = vec![["ID", "NODES", "RUNNING", "STORAGE", "DIRECTORY"].map(str::to_owned)];
-    for directory in registry::all() {
+    for directory in registry::all()? {
         let running = directory
             .numbers()
             .filter(|number| DetachedProcess::find(&directory.pid(*number)).is_some());

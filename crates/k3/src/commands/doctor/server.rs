@@ -9,7 +9,7 @@ use http::{Request, header};
 use kube::{
     Client, Config,
     client::Body,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
 use super::check::DoctorCheck;
@@ -31,6 +31,17 @@ pub(super) enum ServerState {
     },
 }
 
+/// Why a request to the server failed.
+#[derive(Debug, thiserror::Error)]
+enum ProbeError {
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    #[error(transparent)]
+    Request(#[from] kube::Error),
+    #[error(transparent)]
+    InvalidRequest(#[from] http::Error),
+}
+
 // --- ServerState ---
 
 impl ServerState {
@@ -43,22 +54,18 @@ impl ServerState {
         let asked = tokio::time::timeout(TIMEOUT, Self::request(&file)).await;
         match asked {
             Ok(Ok(running)) => running,
-            Ok(Err(reason)) => ServerState::NotRunning(reason),
+            Ok(Err(error)) => ServerState::NotRunning(error.to_string()),
             Err(_) => ServerState::NotRunning(format!("no answer within {} s", TIMEOUT.as_secs())),
         }
     }
 
-    async fn request(file: &Path) -> Result<Self, String> {
-        let read = Kubeconfig::read_from(file).map_err(|error| error.to_string())?;
-        let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
-            .await
-            .map_err(|error| error.to_string())?;
+    async fn request(file: &Path) -> Result<Self, ProbeError> {
+        let read = Kubeconfig::read_from(file)?;
+        let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
         let port = config.cluster_url.port_u16();
-        let client = Client::try_from(config).map_err(|error| error.to_string())?;
-        let request = Request::get("/readyz")
-            .body(Body::empty())
-            .map_err(|error| error.to_string())?;
-        let answer = client.send(request).await.map_err(|error| error.to_string())?;
+        let client = Client::try_from(config)?;
+        let request = Request::get("/readyz").body(Body::empty())?;
+        let answer = client.send(request).await?;
         let date = answer.headers().get(header::DATE);
         let time = date
             .and_then(|date| date.to_str().ok())

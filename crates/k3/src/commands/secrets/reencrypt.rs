@@ -50,6 +50,17 @@ enum RewriteOutcome {
     Deleted,
 }
 
+/// Why an object was not rewritten.
+#[derive(Debug, thiserror::Error)]
+enum RewriteError {
+    #[error("{0}")]
+    Refused(String),
+    #[error(transparent)]
+    Request(#[from] kube::Error),
+    #[error("too many conflicts with concurrent changes")]
+    Conflicts,
+}
+
 pub(super) async fn run(flags: &ReencryptFlags) -> Result<(), CommandError> {
     let cluster = ApiClient::connect(&flags.server).await?;
     let report = EncryptionReport::fetch(&cluster).await?;
@@ -94,8 +105,7 @@ async fn rewrite_all(
     loop {
         let path = format!("{}/{}?limit={PAGE}&continue={next}", target.root, target.plural);
         let list = cluster.request("GET", &path, None).await?;
-        let items = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
-        for item in items {
+        for item in items_of(&list, &path)? {
             match rewrite(cluster, &target, &list, item).await {
                 Ok(RewriteOutcome::Rewritten { bytes }) => {
                     summary.rewritten.entries += 1;
@@ -114,13 +124,23 @@ async fn rewrite_all(
     }
 }
 
+/// The objects of a list. Without them, the answer must not count as a resource without objects.
+fn items_of<'l>(list: &'l Value, path: &str) -> Result<&'l [Value], CommandError> {
+    list["items"].as_array().map(Vec::as_slice).ok_or_else(|| {
+        CommandError::new(
+            format!("the answer to GET {path} is not a list"),
+            "check that the kubeconfig names a Kubernetes API server; the objects were not rewritten",
+        )
+    })
+}
+
 /// Updates an object without changes: the server rewrites it if it is not stored with the current key.
 async fn rewrite(
     cluster: &ApiClient,
     target: &ReencryptTarget,
     list: &Value,
     item: &Value,
-) -> Result<RewriteOutcome, String> {
+) -> Result<RewriteOutcome, RewriteError> {
     let path = target.path(item);
     let mut object = item.clone();
     for _ in 0..ATTEMPTS {
@@ -141,14 +161,14 @@ async fn rewrite(
                     Err(kube::Error::Api(status)) if status.code == 404 => {
                         return Ok(RewriteOutcome::Deleted);
                     }
-                    Err(error) => return Err(error.to_string()),
+                    Err(error) => return Err(error.into()),
                 }
             }
-            Err(kube::Error::Api(status)) => return Err(status.message),
-            Err(error) => return Err(error.to_string()),
+            Err(kube::Error::Api(status)) => return Err(RewriteError::Refused(status.message)),
+            Err(error) => return Err(error.into()),
         }
     }
-    Err("too many conflicts with concurrent changes".to_owned())
+    Err(RewriteError::Conflicts)
 }
 
 /// Adds `apiVersion` and `kind`, which items of a list lack.
@@ -201,6 +221,28 @@ impl ReencryptTarget {
             format!("{}/namespaces/{namespace}/{}/{name}", self.root, self.plural)
         } else {
             format!("{}/{}/{name}", self.root, self.plural)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::items_of;
+
+    #[test]
+    fn answer_without_items_is_not_an_empty_list() {
+        assert_eq!(
+            items_of(&json!({"items": []}), "/api/v1/secrets").unwrap().len(),
+            0
+        );
+        for answer in [json!({}), json!({"items": null}), json!({"items": "none"})] {
+            let error = items_of(&answer, "/api/v1/secrets").unwrap_err().to_string();
+            assert!(
+                error.contains("the answer to GET /api/v1/secrets is not a list"),
+                "{error}"
+            );
         }
     }
 }

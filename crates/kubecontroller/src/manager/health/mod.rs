@@ -30,8 +30,23 @@ use tracing::debug;
 
 use super::{Config, ManagerContext, ManagerError, Stop, log};
 
-/// A health check; the error is the reason of its failure.
-type CheckFn = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+/// A health check.
+type CheckFn = Arc<dyn Fn() -> Result<(), HealthCheckError> + Send + Sync>;
+
+/// Why a health check failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HealthCheckError {
+    /// The program is stopping.
+    #[error("stopping")]
+    Stopping,
+    /// Some informers are not synced.
+    #[error("not synced")]
+    NotSynced,
+    /// A check that was added failed for this reason.
+    #[error("{0}")]
+    Failed(String),
+}
 
 /// Health and readiness checks. Clones share their state.
 #[derive(Clone, Default)]
@@ -76,7 +91,7 @@ impl HealthChecks {
     pub fn add_healthz_check(
         &self,
         name: &str,
-        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+        check: impl Fn() -> Result<(), HealthCheckError> + Send + Sync + 'static,
     ) {
         self.state().alive.push((name.to_owned(), Arc::new(check)));
     }
@@ -85,18 +100,18 @@ impl HealthChecks {
     pub fn add_readyz_check(
         &self,
         name: &str,
-        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+        check: impl Fn() -> Result<(), HealthCheckError> + Send + Sync + 'static,
     ) {
         self.state().ready.push((name.to_owned(), Arc::new(check)));
     }
 
     /// The first failure of the `/healthz` checks.
-    pub fn healthz(&self) -> Result<(), String> {
+    pub fn healthz(&self) -> Result<(), HealthCheckError> {
         first_failure(&self.alive_checks())
     }
 
     /// The first failure of the `/readyz` checks.
-    pub fn readyz(&self) -> Result<(), String> {
+    pub fn readyz(&self) -> Result<(), HealthCheckError> {
         first_failure(&self.ready_checks())
     }
 
@@ -116,7 +131,7 @@ impl HealthChecks {
         let stop = self.state().stop.clone();
         let is_stopping = stop.is_some_and(|stop| stop.is_stopped());
         let result = if is_stopping {
-            Err("stopping".to_owned())
+            Err(HealthCheckError::Stopping)
         } else {
             Ok(())
         };
@@ -136,7 +151,7 @@ impl HealthChecks {
         let result = if is_synced {
             Ok(())
         } else {
-            Err("not synced".to_owned())
+            Err(HealthCheckError::NotSynced)
         };
         checks.push(("informers".to_owned(), Arc::new(move || result.clone())));
         checks.extend(state.ready.clone());
@@ -148,7 +163,7 @@ impl HealthChecks {
     }
 }
 
-fn first_failure(checks: &[(String, CheckFn)]) -> Result<(), String> {
+fn first_failure(checks: &[(String, CheckFn)]) -> Result<(), HealthCheckError> {
     checks.iter().try_for_each(|(_, check)| check())
 }
 
@@ -226,7 +241,8 @@ fn checked(page: &str, request: &Request<Incoming>, checks: &[(String, CheckFn)]
         .split('&')
         .any(|part| part.split('=').next() == Some("verbose"))
     {
-        return text(code, failure.map_or("ok", String::as_str));
+        let failure = failure.map(ToString::to_string);
+        return text(code, failure.as_deref().unwrap_or("ok"));
     }
     let lines = results.iter().map(|(name, result)| match result {
         Ok(()) => format!("[+]{name} ok\n"),

@@ -9,34 +9,38 @@ use tokio::time::sleep;
 const FREQUENCY: i32 = 99;
 const SECONDS: std::ops::RangeInclusive<u64> = 1..=300;
 
+/// Why no profile was taken.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProfileError {
+    #[error("{0:?} is not a number of seconds")]
+    NotSeconds(String),
+    #[error("seconds must be {} to {}", SECONDS.start(), SECONDS.end())]
+    OutOfRange,
+    #[error("failed to start a profile: {0}")]
+    Start(#[source] pprof::Error),
+    #[error("failed to read the profile: {0}")]
+    Read(#[source] pprof::Error),
+}
+
 /// Takes a profile for the duration in the query, 30 seconds by default.
-pub(super) async fn cpu_profile(query: &str) -> Result<Vec<u8>, String> {
+pub(super) async fn cpu_profile(query: &str) -> Result<Vec<u8>, ProfileError> {
     let asked = query.split('&').find_map(|part| part.strip_prefix("seconds="));
     let seconds = match asked {
         None => 30,
         Some(text) => text
             .parse()
-            .map_err(|_| format!("{text:?} is not a number of seconds"))?,
+            .map_err(|_| ProfileError::NotSeconds(text.to_owned()))?,
     };
     if !SECONDS.contains(&seconds) {
-        return Err(format!(
-            "seconds must be {} to {}",
-            SECONDS.start(),
-            SECONDS.end()
-        ));
+        return Err(ProfileError::OutOfRange);
     }
     // Unwinding inside these libraries can deadlock.
     let builder = ProfilerGuardBuilder::default()
         .frequency(FREQUENCY)
         .blocklist(&["libc", "libgcc", "pthread", "vdso"]);
-    let guard = builder
-        .build()
-        .map_err(|error| format!("failed to start a profile: {error}"))?;
+    let guard = builder.build().map_err(ProfileError::Start)?;
     sleep(Duration::from_secs(seconds)).await;
-    let report = guard
-        .report()
-        .build()
-        .map_err(|error| format!("failed to read the profile: {error}"))?;
+    let report = guard.report().build().map_err(ProfileError::Read)?;
     Ok(encode(&report))
 }
 

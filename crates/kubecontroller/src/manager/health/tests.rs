@@ -10,7 +10,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Endpoints, HealthChecks, HealthServer, ManagerError};
+use super::{Endpoints, HealthCheckError, HealthChecks, HealthServer, ManagerError};
 use crate::{
     manager::{App, Config, ManagerContext, Stop, task},
     metrics::MetricDesc,
@@ -145,13 +145,13 @@ async fn address_in_use_ends_the_start() {
 async fn custom_checks_are_evaluated() {
     let health = HealthChecks::default();
     assert_eq!((health.healthz(), health.readyz()), (Ok(()), Ok(())));
-    health.add_healthz_check("disk", || Err("full".to_owned()));
+    health.add_healthz_check("disk", || Err(HealthCheckError::Failed("full".to_owned())));
     assert_eq!(
         (health.healthz(), health.readyz()),
-        (Err("full".to_owned()), Ok(()))
+        (Err(HealthCheckError::Failed("full".to_owned())), Ok(()))
     );
-    health.add_readyz_check("cache", || Err("cold".to_owned()));
-    assert_eq!(health.readyz(), Err("cold".to_owned()));
+    health.add_readyz_check("cache", || Err(HealthCheckError::Failed("cold".to_owned())));
+    assert_eq!(health.readyz(), Err(HealthCheckError::Failed("cold".to_owned())));
 }
 
 #[tokio::test]

@@ -371,7 +371,7 @@ async fn apply_owns_its_fields() {
 #[tokio::test]
 async fn discovery_lists_known_kinds() {
     let api = FakeApi::new();
-    api.register::<Deployment>(true);
+    api.register::<Deployment>(crate::resource::ResourceScope::Namespaced);
     api.put(&map("a", &[]));
     let found = kube::Discovery::new(api.client()).run().await.unwrap();
     let (resource, _) = found
