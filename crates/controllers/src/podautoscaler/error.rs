@@ -5,6 +5,7 @@ use kubecontroller::writer::error_message;
 
 use super::metrics_client::{CUSTOM, client_go_message};
 
+// upstream: pkg/controller/podautoscaler/horizontal.go HorizontalController; texts of events and conditions
 /// No resource has a kind.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FindResourceError {
